@@ -1,0 +1,34 @@
+//! Implementation detail of the `ratelimit-runtime` crate, which re-exports both macros.
+//!
+//! An annotation goes through three stages: `args` is what was written, `validate` judges it, and
+//! `expand` writes the guarded function. The generated code names `ratelimit_runtime::__private`
+//! and `core`, and nothing else.
+
+use proc_macro::TokenStream;
+
+mod args;
+mod async_trait;
+mod expand;
+mod function;
+mod key;
+mod limiter;
+mod limits_file;
+mod problems;
+mod site;
+mod suggest;
+mod validate;
+
+#[cfg(test)]
+mod golden;
+
+#[doc = include_str!("../docs/rate_limit.md")]
+#[proc_macro_attribute]
+pub fn rate_limit(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(args.into(), &item.into(), &limits_file::find()).into()
+}
+
+#[doc = include_str!("../docs/limiter.md")]
+#[proc_macro]
+pub fn limiter(input: TokenStream) -> TokenStream {
+    limiter::expand(input.into(), &limits_file::find()).into()
+}

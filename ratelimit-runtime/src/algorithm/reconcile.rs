@@ -1,0 +1,197 @@
+//! Holds what a process is configured with against what a store holds.
+//!
+//! The greater epoch wins, a lower one follows, and equal numbers touch nothing; so old
+//! processes follow new ones in a rolling deploy, and two versions never reset each other in
+//! turn. Numbers that changed beside their epoch were written from outside: a running process
+//! follows them, a starting one overrides them.
+
+use ratelimit_spec::{Mode, OnDrift};
+
+/// A process vouches for the stored numbers this often.
+const VOUCH_EVERY_MS: u64 = 10_000;
+/// Stored numbers nobody vouched for in this time are abandoned.
+const ABANDONED_AFTER_MS: u64 = 30_000;
+
+/// The numbers of one limiter, as a store holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Permits per window; 0 admits nobody.
+    pub rate: u64,
+    /// Length of the window, in milliseconds.
+    pub per_ms: u64,
+    /// One budget for all, or one per process.
+    pub mode: Mode,
+    /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
+    pub keep_alive_ms: u64,
+}
+
+impl Config {
+    /// A configuration whose idle state is kept for ever.
+    #[must_use]
+    pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
+        Self { rate, per_ms, mode, keep_alive_ms: 0 }
+    }
+
+    /// Sets how long an idle limiter is kept, in milliseconds.
+    #[must_use]
+    pub fn keep_alive_ms(mut self, keep_alive_ms: u64) -> Self {
+        self.keep_alive_ms = keep_alive_ms;
+        self
+    }
+
+    /// Whether both limit alike; how long they are kept does not matter.
+    #[must_use]
+    pub fn same_limit(&self, other: &Self) -> bool {
+        (self.rate, self.per_ms, self.mode) == (other.rate, other.per_ms, other.mode)
+    }
+}
+
+/// Which of two configurations is the newer one; compared field by field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Epoch {
+    pub(crate) revision: u64,
+    /// Microseconds by the clock of the store.
+    pub(crate) since: u64,
+}
+
+/// What a store remembers of a limiter's configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub(crate) config: Config,
+    epoch: Epoch,
+    vouched_ms: u64,
+    reset_ms: Option<u64>,
+}
+
+/// Whether a process states its configuration or goes by what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Assertion {
+    /// It has used the key before: go by what is stored.
+    Steady,
+    /// It uses the key for the first time, or its configuration changed; a difference it wins is
+    /// settled like this.
+    First(OnDrift),
+}
+
+/// How configured and stored numbers came together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reconciled {
+    /// Nothing was stored, or only a part; ours was written.
+    Created,
+    /// Both say the same; nothing was touched.
+    Unchanged,
+    /// Ours replaced the stored numbers, and what was used is forgotten.
+    Reset,
+    /// Ours replaced the stored numbers, and what was used still counts.
+    Carried,
+    /// The stored numbers are newer; this process uses them.
+    Followed,
+}
+
+/// Returns what is stored from now on, and what happened, if anything.
+pub(crate) fn reconcile(
+    stored: Option<Stored>,
+    own: Config,
+    epoch: Epoch,
+    assertion: Assertion,
+    now: u64,
+) -> (Stored, Option<Reconciled>) {
+    let ours = |reset_ms| Stored { config: own, epoch, vouched_ms: now, reset_ms };
+    let Some(mut stored) = stored else {
+        return (ours(None), Some(Reconciled::Created));
+    };
+    let asserting = assertion != Assertion::Steady;
+    let greater = epoch > stored.epoch;
+
+    if stored.config.same_limit(&own) {
+        if !asserting {
+            if now >= stored.vouched_ms + VOUCH_EVERY_MS || now < stored.vouched_ms {
+                stored.vouched_ms = now;
+            }
+            return (stored, None);
+        }
+        let kept = if greater { ours(stored.reset_ms) } else { stored };
+        return (kept, Some(Reconciled::Unchanged));
+    }
+
+    let abandoned = now >= stored.vouched_ms + ABANDONED_AFTER_MS;
+    if !greater && !abandoned {
+        return (stored, Some(Reconciled::Followed));
+    }
+    // At most one reset per window; a change within it carries.
+    let cool = stored.reset_ms.is_none_or(|last| {
+        now < last || now - last >= own.per_ms.max(stored.config.per_ms)
+    });
+    if greater && assertion == Assertion::First(OnDrift::Reset) && cool {
+        (ours(Some(now)), Some(Reconciled::Reset))
+    } else {
+        (ours(stored.reset_ms), Some(Reconciled::Carried))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Epoch = Epoch { revision: 0, since: 1 };
+    const NEW: Epoch = Epoch { revision: 0, since: 2 };
+    const RESET: Assertion = Assertion::First(OnDrift::Reset);
+
+    fn config(rate: u64) -> Config {
+        Config::new(rate, 1000, Mode::Overall)
+    }
+
+    fn created(rate: u64, epoch: Epoch, now: u64) -> Stored {
+        let (stored, event) = reconcile(None, config(rate), epoch, RESET, now);
+        assert_eq!(event, Some(Reconciled::Created));
+        stored
+    }
+
+    #[test]
+    fn a_restart_with_equal_numbers_touches_nothing_but_the_epoch() {
+        let stored = created(10, OLD, 0);
+        let (stored, event) = reconcile(Some(stored), config(10), NEW, RESET, 5);
+        assert_eq!((event, stored.epoch), (Some(Reconciled::Unchanged), NEW));
+    }
+
+    #[test]
+    fn the_greater_epoch_wins_and_the_lower_one_follows() {
+        let stored = created(10, OLD, 0);
+        let (stored, event) = reconcile(Some(stored), config(20), NEW, RESET, 5);
+        assert_eq!((event, stored.config.rate), (Some(Reconciled::Reset), 20));
+        for assertion in [RESET, Assertion::Steady] {
+            let (after, event) = reconcile(Some(stored), config(10), OLD, assertion, 6);
+            assert_eq!((event, after.config.rate), (Some(Reconciled::Followed), 20));
+        }
+    }
+
+    #[test]
+    fn a_revision_counts_more_than_a_start() {
+        let stored = created(10, Epoch { revision: 7, since: 1 }, 0);
+        let later = Epoch { revision: 6, since: 9 };
+        let (_, event) = reconcile(Some(stored), config(20), later, RESET, 5);
+        assert_eq!(event, Some(Reconciled::Followed));
+    }
+
+    #[test]
+    fn a_second_reset_within_a_window_carries() {
+        let stored = created(10, OLD, 0);
+        let (stored, _) = reconcile(Some(stored), config(20), NEW, RESET, 5);
+        let newer = Epoch { revision: 0, since: 3 };
+        let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 900);
+        assert_eq!(event, Some(Reconciled::Carried));
+        let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 1005);
+        assert_eq!(event, Some(Reconciled::Reset));
+    }
+
+    #[test]
+    fn numbers_nobody_vouches_for_are_given_up_carrying() {
+        let stored = created(20, NEW, 0);
+        let steady = |now| reconcile(Some(stored), config(10), OLD, Assertion::Steady, now);
+        assert_eq!(steady(29_999).1, Some(Reconciled::Followed));
+        assert_eq!(steady(30_000).1, Some(Reconciled::Carried));
+    }
+}

@@ -1,0 +1,214 @@
+//! At most `rate` permits in any window of length `per`.
+//!
+//! A log remembers who took how many permits when; a permit is free again when its age is `per`.
+//! Refused calls leave no trace. Grants made together are one entry, and beyond
+//! [`MERGE_AT`] entries later grants share time buckets that are dated at their end: a permit
+//! may come back late by 2 % of the window, never early.
+
+use std::collections::VecDeque;
+
+/// Entries beyond which grants share time buckets.
+const MERGE_AT: usize = 100;
+
+/// The grants of the last window, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    entries: VecDeque<Entry>,
+    used: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: u64,
+    permits: u64,
+}
+
+/// What the rule says to one request; times in milliseconds from `now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) granted: bool,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: u64,
+    pub(crate) reset_after: u64,
+}
+
+impl Log {
+    /// Takes permits, or says when they will be free. `permits` must not exceed `rate`.
+    pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
+        let expired = self.expire(per, now);
+        if expired || self.used + permits > rate {
+            self.restamp(now, now + bucket(per));
+        }
+        if self.used + permits <= rate {
+            let at = self.record(permits, per, now);
+            return Verdict {
+                granted: true,
+                remaining: rate - self.used,
+                retry_after: 0,
+                reset_after: (at + per).saturating_sub(now),
+            };
+        }
+        self.refusal(rate, per, permits, now)
+    }
+
+    /// What [`acquire`](Self::acquire) would say, without taking anything.
+    pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
+        let mut copy = self.clone();
+        copy.expire(per, now);
+        if copy.used + permits > rate {
+            return copy.refusal(rate, per, permits, now);
+        }
+        Verdict {
+            granted: true,
+            remaining: rate - copy.used,
+            retry_after: 0,
+            reset_after: copy.full_after(per, now),
+        }
+    }
+
+    fn refusal(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
+        Verdict {
+            granted: false,
+            remaining: rate.saturating_sub(self.used),
+            retry_after: self.wait_for(self.used + permits - rate, per, now),
+            reset_after: self.full_after(per, now),
+        }
+    }
+
+    /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
+    fn expire(&mut self, per: u64, now: u64) -> bool {
+        let before = self.entries.len();
+        while let Some(oldest) = self.entries.front()
+            && oldest.at + per <= now
+        {
+            self.used -= oldest.permits;
+            self.entries.pop_front();
+        }
+        self.entries.len() < before
+    }
+
+    /// After the clock stepped back, what lies in the future counts from now.
+    fn restamp(&mut self, now: u64, latest: u64) {
+        if self.entries.back().is_none_or(|newest| newest.at <= latest) {
+            return;
+        }
+        for entry in &mut self.entries {
+            if entry.at > latest {
+                entry.at = now;
+            }
+        }
+        self.entries.make_contiguous().sort_by_key(|entry| entry.at);
+    }
+
+    /// Writes a grant down and returns the time it is dated.
+    fn record(&mut self, permits: u64, per: u64, now: u64) -> u64 {
+        self.used += permits;
+        let mut at = now;
+        if self.entries.len() >= MERGE_AT {
+            at = now.next_multiple_of(bucket(per));
+            if let Some(newest) = self.entries.back_mut()
+                && newest.at == at
+            {
+                newest.permits += permits;
+                return at;
+            }
+        }
+        let place = self.entries.partition_point(|entry| entry.at <= at);
+        self.entries.insert(place, Entry { at, permits });
+        at
+    }
+
+    /// Until `need` more permits are free, counted oldest first.
+    fn wait_for(&self, mut need: u64, per: u64, now: u64) -> u64 {
+        for entry in &self.entries {
+            need = need.saturating_sub(entry.permits);
+            if need == 0 {
+                return (entry.at + per).saturating_sub(now).max(1);
+            }
+        }
+        per
+    }
+
+    fn full_after(&self, per: u64, now: u64) -> u64 {
+        self.entries.back().map_or(0, |newest| (newest.at + per).saturating_sub(now))
+    }
+}
+
+/// How coarse the log may get: a fiftieth of the window.
+fn bucket(per: u64) -> u64 {
+    (per / 50).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs (time, permits) requests and returns the times granted.
+    fn granted(rate: u64, per: u64, requests: &[(u64, u64)]) -> Vec<u64> {
+        let mut log = Log::default();
+        let requests = requests.iter();
+        requests
+            .filter(|&&(at, permits)| log.acquire(rate, per, permits, at).granted)
+            .map(|&(at, _)| at)
+            .collect()
+    }
+
+    #[test]
+    fn a_permit_is_free_again_at_exactly_its_age() {
+        assert_eq!(granted(1, 1000, &[(0, 1), (999, 1), (1000, 1)]), [0, 1000]);
+    }
+
+    #[test]
+    fn costs_count_and_refused_calls_do_not() {
+        let trace = [(0, 6), (500, 5), (500, 4), (1999, 1), (2000, 6), (2499, 1), (2500, 4)];
+        assert_eq!(granted(10, 2000, &trace), [0, 500, 2000, 2500]);
+    }
+
+    #[test]
+    fn a_refusal_tells_the_exact_wait_for_this_many_permits() {
+        let mut log = Log::default();
+        for at in [0, 100, 200] {
+            assert!(log.acquire(3, 1000, 1, at).granted);
+        }
+        for (permits, wait) in [(1, 750), (2, 850), (3, 950)] {
+            let verdict = log.acquire(3, 1000, permits, 250);
+            assert_eq!((verdict.granted, verdict.retry_after), (false, wait));
+            assert!(!log.clone().acquire(3, 1000, permits, 250 + wait - 1).granted);
+            assert!(log.clone().acquire(3, 1000, permits, 250 + wait).granted);
+        }
+    }
+
+    #[test]
+    fn the_log_stays_short_and_never_frees_early() {
+        let mut log = Log::default();
+        for at in 0..10_000 {
+            assert!(log.acquire(100_000, 10_000, 3, at).granted);
+        }
+        assert!(log.entries.len() <= MERGE_AT + 51, "{} entries", log.entries.len());
+        assert_eq!(log.used, 30_000);
+        log.expire(10_000, 15_000);
+        assert!(log.used >= 30_000 - 3 * 5_001, "freed early");
+        log.expire(10_000, 15_200);
+        assert!(log.used <= 30_000 - 3 * 5_001, "freed later than 2 % of the window");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_locks_nobody_out_for_longer_than_a_window() {
+        let mut log = Log::default();
+        assert!(log.acquire(1, 1000, 1, 1_000_000).granted);
+        let verdict = log.acquire(1, 1000, 1, 5_000);
+        assert_eq!((verdict.granted, verdict.retry_after), (false, 1000));
+        assert!(log.acquire(1, 1000, 1, 6_000).granted);
+    }
+
+    #[test]
+    fn a_rate_below_what_is_used_grants_nothing_until_enough_is_free() {
+        let mut log = Log::default();
+        for at in 0..10 {
+            assert!(log.acquire(10, 1000, 1, at).granted);
+        }
+        let verdict = log.acquire(3, 1000, 1, 10);
+        assert_eq!((verdict.granted, verdict.remaining, verdict.retry_after), (false, 0, 997));
+        assert!(log.acquire(3, 1000, 1, 1007).granted);
+    }
+}

@@ -1,0 +1,344 @@
+//! One annotated function, or one `limiter!`, and the limiter it uses.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwapOption;
+use ratelimit_spec::{KeyWriter, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+
+use crate::{
+    KeyPart, KeyText, Limiter, Limits, Rejection,
+    limiter::{Core, Patience},
+    limits::{Family, Inner},
+};
+
+/// What the macro wrote down of one place in the source.
+#[derive(Debug)]
+pub struct CallSite {
+    pub(crate) key: &'static str,
+    literals: &'static [&'static str],
+    pub(crate) location: Location,
+    rate: Option<u32>,
+    per_ms: Option<u64>,
+    declared: Option<(u32, u64)>,
+    mode: Option<Mode>,
+    wait: Option<Wait>,
+    on_store_error: Option<OnStoreError>,
+    pub(crate) cost: Cost,
+    /// Whether the function can carry a rejection.
+    pub(crate) fallible: bool,
+    /// The family this site used last, and whose limits it belongs to.
+    family: ArcSwapOption<(u64, Arc<Family>)>,
+}
+
+/// How many permits a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    Literal(u32),
+    Computed,
+}
+
+/// Where a [`CallSite`] stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub(crate) function: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+}
+
+impl Location {
+    /// A place in the source.
+    #[must_use]
+    pub const fn new(function: &'static str, file: &'static str, line: u32) -> Self {
+        Self { function, file, line }
+    }
+}
+
+/// Whose limiter a call uses: the only one, or the one of a rendered key.
+#[derive(Debug)]
+pub struct Key(Option<String>);
+
+impl CallSite {
+    /// A site that takes 1 permit and whose function cannot carry a rejection.
+    #[must_use]
+    pub const fn new(
+        key: &'static str,
+        literals: &'static [&'static str],
+        location: Location,
+    ) -> Self {
+        Self {
+            key,
+            literals,
+            location,
+            rate: None,
+            per_ms: None,
+            declared: None,
+            mode: None,
+            wait: None,
+            on_store_error: None,
+            cost: Cost::Literal(1),
+            fallible: false,
+            family: ArcSwapOption::const_empty(),
+        }
+    }
+
+    /// Permits per window.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, when a constant is no rate.
+    #[must_use]
+    pub const fn rate(mut self, rate: u32) -> Self {
+        assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The window, in milliseconds.
+    #[must_use]
+    pub const fn per_ms(mut self, per_ms: u64) -> Self {
+        self.per_ms = Some(per_ms);
+        self
+    }
+
+    /// What the limits file said at compile time, where the annotation says nothing.
+    #[must_use]
+    pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
+        self.declared = Some((rate, per_ms));
+        self
+    }
+
+    /// One budget for all, or one per process.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// How long a call may wait.
+    #[must_use]
+    pub const fn wait(mut self, wait: Wait) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// What decides while the store is away.
+    #[must_use]
+    pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.on_store_error = Some(on_store_error);
+        self
+    }
+
+    /// What a call takes.
+    #[must_use]
+    pub const fn permits(mut self, permits: u32) -> Self {
+        self.cost = Cost::Literal(permits);
+        self
+    }
+
+    /// A call takes what an expression says.
+    #[must_use]
+    pub const fn computed_permits(mut self) -> Self {
+        self.cost = Cost::Computed;
+        self
+    }
+
+    /// The function can carry a rejection.
+    #[must_use]
+    pub const fn fallible(mut self) -> Self {
+        self.fallible = true;
+        self
+    }
+
+    /// Marks a `limiter!`, whose cost is whatever its methods are asked for.
+    #[must_use]
+    pub const fn handle(self) -> Self {
+        self.computed_permits().fallible()
+    }
+
+    /// Renders the key. A fixed one needs no rendering and no memory.
+    #[must_use]
+    pub fn key(&'static self, parts: &[Part<'_>]) -> Key {
+        if parts.is_empty() {
+            return Key(None);
+        }
+        let mut writer = KeyWriter::new("");
+        let (first, literals) = self.literals.split_first().unwrap_or((&"", &[]));
+        writer.literal(first);
+        for (part, literal) in parts.iter().zip(literals) {
+            let mut text = KeyText::new(&mut writer);
+            match part.0 {
+                Some(part) => part.write_to(&mut text),
+                None => text.absent(),
+            }
+            writer.literal(literal);
+        }
+        Key(Some(writer.finish()))
+    }
+
+    /// Takes permits before a body that can be refused.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the call from its permits.
+    pub async fn acquire(
+        &'static self,
+        key: Key,
+        permits: impl Into<Permits>,
+    ) -> Result<(), Rejection> {
+        let limits = Limits::current();
+        let core = self.core(&limits, key);
+        let permits = permits.into();
+        let Permits(Ok(permits)) = permits else {
+            let rejection = core.rejection(crate::Reason::InvalidPermits);
+            return Err(rejection.with_detail(permits.complaint()));
+        };
+        let (effective, _) = core.effective(limits.inner())?;
+        let patience = Patience::from(effective.wait.value);
+        core.acquire(limits.inner(), permits, patience).await.map(|_| ())
+    }
+
+    /// Takes permits before a body that cannot be refused.
+    pub async fn admit(&'static self, key: Key, permits: u32) {
+        let limits = Limits::current();
+        let core = self.core(&limits, key);
+        core.admit(limits.inner(), permits).await;
+    }
+
+    /// The handle of the key's limiter.
+    #[must_use]
+    pub fn limiter(&'static self, key: Key) -> Limiter {
+        let limits = Limits::current();
+        Limiter::new(self.core(&limits, key), limits)
+    }
+
+    fn core(&'static self, limits: &Limits, Key(name): Key) -> Arc<Core> {
+        let inner = limits.inner();
+        let known = self.family.load();
+        if let Some(known) = &*known
+            && known.0 == inner.id
+        {
+            return self.core_in(&known.1, inner, name);
+        }
+        let family = inner.family_of(self);
+        self.family.store(Some(Arc::new((inner.id, Arc::clone(&family)))));
+        self.core_in(&family, inner, name)
+    }
+
+    fn core_in(&self, family: &Arc<Family>, limits: &Inner, name: Option<String>) -> Arc<Core> {
+        match name {
+            Some(name) => family.core(limits, name),
+            None => family.only(limits, self.fixed().unwrap_or(self.key)),
+        }
+    }
+
+    /// The name of a key without placeholders.
+    pub(crate) fn fixed(&self) -> Option<&'static str> {
+        match self.literals {
+            [name] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What the annotation says.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            rate: self.rate,
+            per: self.per_ms.map(Duration::from_millis),
+            mode: self.mode,
+            wait: self.wait,
+            on_store_error: self.on_store_error,
+            ..Settings::default()
+        }
+    }
+
+    /// What the limits file said at compile time.
+    pub(crate) fn declared_settings(&self) -> Settings {
+        Settings {
+            rate: self.declared.map(|(rate, _)| rate),
+            per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
+            ..Settings::default()
+        }
+    }
+}
+
+/// A parameter that stands in a key, or its absence.
+#[derive(Clone, Copy)]
+pub struct Part<'a>(Option<&'a dyn KeyPart>);
+
+/// Names a parameter of the key.
+pub fn key_part<T: KeyPart>(part: &T) -> Part<'_> {
+    Part(Some(part))
+}
+
+/// Names a parameter of the key that may be absent; everybody without one shares a bucket.
+pub fn key_part_or_absent<T: KeyPart>(part: &Option<T>) -> Part<'_> {
+    Part(part.as_ref().map(|part| part as &dyn KeyPart))
+}
+
+impl std::fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A key's values are nobody's business.
+        f.write_str("Part(..)")
+    }
+}
+
+/// The permits a call asks for: a number that fits, or what it was instead.
+#[derive(Debug)]
+pub struct Permits(Result<u32, String>);
+
+impl From<u32> for Permits {
+    fn from(permits: u32) -> Self {
+        Self(Ok(permits))
+    }
+}
+
+impl Permits {
+    fn complaint(&self) -> String {
+        match &self.0 {
+            Ok(permits) => permits.to_string(),
+            Err(number) => format!("{number}; ask for 1 to {MAX_RATE}"),
+        }
+    }
+}
+
+/// Evaluates the `permits` of an annotation.
+#[must_use]
+pub fn permits<T: PermitCount>(count: T) -> Permits {
+    let number = count.into_i128();
+    Permits(u32::try_from(number).map_err(|_| number.to_string()))
+}
+
+/// An integer that can say how many permits a call takes.
+#[diagnostic::on_unimplemented(
+    message = "`permits` must be an integer",
+    label = "`{Self}` does not count permits",
+    note = "write an expression over the parameters, such as `permits = order.items.len()`"
+)]
+pub trait PermitCount {
+    #[doc(hidden)]
+    fn into_i128(self) -> i128;
+}
+
+macro_rules! permit_counts {
+    ($($ty:ty),*) => {$(
+        impl PermitCount for $ty {
+            fn into_i128(self) -> i128 {
+                i128::from(self)
+            }
+        }
+    )*};
+}
+
+permit_counts!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+impl PermitCount for usize {
+    fn into_i128(self) -> i128 {
+        i128::try_from(self).unwrap_or(i128::MAX)
+    }
+}
+
+impl PermitCount for std::num::NonZeroU32 {
+    fn into_i128(self) -> i128 {
+        self.get().into()
+    }
+}

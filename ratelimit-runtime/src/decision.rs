@@ -1,0 +1,29 @@
+//! What a limiter answers.
+
+use std::time::{Duration, SystemTime};
+
+use crate::Quota;
+
+/// The answer to one request for permits, from one round trip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// Whether the permits were handed out.
+    pub allowed: bool,
+    /// Permits left in the window after this decision.
+    pub remaining: u64,
+    /// When the same request can be granted, counted from now; `None` when it was granted.
+    pub retry_after: Option<Duration>,
+    /// When the whole quota is free again, counted from now, if nobody asks until then.
+    ///
+    /// This is not the IETF draft's `t`, which is the time until *more* is available.
+    pub reset_after: Duration,
+    /// The quota in force. It is the store's, which may differ from what this process is
+    /// configured with: see the crate's chapter on reconciliation.
+    pub quota: Quota,
+    /// Whether the store could not be asked, so that `on_store_error` answered.
+    pub degraded: bool,
+    /// When the decision was made, by the clock of the store: the Redis server's, or this
+    /// process's for the embedded store.
+    pub at: SystemTime,
+}

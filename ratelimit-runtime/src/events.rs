@@ -1,0 +1,158 @@
+//! What operators should hear of, told once and in one place.
+
+use std::{fmt, sync::Arc};
+
+use crate::{StoreError, store::Reconciled};
+
+/// Something an operator should hear of.
+///
+/// With the feature `tracing` each one is an event of target `ratelimit`; a callback given to
+/// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) gets them all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// No Redis is named anywhere, so limits hold within this process only.
+    EmbeddedStore,
+    /// The limits could not be read, and a rate-limited function ran before they were installed.
+    NotInstalled {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The limits file has an entry that matches no compiled limiter.
+    Unmatched {
+        /// The entry's key.
+        key: String,
+    },
+    /// A limiter is turned off by the limits file.
+    Disabled {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+    },
+    /// Configured and stored numbers of a limiter came together.
+    Reconciled {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+        /// How.
+        outcome: Reconciled,
+    },
+    /// The store does not answer; `on_store_error` decides from now on.
+    StoreDown {
+        /// What it said last.
+        error: StoreError,
+    },
+    /// The store answers again.
+    StoreUp,
+    /// The store refuses for a reason that lasts, and the function cannot carry a rejection: the
+    /// local policy decides.
+    Misconfigured {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+        /// What the store said.
+        error: StoreError,
+    },
+    /// Redis may evict keys when memory is short, and limits with them.
+    EvictionPossible {
+        /// Its `maxmemory-policy`, which should be `noeviction`.
+        policy: String,
+    },
+    /// A changed limits file was read.
+    Reloaded,
+    /// A changed limits file is not usable; the old limits stay.
+    ReloadFailed {
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Event {
+    #[cfg(feature = "tracing")]
+    fn is_quiet(&self) -> bool {
+        matches!(
+            self,
+            Self::StoreUp
+                | Self::Reloaded
+                | Self::EmbeddedStore
+                | Self::Reconciled { outcome: Reconciled::Created | Reconciled::Unchanged, .. }
+        )
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmbeddedStore => f.write_str(
+                "no Redis is named, so rate limits hold within this process only; \
+                 set `store` in the limits file or `RATELIMIT_STORE` to share them",
+            ),
+            Self::NotInstalled { problem } => {
+                write!(f, "rate limits were used before they were installed, and cannot be: {problem}")
+            }
+            Self::Unmatched { key } => {
+                write!(f, "`{key}` in the limits file matches no limiter of this program")
+            }
+            Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is turned off"),
+            Self::Reconciled { limiter, outcome } => match outcome {
+                Reconciled::Created => write!(f, "rate limit `{limiter}` created in the store"),
+                Reconciled::Unchanged => write!(f, "rate limit `{limiter}` is in the store unchanged"),
+                Reconciled::Reset => {
+                    write!(f, "rate limit `{limiter}` differed in the store and was reset to ours")
+                }
+                Reconciled::Carried => write!(
+                    f,
+                    "rate limit `{limiter}` differed in the store and was changed to ours; what was \
+                     used still counts"
+                ),
+                Reconciled::Followed => write!(
+                    f,
+                    "rate limit `{limiter}` has newer numbers in the store; this process uses those"
+                ),
+            },
+            Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
+            Self::StoreUp => f.write_str("rate limits reach their store again"),
+            Self::Misconfigured { limiter, error } => {
+                write!(f, "rate limit `{limiter}` is counted locally, its store refuses: {error}")
+            }
+            Self::EvictionPossible { policy } => write!(
+                f,
+                "Redis evicts keys by `{policy}` when memory is short, and rate limits with them; \
+                 set `maxmemory-policy noeviction`"
+            ),
+            Self::Reloaded => f.write_str("rate limits reloaded"),
+            Self::ReloadFailed { problem } => {
+                write!(f, "rate limits not reloaded, the old ones stay: {problem}")
+            }
+        }
+    }
+}
+
+type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Who is told of events.
+#[derive(Clone, Default)]
+pub(crate) struct Events {
+    callback: Option<Callback>,
+}
+
+impl Events {
+    pub(crate) fn to(callback: Option<Callback>) -> Self {
+        Self { callback }
+    }
+
+    pub(crate) fn emit(&self, event: &Event) {
+        #[cfg(feature = "tracing")]
+        if event.is_quiet() {
+            tracing::info!(target: "ratelimit", "{event}");
+        } else {
+            tracing::warn!(target: "ratelimit", "{event}");
+        }
+        if let Some(callback) = &self.callback {
+            callback(event);
+        }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("callback", &self.callback.is_some()).finish()
+    }
+}

@@ -1,0 +1,383 @@
+//! One limiter under one key: a single decision, whatever has to be asked for it.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use ratelimit_spec::{Mode, OnStoreError};
+use tokio::time::Instant;
+
+use crate::{
+    Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind,
+    clock,
+    events::Event,
+    limits::{Family, Inner},
+    settings::{Effective, Missing},
+    store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
+    waiting::Queue,
+};
+
+/// How often a process that counts for itself looks at the stored configuration.
+const LOOK_EVERY_MS: u64 = 10_000;
+
+pub(crate) struct Core {
+    pub(crate) family: Arc<Family>,
+    pub(crate) keys: StateKeys,
+    /// The name without `key_prefix`, which overrides and prefixes go by.
+    name: String,
+    /// The quota a caller gave in code.
+    given: Mutex<Option<Quota>>,
+    rule: ArcSwap<Rule>,
+    /// What the store last said is in force.
+    in_force: Mutex<Option<Config>>,
+    /// Whether this process has stated its configuration since it last changed.
+    asserted: AtomicBool,
+    looked_ms: AtomicU64,
+    /// Whether an unusable store was told of.
+    complained: AtomicBool,
+    pub(crate) queue: Queue,
+}
+
+/// What this process is configured with for a key, as of one generation of the limits.
+struct Rule {
+    generation: u64,
+    since: Instant,
+    numbers: Result<(Effective, Config), Missing>,
+}
+
+/// How often a limiter said what; for `report()`.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) allowed: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    pub(crate) degraded: AtomicU64,
+    pub(crate) reconciled: Mutex<Vec<(Reconciled, u64)>>,
+}
+
+impl Tally {
+    fn reconciled(&self, outcome: Reconciled) {
+        let mut counts = self.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((outcome, 1)),
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        limits: &Inner,
+        family: Arc<Family>,
+        name: String,
+        given: Option<Quota>,
+    ) -> Self {
+        let current = limits.current();
+        let numbers = numbers(&current.resolve(&family, &name, given));
+        Self {
+            keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
+            family,
+            name,
+            given: Mutex::new(given),
+            rule: ArcSwap::from_pointee(Rule {
+                generation: current.number,
+                since: limits.since,
+                numbers,
+            }),
+            in_force: Mutex::new(None),
+            asserted: AtomicBool::new(false),
+            looked_ms: AtomicU64::new(0),
+            complained: AtomicBool::new(false),
+            queue: Queue::default(),
+        }
+    }
+
+    /// What this process goes by, read anew after a reload.
+    pub(crate) fn effective(&self, limits: &Inner) -> Result<(Effective, Config), Rejection> {
+        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+    }
+
+    fn not_configured(&self, Missing(what): Missing) -> Rejection {
+        self.rejection(Reason::NotConfigured)
+            .with_detail(format!("no `{what}` in the attribute or the limits file"))
+    }
+
+    fn rule(&self, limits: &Inner) -> Arc<Rule> {
+        let rule = self.rule.load();
+        if rule.generation == limits.generation() {
+            return Arc::clone(&rule);
+        }
+        self.renew(limits, &rule)
+    }
+
+    /// Gives the limiter another quota in code, which the limits file may still override.
+    pub(crate) fn give(&self, limits: &Inner, quota: Quota) {
+        let before = self.given().replace(quota);
+        if before != Some(quota) {
+            self.renew(limits, &self.rule.load());
+        }
+    }
+
+    fn given(&self) -> std::sync::MutexGuard<'_, Option<Quota>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
+        let current = limits.current();
+        let given = *self.given();
+        let numbers = numbers(&current.resolve(&self.family, &self.name, given));
+        let config = |numbers: &Result<(Effective, Config), Missing>| {
+            numbers.as_ref().ok().map(|(_, config)| *config)
+        };
+        // Equal numbers are not a new configuration, so they are as old as before.
+        let unchanged = config(&numbers) == config(&rule.numbers);
+        let since = if unchanged { rule.since } else { clock::instant() };
+        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
+        self.rule.store(Arc::clone(&renewed));
+        self.asserted.store(false, Ordering::Release);
+        renewed
+    }
+
+    /// What is in force, as far as this process knows.
+    pub(crate) fn in_force(&self) -> Option<Config> {
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes permits now, or says why not. One store call at the most in steady state.
+    pub(crate) async fn decide(&self, limits: &Inner, permits: u32) -> Result<Decision, Rejection> {
+        self.ask(limits, permits, true).await
+    }
+
+    /// What [`decide`](Self::decide) would say, without taking anything.
+    pub(crate) async fn peek(&self, limits: &Inner) -> Result<Decision, Rejection> {
+        self.ask(limits, 1, false).await
+    }
+
+    async fn ask(&self, limits: &Inner, permits: u32, take: bool) -> Result<Decision, Rejection> {
+        let rule = self.rule(limits);
+        let (effective, config) =
+            rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
+        if let Some(problem) = &limits.broken {
+            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(Arc::clone(problem)));
+        }
+        if !effective.enabled.value {
+            return Ok(unlimited(limits, *config));
+        }
+        if permits == 0 {
+            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
+        }
+        let in_force = self.in_force();
+        let capacity = config.rate.max(in_force.map_or(0, |in_force| in_force.rate));
+        if u64::from(permits) > capacity {
+            return Err(self.too_many(permits, *config));
+        }
+
+        let asserted = self.asserted.load(Ordering::Acquire);
+        let assertion =
+            if asserted { Assertion::Steady } else { Assertion::First(effective.on_drift.value) };
+        let request = Request::new(&self.keys, *config, rule.since)
+            .permits(permits)
+            .revision(limits.revision())
+            .assertion(assertion);
+        let per_client = in_force.unwrap_or(*config).mode == Mode::PerClient;
+        let answer = if per_client {
+            Ok(None)
+        } else if take {
+            limits.store.acquire(&request).await.map(Some)
+        } else {
+            limits.store.peek(&request).await.map(Some)
+        };
+        match answer {
+            Ok(Some(reply)) => {
+                if take {
+                    self.observe(limits, &reply);
+                }
+                if reply.outcome == Outcome::PerClient {
+                    return self.decide_here(limits, &request, take, false);
+                }
+                self.settle(&reply, permits, false)
+            }
+            Ok(None) => {
+                let degraded = !self.look(limits, &request).await;
+                self.decide_here(limits, &request, take, degraded)
+            }
+            Err(error) => self.without_store(limits, effective, &request, take, error),
+        }
+    }
+
+    /// Looks at the stored configuration now and then; false when it could not.
+    async fn look(&self, limits: &Inner, request: &Request<'_>) -> bool {
+        let now = limits.clock.now_ms();
+        let looked = self.looked_ms.load(Ordering::Acquire);
+        let due = request.assertion != Assertion::Steady || now >= looked + LOOK_EVERY_MS;
+        let mark = &self.looked_ms;
+        if !due || mark.compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return true;
+        }
+        match limits.store.assert(request).await {
+            Ok(reply) => {
+                self.observe(limits, &reply);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Counts in this process, against the numbers in force.
+    fn decide_here(
+        &self,
+        limits: &Inner,
+        request: &Request<'_>,
+        take: bool,
+        degraded: bool,
+    ) -> Result<Decision, Rejection> {
+        let config = self.in_force().unwrap_or(request.config);
+        let reply = if take {
+            limits.per_client.count(&self.keys, config, request.permits)
+        } else {
+            limits.per_client.look(&self.keys, config, request.permits)
+        };
+        self.settle(&reply, request.permits, degraded)
+    }
+
+    /// Decides by the policy, because the store did not.
+    fn without_store(
+        &self,
+        limits: &Inner,
+        effective: &Effective,
+        request: &Request<'_>,
+        take: bool,
+        error: StoreError,
+    ) -> Result<Decision, Rejection> {
+        if error.kind() == StoreErrorKind::Misconfigured {
+            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(error.to_string()));
+        }
+        self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        match effective.on_store_error.value {
+            OnStoreError::Allow => {
+                let config = self.in_force().unwrap_or(request.config);
+                Ok(Decision { degraded: true, ..unlimited(limits, config) })
+            }
+            OnStoreError::Reject => {
+                Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
+            }
+            _ => {
+                let decision = self.decide_locally(limits, request.permits, request.config, take);
+                decision.ok_or_else(|| {
+                    let share = "the local share while the store is away is smaller than this call";
+                    self.rejection(Reason::StoreUnavailable).with_detail(share)
+                })
+            }
+        }
+    }
+
+    /// Counts in this process, against its share of the quota; nothing when the share can never
+    /// grant so many permits.
+    pub(crate) fn decide_locally(
+        &self,
+        limits: &Inner,
+        permits: u32,
+        configured: Config,
+        take: bool,
+    ) -> Option<Decision> {
+        let mut config = self.in_force().unwrap_or(configured);
+        config.rate = config.rate.div_ceil(limits.instances().into());
+        let reply = if take {
+            limits.local.count(&self.keys, config, permits)
+        } else {
+            limits.local.look(&self.keys, config, permits)
+        };
+        self.settle(&reply, permits, true).ok()
+    }
+
+    fn settle(&self, reply: &Reply, permits: u32, degraded: bool) -> Result<Decision, Rejection> {
+        let quota = Quota::stored(reply.config.rate, reply.config.per_ms);
+        let allowed = match reply.outcome {
+            Outcome::Granted => true,
+            Outcome::Refused => false,
+            Outcome::ExceedsCapacity | Outcome::PerClient => {
+                return Err(self.too_many(permits, reply.config));
+            }
+        };
+        Ok(Decision {
+            allowed,
+            remaining: reply.remaining,
+            retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
+            reset_after: Duration::from_millis(reply.reset_after_ms),
+            quota,
+            degraded,
+            at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
+        })
+    }
+
+    /// Takes note of what the store says is in force, and tells of what it did.
+    fn observe(&self, limits: &Inner, reply: &Reply) {
+        let before = {
+            let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+            in_force.replace(reply.config)
+        };
+        if reply.reconciled.is_some() {
+            self.asserted.store(true, Ordering::Release);
+        }
+        self.complained.store(false, Ordering::Relaxed);
+        let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
+        let outcome = match reply.reconciled {
+            // Said once, not with every call that follows.
+            Some(Reconciled::Followed) | None if !changed => return,
+            None if before.is_some() => Reconciled::Followed,
+            Some(outcome) => outcome,
+            None => return,
+        };
+        self.family.tally.reconciled(outcome);
+        limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
+    }
+
+    /// Tells once that a function which cannot refuse is counted locally.
+    pub(crate) fn complain(&self, limits: &Inner, rejection: &Rejection) {
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            let error = StoreError::misconfigured(rejection.to_string());
+            limits.events.emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
+        }
+    }
+
+    pub(crate) fn rejection(&self, reason: Reason) -> Rejection {
+        Rejection::new(&self.family.key, reason)
+    }
+
+    fn too_many(&self, permits: u32, config: Config) -> Rejection {
+        let quota = Quota::stored(config.rate, config.per_ms);
+        self.rejection(Reason::ExceedsCapacity)
+            .with_quota(quota)
+            .with_detail(format!("{permits} of {quota}"))
+    }
+}
+
+fn numbers(effective: &Result<Effective, Missing>) -> Result<(Effective, Config), Missing> {
+    effective.clone().map(|effective| {
+        let config = effective.config();
+        (effective, config)
+    })
+}
+
+fn unlimited(limits: &Inner, config: Config) -> Decision {
+    Decision {
+        allowed: true,
+        remaining: config.rate,
+        retry_after: None,
+        reset_after: Duration::ZERO,
+        quota: Quota::stored(config.rate, config.per_ms),
+        degraded: false,
+        at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! How long a call waits for its permit, and the waiting itself.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use ratelimit_spec::Wait;
+
+use super::Core;
+use crate::{
+    Decision, Quota, Reason, Rejection,
+    clock::whole_ms,
+    limits::Inner,
+    waiting::{Full, Place},
+};
+
+/// Between looks at a limiter that can refuse nobody and cannot admit this call yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    None,
+    UpTo(Duration),
+    Forever,
+}
+
+impl From<Wait> for Patience {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::None => Self::None,
+            Wait::UpTo(limit) => Self::UpTo(limit),
+            _ => Self::Forever,
+        }
+    }
+}
+
+/// The last millisecond, by the limits' clock, that a call may wait for; `None` is for ever.
+type Until = Option<u64>;
+
+impl Core {
+    /// Takes permits, waiting for them in turn. Returns only decisions that allow.
+    pub(crate) async fn acquire(
+        &self,
+        limits: &Inner,
+        permits: u32,
+        patience: Patience,
+    ) -> Result<Decision, Rejection> {
+        let result = self.in_turn(limits, permits, patience).await;
+        let tally = &self.family.tally;
+        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
+        counter.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    async fn in_turn(
+        &self,
+        limits: &Inner,
+        permits: u32,
+        patience: Patience,
+    ) -> Result<Decision, Rejection> {
+        let started = limits.clock.now_ms();
+        let mut refusal = None;
+        // Nobody overtakes a caller that waits in this process already.
+        if self.queue.is_empty() {
+            let decision = self.decide(limits, permits).await?;
+            if decision.allowed {
+                return Ok(decision);
+            }
+            refusal = Some(decision);
+        }
+        let until = match patience {
+            Patience::Forever => None,
+            Patience::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
+            Patience::None => {
+                return Err(match refusal {
+                    Some(refusal) => self.refused(Reason::Limited, &refusal),
+                    None => self.not_before(Reason::Limited, self.queue.head_in(started).max(1)),
+                });
+            }
+        };
+        let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
+        let decision = self.wait_in(limits, &place, permits, until, refusal).await?;
+        self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
+        Ok(decision)
+    }
+
+    async fn wait_in(
+        &self,
+        limits: &Inner,
+        place: &Place<'_>,
+        permits: u32,
+        until: Until,
+        refusal: Option<Decision>,
+    ) -> Result<Decision, Rejection> {
+        let now = limits.clock.now_ms();
+        let config = self.in_force().map_or_else(|| self.effective(limits).map(|(_, config)| config), Ok)?;
+        let earliest = place.earliest(config, now);
+        if until.is_some_and(|until| now + earliest > until) {
+            return Err(self.not_before(Reason::WaitTooLong, earliest));
+        }
+        let (turn, mut decision) = match place.turn_now() {
+            // Nobody came in between, so the refusal still tells when to ask again.
+            Some(turn) => (turn, refusal),
+            None => (self.turn(limits, place, until).await?, None),
+        };
+        loop {
+            let refusal = match decision.take() {
+                Some(refusal) => refusal,
+                None => match self.decide(limits, permits).await? {
+                    allowed if allowed.allowed => {
+                        drop(turn);
+                        return Ok(allowed);
+                    }
+                    refusal => refusal,
+                },
+            };
+            let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
+            let at = limits.clock.now_ms() + whole_ms(wait);
+            if until.is_some_and(|until| at > until) {
+                return Err(self.refused(Reason::WaitTooLong, &refusal));
+            }
+            place.expect_at(at);
+            limits.clock.sleep(wait).await;
+        }
+    }
+
+    /// Waits for this caller to be the head.
+    async fn turn<'a>(
+        &self,
+        limits: &Inner,
+        place: &Place<'a>,
+        until: Until,
+    ) -> Result<tokio::sync::MutexGuard<'a, ()>, Rejection> {
+        let Some(until) = until else { return Ok(place.turn().await) };
+        let left = until.saturating_sub(limits.clock.now_ms());
+        tokio::select! {
+            biased;
+            turn = place.turn() => Ok(turn),
+            () = limits.clock.sleep(Duration::from_millis(left)) => {
+                let head_in = self.queue.head_in(limits.clock.now_ms());
+                Err(self.not_before(Reason::WaitTooLong, head_in.max(1)))
+            }
+        }
+    }
+
+    /// Takes permits for a function that cannot carry a rejection: it waits for as long as it
+    /// takes, and what no wait can cure is settled by the local policy.
+    pub(crate) async fn admit(&self, limits: &Inner, permits: u32) {
+        loop {
+            let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else { return };
+            match rejection.reason() {
+                Reason::StoreMisconfigured => {
+                    self.complain(limits, &rejection);
+                    let Ok((_, config)) = self.effective(limits) else { return };
+                    let decision = self.decide_locally(limits, permits, config, true);
+                    if decision.is_some_and(|decision| decision.allowed) {
+                        return;
+                    }
+                }
+                Reason::NotConfigured => {
+                    self.complain(limits, &rejection);
+                    return;
+                }
+                _ => {}
+            }
+            limits.clock.sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
+        self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
+    }
+
+    fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
+        let config = self.in_force();
+        let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
+        match config {
+            Some(config) => rejection.with_quota(Quota::stored(config.rate, config.per_ms)),
+            None => rejection,
+        }
+    }
+}

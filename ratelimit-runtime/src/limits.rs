@@ -1,0 +1,311 @@
+//! The set of limits a program goes by.
+
+mod builder;
+mod current;
+mod family;
+mod file;
+mod report;
+mod validate;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use once_cell::sync::OnceCell;
+use ratelimit_spec::safe_name;
+use tokio::time::Instant;
+
+pub use self::{
+    builder::LimitsBuilder,
+    report::{LimiterReport, Report},
+};
+use self::family::Cores;
+pub(crate) use self::{current::Current, family::Family};
+use crate::{
+    Clock, Limiter, Quota, SetupError,
+    call_site::CallSite,
+    events::{Event, Events},
+    limiter::Core,
+    private::Registered,
+    settings::Keys,
+    store::{MemoryStore, RedisStore, Reply, Request, Store},
+    StoreError,
+};
+
+static INSTALLED: OnceCell<Limits> = OnceCell::new();
+
+tokio::task_local! {
+    static SCOPED: Limits;
+}
+
+/// Sets the program's limits up from the limits file and the environment: the same as
+/// `Limits::builder().install()`.
+///
+/// # Errors
+///
+/// Every problem of the limits file and the store that would not go away by itself.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn serve() {}
+/// #[tokio::main]
+/// async fn main() -> Result<(), ratelimit_runtime::SetupError> {
+///     ratelimit_runtime::init().await?;
+///     serve().await;
+///     Ok(())
+/// }
+/// # #[cfg(not(all()))]
+/// # mod tokio {}
+/// ```
+pub async fn init() -> Result<Limits, SetupError> {
+    Limits::builder().install().await
+}
+
+/// A store, the numbers from the limits file, and the limiters made so far. Cheap to clone.
+///
+/// A program has one set, [installed](LimitsBuilder::install) at its start; tests make as many as
+/// they like and run annotated functions in a [`scope`](Self::scope).
+#[derive(Clone)]
+pub struct Limits(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) id: u64,
+    pub(crate) key_prefix: String,
+    pub(crate) store: AnyStore,
+    /// Counts `per_client` limiters.
+    pub(crate) per_client: MemoryStore,
+    /// Counts while the store is away.
+    pub(crate) local: MemoryStore,
+    pub(crate) clock: Clock,
+    pub(crate) events: Events,
+    /// Since when this process has its configuration.
+    pub(crate) since: Instant,
+    /// Why the limits could not be read, when nobody installed any.
+    pub(crate) broken: Option<Arc<str>>,
+    source: file::Source,
+    revision: Option<u64>,
+    instances: Option<u32>,
+    generation: AtomicU64,
+    current: ArcSwap<Current>,
+    families: Mutex<HashMap<Arc<str>, Arc<Family>>>,
+    /// Limiters that were asked for by name.
+    named: Cores,
+}
+
+/// The stores there are, without a pointer and a box between a call and its decision.
+#[derive(Debug)]
+pub(crate) enum AnyStore {
+    Memory(MemoryStore),
+    Redis(RedisStore),
+}
+
+impl AnyStore {
+    pub(crate) async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
+        match self {
+            Self::Memory(store) => store.acquire(request).await,
+            Self::Redis(store) => store.acquire(request).await,
+        }
+    }
+
+    pub(crate) async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
+        match self {
+            Self::Memory(store) => store.peek(request).await,
+            Self::Redis(store) => store.peek(request).await,
+        }
+    }
+
+    pub(crate) async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
+        match self {
+            Self::Memory(store) => store.assert(request).await,
+            Self::Redis(store) => store.assert(request).await,
+        }
+    }
+}
+
+impl Limits {
+    /// Starts to set limits up; see [`LimitsBuilder`].
+    #[must_use]
+    pub fn builder() -> LimitsBuilder {
+        LimitsBuilder::default()
+    }
+
+    /// The limits of the code that asks: those of the innermost [`scope`](Self::scope), else the
+    /// installed ones, else the default, which is made on first use from the limits file and the
+    /// environment.
+    #[must_use]
+    pub fn current() -> Self {
+        SCOPED
+            .try_with(Clone::clone)
+            .unwrap_or_else(|_| INSTALLED.get_or_init(LimitsBuilder::unattended).clone())
+    }
+
+    /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
+    /// not inherit them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Rejection, rate_limit};
+    ///
+    /// #[rate_limit(key = "ping", rate = 1, per = "1h", wait = "none")]
+    /// async fn ping() -> Result<(), Rejection> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for _ in 0..2 {
+    ///     let limits = Limits::builder().memory().build().await?;
+    ///     limits.scope(async {
+    ///         assert!(ping().await.is_ok());
+    ///         assert!(ping().await.is_err());
+    ///     }).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        SCOPED.scope(self.clone(), future).await
+    }
+
+    /// The limiter of this name, which is made if there is none. The quota is what the limits file
+    /// says for it under `limiters` or `prefixes`, else the one given here.
+    ///
+    /// Any text is a safe name. One that only consists of what keys may hold is used as it is, so
+    /// that `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
+    #[must_use]
+    pub fn limiter(&self, name: &str, quota: Quota) -> Limiter {
+        let core = self.0.named(name, Keys::One, Some(quota));
+        core.give(&self.0, quota);
+        Limiter::new(core, self.clone())
+    }
+
+    /// The limiter of this name with the quota of the limits file: its entry under `limiters`, the
+    /// first matching one under `prefixes`, or `default`.
+    ///
+    /// What it does when there is none of them is refuse, as
+    /// [`NotConfigured`](crate::Reason::NotConfigured).
+    #[must_use]
+    pub fn configured(&self, name: &str) -> Limiter {
+        Limiter::new(self.0.named(name, Keys::Many, None), self.clone())
+    }
+
+    /// Reads the limits file again. Limiters take their new numbers with their next call, and
+    /// state them to the store once.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of the file; the old limits stay in force then.
+    pub fn reload(&self) -> Result<(), SetupError> {
+        let inner = &self.0;
+        let loaded = inner.source.load().and_then(|file| {
+            validate::check(file.as_ref(), &call_sites()).map(|warnings| (file, warnings))
+        });
+        match loaded {
+            Ok((file, warnings)) => {
+                let number = inner.generation() + 1;
+                inner.current.store(Arc::new(Current::new(number, file)));
+                inner.generation.store(number, Ordering::Release);
+                inner.events.emit(&Event::Reloaded);
+                warnings.iter().for_each(|warning| inner.events.emit(warning));
+                Ok(())
+            }
+            Err(error) => {
+                inner.events.emit(&Event::ReloadFailed { problem: error.to_string() });
+                Err(error)
+            }
+        }
+    }
+
+    /// Every limiter with its numbers, where each number came from, its call sites, and what it did
+    /// so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        report::report(&self.0)
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Inner {
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn current(&self) -> Arc<Current> {
+        self.current.load_full()
+    }
+
+    /// The revision of the configuration: the builder's, else the limits file's, else 0.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.unwrap_or_else(|| self.current.load().revision())
+    }
+
+    /// How many processes share a quota while the store is away.
+    pub(crate) fn instances(&self) -> u32 {
+        self.instances.or_else(|| self.current.load().instances()).unwrap_or(1).max(1)
+    }
+
+    /// The family of an annotated key, shared by all its call sites.
+    pub(crate) fn family_of(&self, site: &CallSite) -> Arc<Family> {
+        let sites = || call_sites().into_iter().filter(|other| other.key == site.key);
+        self.family(site.key, || {
+            let mut annotations: Vec<_> = sites().map(CallSite::settings).collect();
+            let mut declared: Vec<_> = sites().map(CallSite::declared_settings).collect();
+            // A platform without a list of call sites still knows the one that asks.
+            annotations.push(site.settings());
+            declared.push(site.declared_settings());
+            let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
+            Family::annotated(site.key, keys, &annotations, &declared)
+        })
+    }
+
+    /// The limiter of a name built at run time.
+    fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
+        // An annotated key without placeholders is the same limiter under the same name.
+        let fixed = call_sites().into_iter().find(|site| site.fixed() == Some(name));
+        if let Some(site) = fixed {
+            return self.family_of(site).only(self, name);
+        }
+        let name = safe_name(name);
+        self.named.get_or_make(name.into_owned(), |name| {
+            let family = match self.current().label(name) {
+                Some(label) => self.family(&label, || Family::unannotated(&label, keys)),
+                // Names are many, so nothing but their limiter remembers them.
+                None => Arc::new(Family::unannotated(name, keys)),
+            };
+            Core::new(self, family, name.to_owned(), given)
+        })
+    }
+
+    fn family(&self, key: &str, make: impl FnOnce() -> Family) -> Arc<Family> {
+        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(family) = families.get(key) {
+            return Arc::clone(family);
+        }
+        let family = Arc::new(make());
+        families.insert(Arc::clone(&family.key), Arc::clone(&family));
+        family
+    }
+}
+
+/// Every annotated place the program was linked with.
+fn call_sites() -> Vec<&'static CallSite> {
+    inventory::iter::<Registered>().map(|Registered(site)| *site).collect()
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").field("store", &self.0.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,340 @@
+//! Sets limits up: finds the file, picks the store, checks everything.
+
+use std::{
+    collections::HashMap,
+    env, fmt, fs,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use ratelimit_spec::expand_env;
+
+use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, call_sites, file, validate};
+use crate::{
+    Clock, SetupError, clock,
+    events::{Event, Events},
+    store::{
+        MemoryStore, RedisStore,
+        redis::{Certificates, address::Address},
+    },
+};
+
+const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
+
+/// Collects what [`Limits`] are to be, then builds or installs them.
+///
+/// Everything is optional. What is not said here is taken from the environment, then from the
+/// limits file, then from the defaults.
+///
+/// | said by | store | limits file |
+/// |---|---|---|
+/// | here | [`redis`](Self::redis), [`memory`](Self::memory) | [`limits_file`](Self::limits_file) |
+/// | environment | `RATELIMIT_STORE` | `RATELIMIT_LIMITS` |
+/// | limits file | `store` | |
+/// | otherwise | `REDIS_URL`, else embedded | `ratelimit.yaml` in the working directory, if there |
+///
+/// # Examples
+///
+/// ```no_run
+/// use ratelimit_runtime::Limits;
+///
+/// # async fn setup() -> Result<(), ratelimit_runtime::SetupError> {
+/// let limits = Limits::builder()
+///     .redis("redis://127.0.0.1:6379/0")
+///     .limits_file("ratelimit.yaml")
+///     .install()
+///     .await?;
+/// println!("{}", limits.report());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+#[must_use = "limits are not set up until `install` or `build`"]
+pub struct LimitsBuilder {
+    store: Option<String>,
+    source: file::Source,
+    key_prefix: Option<String>,
+    deadline: Option<Duration>,
+    instances: Option<u32>,
+    revision: Option<u64>,
+    tls_ca: Option<PathBuf>,
+    clock: Option<Clock>,
+    watch: Option<Duration>,
+    on_event: Option<Arc<dyn Fn(&Event) + Send + Sync>>,
+}
+
+impl LimitsBuilder {
+    /// Keeps limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
+    /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes
+    /// several hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's
+    /// name: `redis-sentinel://a:26379,b:26379/0?master=main`.
+    pub fn redis(mut self, url: impl Into<String>) -> Self {
+        self.store = Some(url.into());
+        self
+    }
+
+    /// Keeps limits in this process.
+    pub fn memory(mut self) -> Self {
+        self.store = Some("memory".to_owned());
+        self
+    }
+
+    /// Reads this limits file, which must exist.
+    pub fn limits_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.source = file::Source::Path(path.into());
+        self
+    }
+
+    /// Reads limits from this text instead of a file; for tests.
+    pub fn limits_text(mut self, yaml: impl Into<String>) -> Self {
+        self.source = file::Source::Text(yaml.into());
+        self
+    }
+
+    /// Reads no limits file, wherever one may lie.
+    pub fn no_limits_file(mut self) -> Self {
+        self.source = file::Source::Nothing;
+        self
+    }
+
+    /// Puts this before every key in the store. It must not hold braces.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// How long a decision may take, connection set-up included; 100 ms unless said otherwise.
+    /// After that `on_store_error` decides.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// How many processes share each quota while the store is away; 1 unless said otherwise.
+    pub fn instances(mut self, instances: u32) -> Self {
+        self.instances = Some(instances);
+        self
+    }
+
+    /// The revision of this process's configuration. Between two processes that disagree the
+    /// greater revision wins, and between equal revisions the process that started later.
+    pub fn revision(mut self, revision: u64) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    /// Trusts the certificate authorities in this PEM file, instead of the system's.
+    pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls_ca = Some(path.into());
+        self
+    }
+
+    /// Reads time from this clock. Redis keeps its own, so this is for the embedded store.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// Looks at the limits file this often, and [reloads](Limits::reload) it when it changed.
+    pub fn watch(mut self, every: Duration) -> Self {
+        self.watch = Some(every);
+        self
+    }
+
+    /// Calls this with every [`Event`]. It must not block.
+    pub fn on_event(mut self, callback: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Arc::new(callback));
+        self
+    }
+
+    /// Checks everything and makes these limits the program's.
+    ///
+    /// A Redis that does not answer is no error: it is told of, and `on_store_error` decides until
+    /// it is back.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of the limits file, and what a store refuses for a reason that lasts. Also
+    /// when limits are installed already, or a rate-limited function ran before.
+    pub async fn install(self) -> Result<Limits, SetupError> {
+        let limits = self.build().await?;
+        INSTALLED.set(limits.clone()).map_err(|_| {
+            SetupError::one(
+                "limits are in force already; install them once, before the first rate-limited call",
+            )
+        })?;
+        Ok(limits)
+    }
+
+    /// Checks everything and returns limits that are not the program's: for tests, which run
+    /// annotated functions in their [`scope`](Limits::scope).
+    ///
+    /// # Errors
+    ///
+    /// As for [`install`](Self::install).
+    pub async fn build(self) -> Result<Limits, SetupError> {
+        let watch = self.watch;
+        let loaded = self.source.load()?;
+        let warnings = validate::check(loaded.as_ref(), &call_sites())?;
+        let limits = self.assemble(loaded, None)?;
+        let inner = limits.inner();
+        for warning in &warnings {
+            inner.events.emit(warning);
+        }
+        if let AnyStore::Redis(store) = &inner.store {
+            store.check(&inner.key_prefix).await?;
+        }
+        if let Some(every) = watch {
+            watch_file(&limits, every);
+        }
+        Ok(limits)
+    }
+
+    /// The limits of a program that installed none. What is wrong with them shows with each call.
+    pub(super) fn unattended() -> Limits {
+        let attempt = || {
+            let builder = Self::default();
+            let loaded = builder.source.load()?;
+            let warnings = validate::check(loaded.as_ref(), &call_sites())?;
+            let limits = builder.assemble(loaded, None)?;
+            warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
+            Ok(limits)
+        };
+        attempt().unwrap_or_else(|error: SetupError| {
+            let problem = error.to_string();
+            let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
+            let limits = limits.expect("an embedded store without a file has nothing to fail on");
+            limits.inner().events.emit(&Event::NotInstalled { problem });
+            limits
+        })
+    }
+
+    fn assemble(
+        self,
+        loaded: Option<file::LoadedFile>,
+        broken: Option<&str>,
+    ) -> Result<Limits, SetupError> {
+        static ID: AtomicU64 = AtomicU64::new(1);
+
+        let events = Events::to(self.on_event.clone());
+        let clock = self.clock.clone().unwrap_or_default();
+        let key_prefix = self.checked_prefix(loaded.as_ref())?;
+        let store = self.open_store(loaded.as_ref(), &clock, &events)?;
+        let inner = Inner {
+            id: ID.fetch_add(1, Ordering::Relaxed),
+            key_prefix,
+            store,
+            per_client: MemoryStore::new(clock.clone()),
+            local: MemoryStore::new(clock.clone()),
+            clock,
+            events,
+            since: clock::instant(),
+            broken: broken.map(Into::into),
+            source: self.source,
+            revision: self.revision,
+            instances: self.instances,
+            generation: AtomicU64::new(0),
+            current: ArcSwap::from_pointee(Current::new(0, loaded)),
+            families: Mutex::new(HashMap::new()),
+            named: Cores::default(),
+        };
+        Ok(Limits(Arc::new(inner)))
+    }
+
+    fn checked_prefix(&self, loaded: Option<&file::LoadedFile>) -> Result<String, SetupError> {
+        let written = loaded.and_then(|file| file.limits.key_prefix.as_deref());
+        let prefix = match (&self.key_prefix, written) {
+            (Some(prefix), _) => prefix.clone(),
+            (None, Some(prefix)) => expanded("key_prefix", prefix)?,
+            (None, None) => String::new(),
+        };
+        if prefix.len() > 64 || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
+            return Err(SetupError::one(format!(
+                "key prefix `{}` cannot be used; write at most 64 bytes without braces and control \
+                 characters",
+                prefix.escape_debug()
+            )));
+        }
+        Ok(prefix)
+    }
+
+    fn open_store(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+        clock: &Clock,
+        events: &Events,
+    ) -> Result<AnyStore, SetupError> {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let written = loaded.and_then(|file| file.limits.store.as_deref());
+        let store = match (&self.store, variable("RATELIMIT_STORE"), written) {
+            (Some(store), _, _) => Some(store.clone()),
+            (None, Some(store), _) => Some(store),
+            (None, None, Some(store)) => Some(expanded("store", store)?),
+            (None, None, None) => variable("REDIS_URL"),
+        };
+        let Some(store) = store else {
+            events.emit(&Event::EmbeddedStore);
+            return Ok(AnyStore::Memory(MemoryStore::new(clock.clone())));
+        };
+        if store == "memory" {
+            return Ok(AnyStore::Memory(MemoryStore::new(clock.clone())));
+        }
+        let address = Address::parse(&store)?;
+        let limits = loaded.map(|file| &file.limits);
+        let deadline = self.deadline.or(limits.and_then(|limits| limits.deadline));
+        let ca = match (&self.tls_ca, limits.and_then(|limits| limits.tls_ca.as_deref())) {
+            (Some(path), _) => Some(path.clone()),
+            (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
+            (None, None) => None,
+        };
+        let root = ca.map(read_certificates).transpose()?;
+        let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+        Ok(AnyStore::Redis(RedisStore::new(address, Certificates { root }, deadline, events.clone())))
+    }
+}
+
+fn read_certificates(path: PathBuf) -> Result<Vec<u8>, SetupError> {
+    fs::read(&path).map_err(|error| {
+        SetupError::one(format!("certificates `{}` cannot be read: {error}", path.display()))
+    })
+}
+
+/// The text with the environment's values in it.
+fn expanded(field: &str, text: &str) -> Result<String, SetupError> {
+    expand_env(text, |name| env::var(name).ok())
+        .map_err(|why| SetupError::one(format!("`{field}` in the limits file: {why}")))
+}
+
+/// Reloads when the file looks different. Ends with the limits.
+fn watch_file(limits: &Limits, every: Duration) {
+    fn look(limits: &Inner) -> Option<(SystemTime, u64)> {
+        let about = fs::metadata(limits.source.path()?).ok()?;
+        Some((about.modified().ok()?, about.len()))
+    }
+    let weak = Arc::downgrade(&limits.0);
+    let mut seen = look(limits.inner());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            let Some(inner) = weak.upgrade() else { return };
+            let now = look(&inner);
+            if now != seen {
+                seen = now;
+                // A bad file is told of by an event, and the old limits stay.
+                let _ = Limits(inner).reload();
+            }
+        }
+    });
+}
+
+impl fmt::Debug for LimitsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The store's address may hold a password.
+        f.debug_struct("LimitsBuilder").field("source", &self.source).finish_non_exhaustive()
+    }
+}

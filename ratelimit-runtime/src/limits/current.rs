@@ -1,0 +1,77 @@
+//! What the limits file says, as of its last reading.
+
+use ratelimit_spec::{LimitsFile, Settings};
+
+use super::{Family, file::LoadedFile};
+use crate::{
+    Quota,
+    settings::{Effective, Missing, Source},
+};
+
+/// One reading of the limits file, or that there is none.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) number: u64,
+    pub(crate) file: Option<LoadedFile>,
+}
+
+impl Current {
+    pub(crate) fn new(number: u64, file: Option<LoadedFile>) -> Self {
+        Self { number, file }
+    }
+
+    fn limits(&self) -> Option<&LimitsFile> {
+        self.file.as_ref().map(|file| &file.limits)
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.limits().and_then(|limits| limits.revision).unwrap_or(0)
+    }
+
+    pub(crate) fn instances(&self) -> Option<u32> {
+        self.limits().and_then(|limits| limits.instances)
+    }
+
+    /// What a name built at run time is counted and reported under: its entry in the limits file,
+    /// or the prefix that matches it.
+    pub(crate) fn label(&self, name: &str) -> Option<String> {
+        let limits = self.limits()?;
+        if limits.limiter(name).is_some() {
+            return Some(name.to_owned());
+        }
+        let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
+        Some(format!("{}*", prefix.prefix))
+    }
+
+    /// The numbers of one key of a family.
+    pub(crate) fn resolve(
+        &self,
+        family: &Family,
+        name: &str,
+        given: Option<Quota>,
+    ) -> Result<Effective, Missing> {
+        let given = given.map(|quota| Settings {
+            rate: u32::try_from(quota.rate()).ok(),
+            per: Some(quota.per()),
+            ..Settings::default()
+        });
+        let entry = self.limits().and_then(|limits| limits.limiter(&family.key).or(limits.limiter(name)));
+        let mut layers = Vec::with_capacity(6);
+        if let Some(entry) = entry {
+            let own = entry.overrides.iter().find(|own| own.matches.matches(name));
+            layers.extend(own.map(|own| (Source::Override, &own.settings)));
+            layers.push((Source::LimitsFile, &entry.settings));
+        }
+        if family.annotation.is_none()
+            && let Some(limits) = self.limits()
+        {
+            let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix));
+            layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
+        }
+        layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(given.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
+        layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
+        Effective::resolve(&layers, family.keys)
+    }
+}

@@ -1,0 +1,121 @@
+//! All limiters of one declared key.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use moka::sync::Cache;
+use once_cell::sync::{Lazy, OnceCell};
+use ratelimit_spec::Settings;
+
+use super::Inner;
+use crate::{
+    limiter::{Core, Tally},
+    settings::Keys,
+};
+
+/// Keys of one family that are remembered; one that was forgotten is looked up again and costs
+/// nothing but that.
+const REMEMBERED: u64 = 100_000;
+
+pub(crate) struct Family {
+    /// The key as it was written.
+    pub(crate) key: Arc<str>,
+    pub(crate) keys: Keys,
+    pub(crate) annotation: Option<Settings>,
+    pub(crate) declared: Option<Settings>,
+    pub(crate) tally: Tally,
+    only: OnceCell<Arc<Core>>,
+    cores: Lazy<Cores>,
+}
+
+impl Family {
+    /// A key with annotations; each setting is that of the first one that has it.
+    pub(crate) fn annotated(
+        key: &str,
+        keys: Keys,
+        annotations: &[Settings],
+        declared: &[Settings],
+    ) -> Self {
+        Self {
+            annotation: Some(merge(annotations)),
+            declared: Some(merge(declared)),
+            ..Self::unannotated(key, keys)
+        }
+    }
+
+    /// A key that only exists at run time.
+    pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
+        Self {
+            key: key.into(),
+            keys,
+            annotation: None,
+            declared: None,
+            tally: Tally::default(),
+            only: OnceCell::new(),
+            cores: Lazy::new(Cores::default),
+        }
+    }
+
+    /// The only limiter of a key without placeholders.
+    pub(crate) fn only(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
+        let make = || Arc::new(Core::new(limits, Arc::clone(self), name.to_owned(), None));
+        Arc::clone(self.only.get_or_init(make))
+    }
+
+    /// The limiter of a rendered key.
+    pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: String) -> Arc<Core> {
+        self.cores.get_or_make(name, |name| {
+            Core::new(limits, Arc::clone(self), name.to_owned(), None)
+        })
+    }
+}
+
+/// Limiters by name, as many as are remembered.
+pub(crate) struct Cores {
+    cores: Cache<String, Arc<Core>>,
+    /// One limiter is made at a time, so that a key never has two queues.
+    making: Mutex<()>,
+}
+
+impl Default for Cores {
+    fn default() -> Self {
+        Self { cores: Cache::new(REMEMBERED), making: Mutex::new(()) }
+    }
+}
+
+impl Cores {
+    pub(crate) fn get_or_make(&self, name: String, make: impl FnOnce(&str) -> Core) -> Arc<Core> {
+        if let Some(core) = self.cores.get(&name) {
+            return core;
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(core) = self.cores.get(&name) {
+            return core;
+        }
+        let core = Arc::new(make(&name));
+        self.cores.insert(name, Arc::clone(&core));
+        core
+    }
+}
+
+/// Each setting of the first layer that has it.
+fn merge(layers: &[Settings]) -> Settings {
+    fn first<T>(layers: &[Settings], get: impl Fn(&Settings) -> Option<T>) -> Option<T> {
+        layers.iter().find_map(get)
+    }
+    Settings {
+        enabled: first(layers, |s| s.enabled),
+        rate: first(layers, |s| s.rate),
+        per: first(layers, |s| s.per),
+        mode: first(layers, |s| s.mode),
+        wait: first(layers, |s| s.wait),
+        on_store_error: first(layers, |s| s.on_store_error),
+        on_drift: first(layers, |s| s.on_drift),
+        keep_alive: first(layers, |s| s.keep_alive),
+    }
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("key", &self.key).finish_non_exhaustive()
+    }
+}

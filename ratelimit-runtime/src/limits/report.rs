@@ -1,0 +1,129 @@
+//! Every limiter, its numbers, and where they came from, for people.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, PoisonError, atomic::Ordering},
+};
+
+use ratelimit_spec::format_duration;
+
+use super::{AnyStore, Family, Inner, call_sites};
+use crate::{
+    settings::{Effective, Keys, Sourced},
+    store::Reconciled,
+};
+
+/// What [`Limits::report`](crate::Limits::report) tells. It displays as text.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// `memory`, or the address of Redis without its password.
+    pub store: String,
+    /// Every limiter that is compiled in, written in the limits file, or was used.
+    pub limiters: Vec<LimiterReport>,
+}
+
+/// One limiter in a [`Report`]; all keys of a template are one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LimiterReport {
+    /// The key as it was written.
+    pub key: String,
+    /// Its settings and where each came from; `None` when it has no quota.
+    pub settings: Option<Effective>,
+    /// The annotated places that use it, as `module::function (file:line)`.
+    pub call_sites: Vec<String>,
+    /// Decisions that admitted a call.
+    pub allowed: u64,
+    /// Decisions that did not.
+    pub rejected: u64,
+    /// Admitted calls that had to wait.
+    pub waited: u64,
+    /// Decisions of `on_store_error`.
+    pub degraded: u64,
+    /// How often configured and stored numbers came together, and how.
+    pub reconciled: Vec<(Reconciled, u64)>,
+}
+
+pub(super) fn report(limits: &Inner) -> Report {
+    let mut families: BTreeMap<Arc<str>, Arc<Family>> = BTreeMap::new();
+    let sites = call_sites();
+    for site in &sites {
+        let family = limits.family_of(site);
+        families.insert(Arc::clone(&family.key), family);
+    }
+    let current = limits.current();
+    for entry in current.file.iter().flat_map(|file| &file.limits.limiters) {
+        let family = limits.family(&entry.key, || Family::unannotated(&entry.key, Keys::Many));
+        families.insert(Arc::clone(&family.key), family);
+    }
+    for family in limits.families.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        families.insert(Arc::clone(&family.key), Arc::clone(family));
+    }
+    let limiters = families.values().map(|family| {
+        let sites = sites.iter().filter(|site| site.key == &*family.key).map(|site| {
+            let at = site.location;
+            format!("{} ({}:{})", at.function, at.file, at.line)
+        });
+        let tally = &family.tally;
+        LimiterReport {
+            key: family.key.to_string(),
+            settings: current.resolve(family, &family.key, None).ok(),
+            call_sites: sites.collect(),
+            allowed: tally.allowed.load(Ordering::Relaxed),
+            rejected: tally.rejected.load(Ordering::Relaxed),
+            waited: tally.waited.load(Ordering::Relaxed),
+            degraded: tally.degraded.load(Ordering::Relaxed),
+            reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    });
+    let store = match &limits.store {
+        AnyStore::Memory(_) => "memory".to_owned(),
+        AnyStore::Redis(store) => store.address().to_string(),
+    };
+    Report { store, limiters: limiters.collect() }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store {}", self.store)?;
+        self.limiters.iter().try_for_each(|limiter| write!(f, "\n{limiter}"))
+    }
+}
+
+impl fmt::Display for LimiterReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.key)?;
+        let Some(settings) = &self.settings else { return f.write_str("\n  no quota") };
+        if !settings.enabled.value {
+            return write!(f, "\n  off ({})", settings.enabled.source);
+        }
+        fn line<T>(
+            f: &mut fmt::Formatter<'_>,
+            name: &str,
+            setting: &Sourced<T>,
+            text: impl fmt::Display,
+        ) -> fmt::Result {
+            write!(f, "\n  {name}: {text} ({})", setting.source)
+        }
+        line(f, "rate", &settings.rate, settings.rate.value)?;
+        line(f, "per", &settings.per, format_duration(settings.per.value))?;
+        line(f, "mode", &settings.mode, settings.mode.value)?;
+        line(f, "wait", &settings.wait, settings.wait.value)?;
+        line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
+        line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
+        for site in &self.call_sites {
+            write!(f, "\n  used by {site}")?;
+        }
+        write!(
+            f,
+            "\n  allowed {}, rejected {}, waited {}, degraded {}",
+            self.allowed, self.rejected, self.waited, self.degraded
+        )?;
+        for (outcome, count) in &self.reconciled {
+            write!(f, "\n  {outcome:?} {count}")?;
+        }
+        Ok(())
+    }
+}

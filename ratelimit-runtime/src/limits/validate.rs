@@ -1,0 +1,207 @@
+//! Holds the limits file against the compiled program, before any traffic.
+
+use std::collections::BTreeMap;
+
+use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
+
+use super::file::LoadedFile;
+use crate::{
+    SetupError,
+    call_site::{CallSite, Cost},
+    events::Event,
+    settings::{Effective, Keys, Missing, Source},
+};
+
+type Sites<'a> = BTreeMap<&'static str, Vec<&'a CallSite>>;
+
+/// Every problem in one report, or what there is to warn of.
+pub(super) fn check(
+    file: Option<&LoadedFile>,
+    sites: &[&'static CallSite],
+) -> Result<Vec<Event>, SetupError> {
+    let mut by_key = Sites::new();
+    for site in sites {
+        by_key.entry(site.key).or_default().push(site);
+    }
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    for (key, sites) in &by_key {
+        disagreements(key, sites, &mut problems);
+        limiter(key, sites, file, &mut problems, &mut warnings);
+    }
+    if let Some(file) = file {
+        unmatched(file, &by_key, &mut problems, &mut warnings);
+    }
+    if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
+}
+
+fn place(site: &CallSite) -> String {
+    format!("{}:{}", site.location.file, site.location.line)
+}
+
+/// Two call sites with one key share one limiter, so they must agree on it.
+fn disagreements(key: &str, sites: &[&CallSite], problems: &mut Vec<String>) {
+    fn text<T: std::fmt::Debug>(value: Option<T>) -> Option<String> {
+        value.map(|value| format!("{value:?}"))
+    }
+    let fields = |site: &CallSite| {
+        let said = site.settings();
+        let mode = said.mode.map(|mode| mode.to_string());
+        [("rate", text(said.rate)), ("per", text(said.per)), ("mode", mode)]
+    };
+    for (n, site) in sites.iter().enumerate() {
+        for (field, value) in fields(site) {
+            let said_before = sites[..n].iter().find_map(|other| {
+                let (_, before) = fields(other).into_iter().find(|(name, _)| *name == field)?;
+                before.map(|before| (other, before))
+            });
+            if let (Some(value), Some((other, before))) = (value, said_before)
+                && value != before
+            {
+                problems.push(format!(
+                    "{}: `{key}` has `{field}` {value} here and {before} at {}; \
+                     functions with one key share one limiter, write the same or leave it out",
+                    place(site),
+                    place(other),
+                ));
+                return;
+            }
+        }
+    }
+}
+
+/// Everything about one compiled limiter, with the limits file and each of its overrides.
+fn limiter(
+    key: &str,
+    sites: &[&CallSite],
+    file: Option<&LoadedFile>,
+    problems: &mut Vec<String>,
+    warnings: &mut Vec<Event>,
+) {
+    let entry = file.and_then(|file| file.limits.limiter(key));
+    let annotations: Vec<Settings> = sites.iter().map(|site| site.settings()).collect();
+    let declared: Vec<Settings> = sites.iter().map(|site| site.declared_settings()).collect();
+    let variants = entry.map_or(0, |entry| entry.overrides.len());
+    for variant in std::iter::once(None).chain((0..variants).map(Some)) {
+        let mut layers = Vec::new();
+        if let (Some(entry), Some(n)) = (entry, variant) {
+            layers.push((Source::Override, &entry.overrides[n].settings));
+        }
+        layers.extend(entry.map(|entry| (Source::LimitsFile, &entry.settings)));
+        layers.extend(annotations.iter().map(|said| (Source::Annotation, said)));
+        layers.extend(declared.iter().map(|said| (Source::Compiled, said)));
+        layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
+        let at = |field: &str| written(file, entry, key, variant, field);
+        match Effective::resolve(&layers, Keys::Many) {
+            Err(Missing(what)) => {
+                problems.push(format!(
+                    "{}: `{key}` has no `{what}`; write it in the attribute or in the limits file",
+                    place(sites[0])
+                ));
+                return;
+            }
+            Ok(effective) if !effective.enabled.value => {
+                warnings.push(Event::Disabled { limiter: key.into() });
+            }
+            Ok(effective) => {
+                for site in sites {
+                    problems.extend(unusable(key, site, &effective, &at));
+                }
+            }
+        }
+    }
+}
+
+/// Where the file sets a field of a limiter, or of one of its overrides.
+fn written(
+    file: Option<&LoadedFile>,
+    entry: Option<&LimiterEntry>,
+    key: &str,
+    variant: Option<usize>,
+    field: &str,
+) -> String {
+    let (Some(file), Some(_)) = (file, entry) else { return "the limits".to_owned() };
+    let Some(n) = variant else { return file.place_of(key, Some(field)) };
+    let own = [
+        Step::Key("limiters"),
+        Step::Key(key),
+        Step::Key("overrides"),
+        Step::Index(n),
+        Step::Key(field),
+    ];
+    match file.limits.position(&own) {
+        Some(_) => file.place(&own),
+        None => file.place_of(key, Some(field)),
+    }
+}
+
+/// What a call site cannot live with.
+fn unusable(
+    key: &str,
+    site: &CallSite,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    let here = place(site);
+    let rate = effective.rate.value;
+    if let Cost::Literal(permits) = site.cost
+        && permits > rate
+        && (rate > 0 || !site.fallible)
+    {
+        let cannot = if rate == 0 {
+            "its function cannot refuse a call, so nobody would ever be answered"
+        } else {
+            "no call would ever get through"
+        };
+        problems.push(format!(
+            "{here}: `{key}` takes {permits} permits a call, but {} sets a rate of {rate}; {cannot}",
+            at("rate")
+        ));
+    }
+    if site.fallible {
+        return problems;
+    }
+    if effective.wait.value != Wait::Forever {
+        problems.push(format!(
+            "{here}: `{key}` cannot refuse a call, but {} sets `wait: {}`; \
+             let the function return a rejection, or leave `wait` out",
+            at("wait"),
+            effective.wait.value
+        ));
+    }
+    if effective.on_store_error.value == OnStoreError::Reject {
+        problems.push(format!(
+            "{here}: `{key}` cannot refuse a call, but {} sets `on_store_error: reject`; \
+             let the function return a rejection, or write `local` or `allow`",
+            at("on_store_error")
+        ));
+    }
+    problems
+}
+
+/// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any
+/// may be another program's.
+fn unmatched(
+    file: &LoadedFile,
+    by_key: &Sites<'_>,
+    problems: &mut Vec<String>,
+    warnings: &mut Vec<Event>,
+) {
+    for entry in &file.limits.limiters {
+        if by_key.contains_key(&*entry.key) {
+            continue;
+        }
+        let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());
+        let at = file.place_of(&entry.key, None);
+        match nearest(&entry.key, undeclared.copied()) {
+            Some(near) => problems.push(format!(
+                "{at}: `{}` matches no limiter of this program; did you mean `{near}`?",
+                entry.key
+            )),
+            None if file.limits.unmatched == Unmatched::Error => {
+                problems.push(format!("{at}: `{}` matches no limiter of this program", entry.key));
+            }
+            None => warnings.push(Event::Unmatched { key: entry.key.clone() }),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a driver's error means for a decision.
+
+use redis::{ErrorKind, RedisError};
+
+use crate::StoreError;
+
+/// The three answers to "may this be sent again?".
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server did nothing and says why; it may do it if asked again.
+    NotDone(NotDone),
+    /// It may have been done, or it cannot be done just now.
+    Transient(StoreError),
+    /// It will not be done until somebody mends the configuration.
+    Permanent(StoreError),
+}
+
+#[derive(Debug)]
+pub(super) enum NotDone {
+    /// The script cache was emptied.
+    NoScript,
+    /// The connection leads to a server that is no master any more.
+    ReadOnly(StoreError),
+    /// The slot's new home has it.
+    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "only a cluster answers so"))]
+    Moving(RedisError),
+    /// Ask again in a moment.
+    NotYet(StoreError),
+}
+
+/// Texts that mark errors of set-up; Redis before 7 wraps a script's errors, so codes alone do
+/// not tell.
+const PERMANENT: [&str; 10] = [
+    "WRONGTYPE",
+    "NOPERM",
+    "NOAUTH",
+    "WRONGPASS",
+    "CROSSSLOT",
+    "can't run this command",
+    "unknown command",
+    "Unknown Redis command",
+    "invalid username-password",
+    "cluster support disabled",
+];
+
+/// What rustls says when certificates do not fit; the driver knows them as plain I/O errors.
+const CERTIFICATE: [&str; 5] =
+    ["invalid peer certificate", "CertificateRequired", "UnknownCA", "BadCertificate", "CryptoProvider"];
+
+pub(super) fn classify(error: &RedisError) -> Fault {
+    let text = describe(error);
+    let misconfigured = || Fault::Permanent(StoreError::misconfigured(text.clone()));
+    let unavailable = || StoreError::unavailable(text.clone());
+    if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
+        return misconfigured();
+    }
+    match error.code().unwrap_or_default() {
+        "NOSCRIPT" => return Fault::NotDone(NotDone::NoScript),
+        "READONLY" => return Fault::NotDone(NotDone::ReadOnly(unavailable())),
+        "ASK" => return Fault::NotDone(NotDone::Moving(error.clone())),
+        "MOVED" | "TRYAGAIN" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" => {
+            return Fault::NotDone(NotDone::NotYet(unavailable()));
+        }
+        _ => {}
+    }
+    let marked = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+    if (!error.is_io_error() && marked(&PERMANENT)) || marked(&CERTIFICATE) {
+        return misconfigured();
+    }
+    Fault::Transient(unavailable())
+}
+
+/// The error in one line, with a hint where its text alone does not say what to do.
+fn describe(error: &RedisError) -> String {
+    let text = format!("redis: {error}");
+    let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
+        "; grant the Redis user the commands listed in the documentation of `RedisStore`"
+    } else if text.contains("WRONGTYPE") {
+        "; a key of this name belongs to something else, choose another `key_prefix`"
+    } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
+        "; put `user:password@` into the store's address"
+    } else {
+        ""
+    };
+    format!("{text}{hint}")
+}

@@ -1,0 +1,181 @@
+//! The scripts, and what goes in and comes out of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use once_cell::sync::Lazy;
+use ratelimit_spec::{Mode, OnDrift};
+use redis::{Cmd, Value};
+
+use crate::{
+    StoreError,
+    store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
+};
+
+macro_rules! lua {
+    ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
+}
+
+pub(super) static ACQUIRE: Lazy<Script> =
+    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "acquire.lua")));
+pub(super) static PEEK: Lazy<Script> =
+    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "peek.lua")));
+pub(super) static ASSERT: Lazy<Script> =
+    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "assert.lua")));
+pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
+
+/// What is loaded when a connection opens.
+pub(super) const ALL: [&Lazy<Script>; 3] = [&ACQUIRE, &PEEK, &ASSERT];
+
+/// A Lua text with the name Redis caches it under.
+pub(super) struct Script {
+    pub(super) text: &'static str,
+    sha: String,
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, sha: redis::Script::new(text).get_hash().to_owned() }
+    }
+
+    /// The call by name.
+    fn by_name(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha);
+        command
+    }
+
+    /// The call that carries the text, for a server that does not know it.
+    fn by_text(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.text);
+        command
+    }
+}
+
+/// One call of a script, ready to be sent by name or by text.
+pub(super) struct Call<'a> {
+    pub(super) script: &'a Script,
+    pub(super) request: &'a Request<'a>,
+    /// Since when the process has its configuration, in microseconds by the server's clock.
+    pub(super) since: u64,
+}
+
+impl Call<'_> {
+    pub(super) fn command(&self, by_name: bool) -> Cmd {
+        let mut command = if by_name { self.script.by_name() } else { self.script.by_text() };
+        let Request { keys, permits, config, revision, assertion, .. } = self.request;
+        command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
+        command.arg(permits).arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
+        command.arg(config.keep_alive_ms).arg(revision).arg(self.since);
+        command.arg(match assertion {
+            Assertion::Steady => "steady",
+            Assertion::First(OnDrift::Carry) => "carry",
+            Assertion::First(_) => "reset",
+        });
+        command.arg(&member_id()[..]);
+        command
+    }
+}
+
+/// The startup check, on a limiter's names.
+pub(super) fn check(keys: &StateKeys) -> Cmd {
+    let mut command = CHECK.by_text();
+    command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
+    command
+}
+
+/// A question that only a working master answers, with 0: it deletes a key nobody writes.
+pub(super) fn probe(keys: &StateKeys) -> Cmd {
+    let mut command = redis::cmd("DEL");
+    command.arg(format!("{}:probe", keys.log()));
+    command
+}
+
+/// Redisson's `RateType` ordinals.
+fn mode_ordinal(mode: Mode) -> u8 {
+    match mode {
+        Mode::PerClient => 1,
+        _ => 0,
+    }
+}
+
+/// An id for a log member: who wrote it, and the how many-th.
+fn member_id() -> [u8; 8] {
+    static PROCESS: Lazy<u32> = Lazy::new(|| {
+        use std::hash::{BuildHasher, RandomState};
+        let bytes = RandomState::new().hash_one(std::process::id()).to_le_bytes();
+        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    });
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+    let process = PROCESS.to_le_bytes();
+    [process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3]]
+}
+
+/// Reads what a script returned; an unknown shape is an error, never a grant.
+pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, StoreError> {
+    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
+    let Value::Array(items) = value else { return Err(unknown()) };
+    let mut numbers = [0_u64; 9];
+    if items.len() != numbers.len() {
+        return Err(unknown());
+    }
+    for (number, item) in numbers.iter_mut().zip(items) {
+        let Value::Int(value) = item else { return Err(unknown()) };
+        *number = u64::try_from(*value).map_err(|_| unknown())?;
+    }
+    let [outcome, remaining, retry_after_ms, reset_after_ms, now_ms, rate, per_ms, mode, event] = numbers;
+    let outcome = match outcome {
+        0 => Outcome::Refused,
+        1 => Outcome::Granted,
+        2 => Outcome::ExceedsCapacity,
+        3 => Outcome::PerClient,
+        4 => return Err(foreign()),
+        _ => return Err(unknown()),
+    };
+    let reconciled = match event {
+        0 => None,
+        1 => Some(Reconciled::Created),
+        2 => Some(Reconciled::Unchanged),
+        3 => Some(Reconciled::Reset),
+        4 => Some(Reconciled::Carried),
+        5 => Some(Reconciled::Followed),
+        _ => return Err(unknown()),
+    };
+    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
+    let config = Config { rate, per_ms, mode, keep_alive_ms };
+    Ok(Reply { outcome, remaining, retry_after_ms, reset_after_ms, now_ms, config, reconciled })
+}
+
+fn foreign() -> StoreError {
+    StoreError::misconfigured(
+        "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
+         delete the limiter, or choose another `key_prefix`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_unknown_shape_is_never_a_grant() {
+        let ints = |numbers: &[i64]| Value::Array(numbers.iter().map(|&n| Value::Int(n)).collect());
+        assert!(read_reply(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]), 0).is_ok());
+        for value in [
+            Value::Nil,
+            Value::Int(1),
+            ints(&[1]),
+            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0]),
+            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0]),
+            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
+        ] {
+            assert!(read_reply(&value, 0).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn member_ids_are_never_the_same() {
+        assert_ne!(member_id(), member_id());
+    }
+}

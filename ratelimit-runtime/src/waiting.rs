@@ -1,0 +1,89 @@
+//! Callers that wait for a permit: one queue for each limiter and process.
+//!
+//! First come, first served. Only the head asks the store and sleeps; the others sleep on it. A
+//! dropped future leaves the queue wherever it stands.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::store::Config;
+
+/// Waiting callers one limiter has room for.
+pub(crate) const MAX_WAITERS: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Held by the head; tokio's mutex is fair and safe to cancel.
+    turn: Mutex<()>,
+    waiters: AtomicUsize,
+    permits: AtomicU64,
+    /// When the head expects its permits, in the clock's milliseconds.
+    head_at: AtomicU64,
+}
+
+/// The queue has no room.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.load(Ordering::Acquire) == 0
+    }
+
+    /// Takes a place at the end.
+    pub(crate) fn join(&self, permits: u32) -> Result<Place<'_>, Full> {
+        if self.waiters.fetch_add(1, Ordering::AcqRel) >= MAX_WAITERS {
+            self.waiters.fetch_sub(1, Ordering::AcqRel);
+            return Err(Full);
+        }
+        let ahead = self.permits.fetch_add(permits.into(), Ordering::AcqRel);
+        Ok(Place { queue: self, permits, ahead })
+    }
+
+    /// The milliseconds until the head expects to go.
+    pub(crate) fn head_in(&self, now: u64) -> u64 {
+        self.head_at.load(Ordering::Acquire).saturating_sub(now)
+    }
+}
+
+/// A place in the queue, left when dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    queue: &'a Queue,
+    permits: u32,
+    ahead: u64,
+}
+
+impl<'a> Place<'a> {
+    /// Waits for everybody ahead to go or give up.
+    pub(crate) async fn turn(&self) -> MutexGuard<'a, ()> {
+        self.queue.turn.lock().await
+    }
+
+    /// The turn, when nobody is ahead.
+    pub(crate) fn turn_now(&self) -> Option<MutexGuard<'a, ()>> {
+        self.queue.turn.try_lock().ok()
+    }
+
+    /// Says when this caller, now the head, expects to go.
+    pub(crate) fn expect_at(&self, at: u64) {
+        self.queue.head_at.store(at, Ordering::Release);
+    }
+
+    /// The fewest milliseconds this can take, if nobody ahead gives up: no window grants more
+    /// than its rate, and nobody overtakes the head.
+    pub(crate) fn earliest(&self, config: Config, now: u64) -> u64 {
+        let last = self.ahead + u64::from(self.permits) - 1;
+        let windows = last.checked_div(config.rate).unwrap_or(0) * config.per_ms;
+        let head = if self.ahead == 0 { 0 } else { self.queue.head_in(now) };
+        windows.max(head)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.queue.permits.fetch_sub(self.permits.into(), Ordering::AcqRel);
+        self.queue.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
+}

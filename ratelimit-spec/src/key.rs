@@ -1,0 +1,355 @@
+//! From values to names: no two lists of values give one name, and every name is safe in Redis.
+//!
+//! A limiter called `n` owns three Redis keys: `n` itself, and `n` with `:value` and `:permits`
+//! appended (in braces when it has none, so that all three hash to one cluster slot). Names come
+//! from users: one that could hold a brace of its own would put the three keys on different nodes,
+//! where every call fails; one that could hold a separator could spend another user's permits.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+use crate::template::MAX_NAME;
+
+/// The most bytes a value takes in a name; what needs more is hashed.
+pub(crate) const MAX_PART: usize = 64;
+
+/// The most bytes of a key prefix.
+const MAX_PREFIX: usize = 31;
+
+/// What stands for a value that is not there.
+const ABSENT: &str = "~";
+
+/// What stands for a value that is there but empty.
+const EMPTY: &str = "~~";
+
+/// Writes the name of a limiter: literals of a template, and values between them.
+///
+/// A value keeps its letters, digits and `_`, `.`, `-`; every other byte becomes `%XX`. What would
+/// get longer than 64 bytes becomes `~` and 32 digits of its hash. So a name holds nothing of a
+/// value that Redis, a terminal or a separator could take for something else.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::KeyWriter;
+///
+/// let mut key = KeyWriter::new("shop:");
+/// key.literal("orders:");
+/// key.part("a:b");
+/// key.literal(":");
+/// key.display(&42);
+/// assert_eq!(key.finish(), "shop:orders:a%3Ab:42");
+/// ```
+#[derive(Debug)]
+pub struct KeyWriter {
+    name: String,
+}
+
+impl KeyWriter {
+    /// Starts a name with the key prefix, which may be empty.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        let mut name = String::with_capacity(prefix.len() + 2 * MAX_PART);
+        name.push_str(prefix);
+        Self { name }
+    }
+
+    /// Writes what stands in the template, as it is.
+    pub fn literal(&mut self, text: &str) {
+        self.name.push_str(text);
+    }
+
+    /// Writes a value.
+    pub fn part(&mut self, value: &str) {
+        if value.is_empty() {
+            self.name.push_str(EMPTY);
+            return;
+        }
+        let start = self.name.len();
+        for byte in value.bytes() {
+            if is_value_char(char::from(byte)) && !matches!(byte, b'%' | b'~') {
+                self.name.push(char::from(byte));
+            } else {
+                push_escaped(&mut self.name, byte);
+            }
+            if self.name.len() - start > MAX_PART {
+                self.name.truncate(start);
+                push_hash(&mut self.name, value);
+                return;
+            }
+        }
+    }
+
+    /// Writes a value as it displays itself.
+    pub fn display(&mut self, value: &dyn fmt::Display) {
+        let mut text = String::new();
+        // A value that fails to display counts as what it wrote until then: a key must not panic.
+        let _ = write!(text, "{value}");
+        self.part(&text);
+    }
+
+    /// Writes that there is no value. No value is written like this.
+    pub fn absent(&mut self) {
+        self.name.push_str(ABSENT);
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        if is_derived(&self.name) {
+            self.name.push('~');
+        }
+        self.name
+    }
+}
+
+/// Makes a name built at run time fit for Redis. Different names stay different.
+///
+/// A name is kept as it is when it has 1 to 480 bytes, no control character, `%` or `~`, and either
+/// no braces or a hash tag that works on a cluster. In any other, control characters, `{`, `}`, `%`
+/// and `~` become `%XX`, and a name that is then too long becomes its hash.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::safe_name;
+///
+/// assert_eq!(safe_name("upload:{tenant-7}:image"), "upload:{tenant-7}:image");
+/// assert_eq!(safe_name("upload:}{"), "upload:%7D%7B");
+/// ```
+#[must_use]
+pub fn safe_name(raw: &str) -> Cow<'_, str> {
+    if raw.is_empty() {
+        return Cow::Borrowed(ABSENT);
+    }
+    let is_plain = !raw.contains(|c: char| c.is_control() || matches!(c, '%' | '~'));
+    if raw.len() <= MAX_NAME && is_plain && works_on_cluster(raw) && !is_derived(raw) {
+        return Cow::Borrowed(raw);
+    }
+    let mut name = String::new();
+    for c in raw.chars() {
+        if c.is_control() || matches!(c, '{' | '}' | '%' | '~') {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                push_escaped(&mut name, byte);
+            }
+        } else {
+            name.push(c);
+        }
+        if name.len() > MAX_NAME {
+            name.clear();
+            push_hash(&mut name, raw);
+            break;
+        }
+    }
+    Cow::Owned(name)
+}
+
+/// Checks the text that every name of a program starts with.
+///
+/// # Errors
+///
+/// When it is longer than 31 bytes, or holds a brace or a control character.
+pub fn check_prefix(prefix: &str) -> Result<(), PrefixError> {
+    if prefix.len() > MAX_PREFIX {
+        Err(PrefixError("is too long; write at most 31 bytes"))
+    } else if prefix.contains(['{', '}']) {
+        // A tag here would gather every limiter on one node, and let the name `a:value` pass for
+        // the counter of the limiter `a`.
+        Err(PrefixError("has a brace; write it without"))
+    } else if prefix.contains(char::is_control) {
+        Err(PrefixError(
+            "has a control character; write visible characters only",
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+/// A text that cannot be a key prefix. Its [`Display`](fmt::Display) says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixError(&'static str);
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the key prefix {}", self.0)
+    }
+}
+
+impl std::error::Error for PrefixError {}
+
+/// Whether a value, once written, can hold this character. A separator needs another.
+pub(crate) fn is_value_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '%' | '~')
+}
+
+/// Whether the three Redis keys of this name hash to one slot.
+///
+/// With a `{` in the name the other two are made by appending, so that the name's own hash tag (from
+/// its first `{` to the next `}`, not empty) must decide. Without one they get the whole name in
+/// braces, which a `}` in it would cut short.
+pub(crate) fn works_on_cluster(name: &str) -> bool {
+    match name.split_once('{') {
+        Some((_, tag)) => tag.find('}').is_some_and(|length| length > 0),
+        None => !name.contains('}'),
+    }
+}
+
+/// Whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`.
+fn is_derived(name: &str) -> bool {
+    let appended = |suffix: &str| {
+        name.match_indices(suffix)
+            .map(|(at, _)| &name[at + suffix.len()..])
+            .any(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    name.contains('{') && (appended(":value") || appended(":permits"))
+}
+
+fn push_escaped(name: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    name.push('%');
+    name.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    name.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+/// Writes `~` and the first 128 bits of the SHA-256 of a text.
+fn push_hash(name: &mut String, raw: &str) {
+    name.push('~');
+    for byte in &Sha256::digest(raw.as_bytes())[..16] {
+        // Writing to a string cannot fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyWriter, check_prefix, safe_name};
+    use std::fmt;
+
+    fn part(value: &str) -> String {
+        let mut key = KeyWriter::new("");
+        key.part(value);
+        key.finish()
+    }
+
+    #[test]
+    fn a_value_is_written_so_that_it_can_be_told_from_its_surroundings() {
+        let long = "a".repeat(64);
+        for (value, expected) in [
+            ("42", "42"),
+            ("Az09_.-", "Az09_.-"),
+            ("a:b", "a%3Ab"),
+            ("{}", "%7B%7D"),
+            ("%41", "%2541"),
+            ("~", "%7E"),
+            ("", "~~"),
+            ("\0\n", "%00%0A"),
+            ("é", "%C3%A9"),
+            (&long, &long),
+            ("user@example.com", "user%40example.com"),
+        ] {
+            assert_eq!(part(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_hashed() {
+        // The digits are those of `printf '%065d' 0 | sha256sum`.
+        let zeros = "0".repeat(65);
+        assert_eq!(part(&zeros), "~e531ef0f962409170917abf9de3287af");
+        assert_eq!(part(&":".repeat(22)).len(), 33);
+        assert_eq!(part(&":".repeat(21)).len(), 63);
+        assert_eq!(part(&"x".repeat(1 << 20)).len(), 33);
+    }
+
+    #[test]
+    fn a_key_is_made_of_literals_values_and_absences() {
+        let mut key = KeyWriter::new("shop:");
+        key.literal("t:");
+        key.display(&7_u64);
+        key.literal(":");
+        key.absent();
+        assert_eq!(key.finish(), "shop:t:7:~");
+        assert_eq!(KeyWriter::new("").finish(), "");
+    }
+
+    #[test]
+    fn a_value_that_cannot_display_itself_does_not_panic() {
+        struct Broken;
+        impl fmt::Display for Broken {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("half")?;
+                Err(fmt::Error)
+            }
+        }
+        let mut key = KeyWriter::new("");
+        key.display(&Broken);
+        assert_eq!(key.finish(), "half");
+    }
+
+    #[test]
+    fn no_name_is_the_counter_or_the_log_of_another_limiter() {
+        for (value, expected) in [
+            ("value", "{orders}:value~"),
+            ("permits", "{orders}:permits~"),
+            ("values", "{orders}:values"),
+        ] {
+            let mut key = KeyWriter::new("");
+            key.literal("{orders}:");
+            key.part(value);
+            assert_eq!(key.finish(), expected);
+        }
+        assert_eq!(safe_name("{a}:value"), "%7Ba%7D:value");
+        assert_eq!(safe_name("{a}:permits:client"), "%7Ba%7D:permits:client");
+        assert_eq!(safe_name("{a}:valued"), "{a}:valued");
+        assert_eq!(safe_name("a:value"), "a:value");
+    }
+
+    #[test]
+    fn a_name_built_at_run_time_is_kept_where_possible() {
+        let longest = "a".repeat(480);
+        for (raw, expected) in [
+            ("orders:42", "orders:42"),
+            ("a b/é", "a b/é"),
+            ("a{b}{c}", "a{b}{c}"),
+            ("{{u}}", "{{u}}"),
+            (&longest, &longest),
+            ("", "~"),
+            ("~", "%7E"),
+            ("100%", "100%25"),
+            ("a\n", "a%0A"),
+            ("a\u{85}", "a%C2%85"),
+            ("a{b", "a%7Bb"),
+            ("a}b", "a%7Db"),
+            ("x{}", "x%7B%7D"),
+            ("{}{u}", "%7B%7D%7Bu%7D"),
+            ("}{", "%7D%7B"),
+        ] {
+            assert_eq!(safe_name(raw), expected, "{raw:?}");
+        }
+        assert_eq!(safe_name(&"a".repeat(481)).len(), 33);
+        assert_eq!(safe_name(&"%".repeat(161)).len(), 33);
+        assert_eq!(safe_name(&"%".repeat(160)).len(), 480);
+    }
+
+    #[test]
+    fn a_prefix_is_short_and_has_no_braces() {
+        let message = |prefix: &str| check_prefix(prefix).unwrap_err().to_string();
+        assert_eq!(check_prefix(""), Ok(()));
+        assert_eq!(check_prefix("shop:"), Ok(()));
+        assert_eq!(check_prefix(&"a".repeat(31)), Ok(()));
+        assert_eq!(
+            message(&"a".repeat(32)),
+            "the key prefix is too long; write at most 31 bytes"
+        );
+        assert_eq!(
+            message("{shop}:"),
+            "the key prefix has a brace; write it without"
+        );
+        assert_eq!(
+            message("a\n"),
+            "the key prefix has a control character; write visible characters only"
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The grammar of `ratelimit-runtime`: what an attribute and a limits file may say.
+//!
+//! A procedural macro cannot export functions, yet the same text (a duration, a key, the limits
+//! file) is read twice: by the macro while a program is compiled and by the runtime while it
+//! starts. Both read it here, so that they cannot disagree.
+//!
+//! Text goes in, values come out. Nothing here waits, opens a file, reads a clock or the
+//! environment, and no input makes it panic.
+
+pub mod duration;
+pub mod key;
+pub mod limits_file;
+mod quote;
+pub mod suggest;
+pub mod template;
+pub mod words;
+
+pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
+pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
+pub use limits_file::{
+    LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
+    Unmatched, expand_env,
+};
+pub use suggest::nearest;
+pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
+pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};

@@ -1,0 +1,257 @@
+//! The limits file: `ratelimit.yaml`.
+//!
+//! A file is read whole or refused whole, with every problem in one report and each at its line and
+//! column. Reading one is cheap whatever it holds: at most 256 KiB, 16 levels and 10 000 limiters,
+//! and no YAML that a list of limits can do without (anchors, tags, block scalars, several
+//! documents, values over several lines).
+//!
+//! Every option:
+//!
+//! ```yaml
+#![doc = include_str!("limits_file/reference.yaml")]
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
+
+mod env;
+mod fields;
+mod node;
+mod outline;
+mod problem;
+mod reach;
+mod read;
+mod scan;
+
+pub use env::expand_env;
+pub use problem::{Position, Problem, Step};
+
+use node::{Node, Value};
+use problem::Report;
+
+/// The most bytes of a limits file.
+pub const MAX_BYTES: usize = 256 * 1024;
+
+/// The most levels of lists and maps in each other.
+pub const MAX_DEPTH: usize = 16;
+
+/// The most limiters.
+pub const MAX_LIMITERS: usize = 10_000;
+
+/// A limits file that was read without a problem.
+#[derive(Clone)]
+pub struct LimitsFile {
+    /// Where state is kept, as written: `${..}` is not expanded. It may hold a password, so the
+    /// [`Debug`](fmt::Debug) of this type leaves it out.
+    pub store: Option<String>,
+    /// What the name of every limiter starts with.
+    pub key_prefix: Option<String>,
+    /// Which of two different files is the later one.
+    pub revision: Option<u64>,
+    /// Whether every annotated key must be declared.
+    pub strict: bool,
+    /// What to do with an entry that matches no limiter.
+    pub unmatched: Unmatched,
+    /// How long a decision may take.
+    pub deadline: Option<Duration>,
+    /// How many processes share the limits.
+    pub instances: Option<u32>,
+    /// The file with the certificates that a TLS connection trusts, as written.
+    pub tls_ca: Option<String>,
+    /// What applies where nothing else does.
+    pub default: Settings,
+    /// The limiters, in the order of the file.
+    pub limiters: Vec<LimiterEntry>,
+    /// The settings of keys built at run time, in the order of the file.
+    pub prefixes: Vec<PrefixEntry>,
+    /// The values as they were read, for their positions.
+    root: Node,
+}
+
+/// What can be set for a limiter. A field that is absent is decided elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether it limits at all.
+    pub enabled: Option<bool>,
+    /// Permits per window; 0 admits nobody.
+    pub rate: Option<u32>,
+    /// The window.
+    pub per: Option<Duration>,
+    /// Who shares the budget.
+    pub mode: Option<Mode>,
+    /// How long a call may wait for its permit.
+    pub wait: Option<Wait>,
+    /// What a call gets while the store does not answer.
+    pub on_store_error: Option<OnStoreError>,
+    /// What happens to the state when the numbers have changed.
+    pub on_drift: Option<OnDrift>,
+    /// How long an unused limiter is remembered.
+    pub keep_alive: Option<Duration>,
+}
+
+/// One entry under `limiters`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimiterEntry {
+    /// The key, which is a valid [`Template`](crate::Template).
+    pub key: String,
+    /// What applies to all its names.
+    pub settings: Settings,
+    /// What applies to some of its names instead; the first that matches decides.
+    pub overrides: Vec<Override>,
+}
+
+/// One entry under `overrides`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The names it is for.
+    pub matches: Match,
+    /// What applies to them.
+    pub settings: Settings,
+}
+
+/// Which names something is for. Names are without the key prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// `key`: the one with this name.
+    Key(String),
+    /// `prefix`: all that start like this.
+    Prefix(String),
+}
+
+impl Match {
+    /// Whether it is for this name.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Key(key) => name == key,
+            Self::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// One entry under `prefixes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixEntry {
+    /// What the names start with.
+    pub prefix: String,
+    /// What applies to them.
+    pub settings: Settings,
+}
+
+/// What to do with an entry that matches no limiter of the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unmatched {
+    /// `warn`: say so. Several programs may share one file.
+    #[default]
+    Warn,
+    /// `error`: do not start.
+    Error,
+}
+
+words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error);
+
+impl Settings {
+    /// Fills the fields that are absent here from other settings.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            enabled: self.enabled.or(other.enabled),
+            rate: self.rate.or(other.rate),
+            per: self.per.or(other.per),
+            mode: self.mode.or(other.mode),
+            wait: self.wait.or(other.wait),
+            on_store_error: self.on_store_error.or(other.on_store_error),
+            on_drift: self.on_drift.or(other.on_drift),
+            keep_alive: self.keep_alive.or(other.keep_alive),
+        }
+    }
+}
+
+impl Default for LimitsFile {
+    /// What an empty file says.
+    fn default() -> Self {
+        Self {
+            store: None,
+            key_prefix: None,
+            revision: None,
+            strict: true,
+            unmatched: Unmatched::default(),
+            deadline: None,
+            instances: None,
+            tls_ca: None,
+            default: Settings::default(),
+            limiters: Vec::new(),
+            prefixes: Vec::new(),
+            root: Node {
+                position: None,
+                value: Value::Null,
+            },
+        }
+    }
+}
+
+impl LimitsFile {
+    /// Reads a limits file.
+    ///
+    /// # Errors
+    ///
+    /// When there is anything wrong with it: all problems, at most 50, in the order of the file.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let root = Self::read(text).map_err(|problem| vec![problem])?;
+        let mut report = Report::default();
+        let mut file = read::file(&root, &mut report);
+        file.root = root;
+        let problems = report.finish();
+        if problems.is_empty() {
+            Ok(file)
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Reads the values and their places.
+    fn read(text: &str) -> Result<Node, Problem> {
+        let tokens = scan::scan(text)?;
+        let mut root = Node::parse(text)?;
+        if let Some(outline) = outline::outline(&tokens) {
+            root.place(&outline);
+        }
+        Ok(root)
+    }
+
+    /// The entry under `limiters` with exactly this key.
+    #[must_use]
+    pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {
+        self.limiters.iter().find(|entry| entry.key == key)
+    }
+
+    /// Where something stands in the file: a value, or the key of a list or map.
+    #[must_use]
+    pub fn position(&self, path: &[Step<'_>]) -> Option<Position> {
+        self.root.find(path)
+    }
+}
+
+impl fmt::Debug for LimitsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitsFile")
+            .field("store", &self.store.as_ref().map(|_| "..."))
+            .field("key_prefix", &self.key_prefix)
+            .field("revision", &self.revision)
+            .field("strict", &self.strict)
+            .field("unmatched", &self.unmatched)
+            .field("deadline", &self.deadline)
+            .field("instances", &self.instances)
+            .field("tls_ca", &self.tls_ca)
+            .field("default", &self.default)
+            .field("limiters", &self.limiters)
+            .field("prefixes", &self.prefixes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! The entries of a map in a limits file, and the values they can have.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::node::{Node, Value};
+use super::problem::{Position, Report};
+use crate::duration::parse_duration;
+use crate::quote::{Quoted, either};
+use crate::suggest::nearest;
+
+/// A map in a limits file: what messages call it, and what an entry of it is.
+pub(super) struct Section<'a> {
+    /// `` in limiter `x` ``, or nothing for the file itself.
+    pub(super) place: &'a str,
+    /// `field` or `limiter`.
+    pub(super) entry: &'a str,
+}
+
+/// An entry of a map whose key is a text.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    pub(super) name_position: Option<Position>,
+    pub(super) value: &'a Node,
+    /// Where to point when the value is wrong.
+    pub(super) position: Option<Position>,
+}
+
+impl Report {
+    /// The entries of a map, each once. Nothing at all is a map without entries: it is what remains
+    /// when all of them are commented out.
+    pub(super) fn fields<'a>(
+        &mut self,
+        node: &'a Node,
+        section: &Section<'_>,
+        not_a_map: impl FnOnce(&mut Self, &Value),
+    ) -> Vec<Field<'a>> {
+        let mut fields = Vec::new();
+        let mut seen: HashMap<&str, Option<Position>> = HashMap::new();
+        let entries = match &node.value {
+            Value::Null => return fields,
+            Value::Map(entries) => entries,
+            other => {
+                not_a_map(self, other);
+                return fields;
+            }
+        };
+        for (key, value) in entries {
+            let Some(name) = key.text() else {
+                self.add(key.position, || match &key.value {
+                    Value::Null => "a key cannot be empty; write a name before `:`".to_owned(),
+                    other => format!("a key cannot be {other}; put it in quotes"),
+                });
+                continue;
+            };
+            if let Some(first) = seen.get(name) {
+                self.add(key.position, || duplicate(name, *first, section));
+                continue;
+            }
+            seen.insert(name, key.position);
+            let position = value.position_under(key);
+            fields.push(Field {
+                name,
+                name_position: key.position,
+                value,
+                position,
+            });
+        }
+        fields
+    }
+
+    /// Reports a field that does not exist.
+    pub(super) fn unknown(&mut self, field: &Field<'_>, known: &[&str], section: &Section<'_>) {
+        self.add(field.name_position, || {
+            let hint = match nearest(field.name, known.iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("expected {}", either(known)),
+            };
+            format!(
+                "unknown field {}{}; {hint}",
+                Quoted(field.name),
+                section.place
+            )
+        });
+    }
+
+    /// Reports a value of the wrong kind.
+    pub(super) fn wrong(&mut self, field: &Field<'_>, expected: &str) {
+        self.add(field.position, || match &field.value.value {
+            Value::Null => format!(
+                "`{}` has no value; write {expected}, or remove it",
+                field.name
+            ),
+            value => format!("`{}` cannot be {value}; write {expected}", field.name),
+        });
+    }
+
+    /// Reports a value of the right kind that does not fit.
+    pub(super) fn refuse(&mut self, field: &Field<'_>, error: &dyn Display) {
+        self.add(field.position, || error.to_string());
+    }
+
+    pub(super) fn boolean(&mut self, field: &Field<'_>) -> Option<bool> {
+        if let Value::Bool(value) = field.value.value {
+            return Some(value);
+        }
+        self.wrong(field, "`true` or `false`");
+        None
+    }
+
+    /// A whole number from `least` to the greatest that the type and `most` allow.
+    pub(super) fn number<T: TryFrom<i128>>(
+        &mut self,
+        field: &Field<'_>,
+        (least, most): (i128, i128),
+        expected: &str,
+    ) -> Option<T> {
+        let number = match field.value.value {
+            Value::Int(value) if (least..=most).contains(&value) => T::try_from(value).ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            self.wrong(field, expected);
+        }
+        number
+    }
+
+    pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
+        // A number without a unit is a duration that lacks something, so it is told what.
+        let text = match &field.value.value {
+            Value::Text(text) => text.clone(),
+            Value::Int(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            _ => {
+                self.wrong(field, "a duration such as `500ms`, `1s` or `1h30m`");
+                return None;
+            }
+        };
+        parse_duration(&text)
+            .map_err(|error| self.refuse(field, &error))
+            .ok()
+    }
+
+    /// One of several words, or for `wait` a duration.
+    pub(super) fn word<T: FromStr<Err: Display>>(
+        &mut self,
+        field: &Field<'_>,
+        expected: &str,
+    ) -> Option<T> {
+        let text = match &field.value.value {
+            Value::Text(text) => text.clone(),
+            Value::Int(number) => number.to_string(),
+            _ => {
+                self.wrong(field, expected);
+                return None;
+            }
+        };
+        text.parse()
+            .map_err(|error| self.refuse(field, &error))
+            .ok()
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text<'a>(&mut self, field: &Field<'a>, expected: &str) -> Option<&'a str> {
+        match field.value.text() {
+            Some("") => self.add(field.position, || {
+                format!("`{}` is empty; write {expected}, or remove it", field.name)
+            }),
+            Some(text) => return Some(text),
+            None => self.wrong(field, expected),
+        }
+        None
+    }
+
+    /// The elements of a list; nothing at all is a list without elements.
+    pub(super) fn list<'a>(&mut self, field: &Field<'a>, expected: &str) -> &'a [Node] {
+        match &field.value.value {
+            Value::Null => &[],
+            Value::List(nodes) => nodes,
+            _ => {
+                self.wrong(field, expected);
+                &[]
+            }
+        }
+    }
+}
+
+fn duplicate(name: &str, first: Option<Position>, section: &Section<'_>) -> String {
+    let Section { place, entry } = section;
+    let at = first
+        .map(|first| format!(" on line {}", first.line))
+        .unwrap_or_default();
+    format!(
+        "duplicate {entry} {}{place}; it is already there{at}",
+        Quoted(name)
+    )
+}

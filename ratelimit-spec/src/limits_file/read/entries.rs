@@ -1,0 +1,192 @@
+//! Lists of settings for some names: overrides and prefixes.
+
+use super::settings::{SETTINGS, SettingsReader};
+use crate::limits_file::fields::{Field, Section};
+use crate::limits_file::node::Node;
+use crate::limits_file::problem::{Position, Report};
+use crate::limits_file::reach::unreachable;
+use crate::limits_file::{Match, Override, PrefixEntry, Settings};
+use crate::quote::{Quoted, either};
+use crate::template::{MAX_NAME, Template};
+
+/// An entry of either list, and where it says which names it is for.
+struct Entry {
+    matches: Match,
+    position: Option<Position>,
+    settings: Settings,
+}
+
+/// How the entries of a list are made.
+struct Kind<'a> {
+    /// What messages call an entry.
+    noun: &'a str,
+    /// The fields that say which names it is for; an entry has one of them.
+    matchers: &'a [&'a str],
+    /// What its settings are when it does not set them.
+    inherited: &'a Settings,
+}
+
+/// Reads the overrides of a limiter.
+pub(super) fn overrides(
+    field: &Field<'_>,
+    limiter: &str,
+    template: Option<&Template>,
+    inherited: &Settings,
+    report: &mut Report,
+) -> Vec<Override> {
+    let noun = format!("an override of limiter {}", Quoted(limiter));
+    let kind = Kind {
+        noun: &noun,
+        matchers: &["key", "prefix"],
+        inherited,
+    };
+    let example = "a list of entries such as `- { key: \"orders:42\", rate: 0 }`";
+    let entries = entries(field, &kind, example, report);
+    if let Some(template) = template {
+        for entry in &entries {
+            check_template(entry, template, report);
+        }
+    }
+    let overrides = entries.into_iter().map(|entry| Override {
+        matches: entry.matches,
+        settings: entry.settings,
+    });
+    overrides.collect()
+}
+
+/// Reads the settings of keys built at run time.
+pub(super) fn prefixes(field: &Field<'_>, report: &mut Report) -> Vec<PrefixEntry> {
+    let kind = Kind {
+        noun: "an entry of `prefixes`",
+        matchers: &["prefix"],
+        inherited: &Settings::default(),
+    };
+    let example = "a list of entries such as `- { prefix: \"test:\", rate: 2, per: 1s }`";
+    let entries = entries(field, &kind, example, report);
+    let prefixes = entries.into_iter().map(|entry| PrefixEntry {
+        prefix: match entry.matches {
+            Match::Key(text) | Match::Prefix(text) => text,
+        },
+        settings: entry.settings,
+    });
+    prefixes.collect()
+}
+
+fn entries(field: &Field<'_>, kind: &Kind<'_>, example: &str, report: &mut Report) -> Vec<Entry> {
+    let nodes = report.list(field, example).iter();
+    let entries: Vec<Entry> = nodes
+        .filter_map(|node| entry(node, node.position.or(field.position), kind, report))
+        .collect();
+    check_reach(&entries, report);
+    entries
+}
+
+fn entry(
+    node: &Node,
+    position: Option<Position>,
+    kind: &Kind<'_>,
+    report: &mut Report,
+) -> Option<Entry> {
+    let Kind { noun, matchers, .. } = kind;
+    let place = format!(" in {noun}");
+    let section = Section {
+        place: &place,
+        entry: "field",
+    };
+    let mut is_map = true;
+    let fields = report.fields(node, &section, |report, value| {
+        is_map = false;
+        report.add(position, || {
+            format!(
+                "{noun} cannot be {value}; write fields such as `{{ prefix: \"vip-\", rate: 50 }}`"
+            )
+        });
+    });
+    let mut reader = SettingsReader::default();
+    let mut names: Vec<&Field<'_>> = Vec::new();
+    for field in &fields {
+        if matchers.contains(&field.name) {
+            names.push(field);
+        } else if !reader.field(field, report) {
+            report.unknown(field, &[matchers, SETTINGS].concat(), &section);
+        }
+    }
+    let settings = reader.finish(kind.inherited, report);
+    match names[..] {
+        [] if is_map => report.add(position, || {
+            format!(
+                "{noun} needs {}; write which names it is for",
+                either(matchers)
+            )
+        }),
+        [] => {}
+        [field] => {
+            let (matches, position) = (names_of(field, report)?, field.position);
+            return Some(Entry {
+                matches,
+                position,
+                settings,
+            });
+        }
+        [_, second, ..] => report.add(second.name_position, || {
+            format!("{noun} has either {}; remove one of them", either(matchers))
+        }),
+    }
+    None
+}
+
+fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
+    let (expected, matches): (_, fn(String) -> Match) = match field.name {
+        "key" => ("one name, such as `key: \"orders:42\"`", Match::Key),
+        _ => (
+            "what names start with, such as `prefix: \"orders:vip-\"`",
+            Match::Prefix,
+        ),
+    };
+    let text = report.text(field, expected)?;
+    if text.len() > MAX_NAME {
+        report.add(field.position, || {
+            let (name, n_bytes) = (field.name, text.len());
+            format!("`{name}` has {n_bytes} bytes; write at most {MAX_NAME}")
+        });
+    }
+    Some(matches(text.to_owned()))
+}
+
+/// An override for names that the limiter never has would silently limit nobody.
+fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
+    let key = Quoted(template.text());
+    match &entry.matches {
+        Match::Key(name) if !template.can_render(name) => report.add(entry.position, || {
+            let example = template.literals().join("42");
+            let (name, example) = (Quoted(name), Quoted(&example));
+            format!("{name} is never a name of limiter {key}; write one such as {example}")
+        }),
+        Match::Prefix(prefix) if !template.can_start_with(prefix) => {
+            report.add(entry.position, || {
+                let (prefix, start) = (Quoted(prefix), Quoted(&template.literals()[0]));
+                format!("no name of limiter {key} starts with {prefix}; they start with {start}")
+            });
+        }
+        _ => {}
+    }
+}
+
+/// An entry after one that matches all its names would silently do nothing.
+fn check_reach(entries: &[Entry], report: &mut Report) {
+    let matches: Vec<&Match> = entries.iter().map(|entry| &entry.matches).collect();
+    let text = |index: usize| match matches[index] {
+        Match::Key(text) | Match::Prefix(text) => Quoted(text),
+    };
+    for (later, earlier) in unreachable(&matches) {
+        report.add(entries[later].position, || {
+            let at = entries[earlier].position.map(|at| format!(" on line {}", at.line));
+            let at = at.unwrap_or_default();
+            let (this, other) = (text(later), text(earlier));
+            if matches[later] == matches[earlier] {
+                return format!("duplicate entry {this}; it is already there{at}");
+            }
+            format!("{this} is never reached, since {other}{at} matches first; write it before that entry")
+        });
+    }
+}

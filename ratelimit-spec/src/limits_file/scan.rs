@@ -1,0 +1,314 @@
+//! The guard before the YAML parser.
+//!
+//! The parser needs half a minute for 100 KB of `[`, and follows anchors and tags that no limits
+//! file needs. So a file is first split into tokens, in one pass and on the strict side: what is
+//! not plainly a map, a list or a value on one line is refused here, with a message that is about
+//! limits files. The tokens also say where everything stands, see [`outline`](super::outline).
+//!
+//! The guard must never take for text what the parser takes for structure. That is why values end
+//! with their line, and why the characters that only the parser takes for line breaks are refused.
+
+use super::problem::{Position, Problem};
+use super::{MAX_BYTES, MAX_DEPTH};
+
+mod cursor;
+mod token;
+
+use cursor::Cursor;
+pub(super) use token::{Kind, Token};
+use token::{is_forbidden, unsupported};
+
+/// The most tokens: as many as the most limiters need when each is written on one line, and few
+/// enough for an unoptimized build to parse them in a tenth of a second.
+const MAX_TOKENS: usize = 120_000;
+
+/// Splits a limits file into tokens.
+///
+/// What it lets through costs the parser little: it is small, flat, and free of anchors.
+pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
+    if text.len() > MAX_BYTES {
+        let message = format!(
+            "the file has {} bytes; write at most {MAX_BYTES} (256 KiB)",
+            text.len()
+        );
+        return Err(Problem {
+            position: None,
+            message,
+        });
+    }
+    let mut scanner = Scanner::default();
+    for (index, line) in text.split('\n').enumerate() {
+        scanner.line = index + 1;
+        scanner.scan_line(line.strip_suffix('\r').unwrap_or(line))?;
+    }
+    match scanner.flow.last() {
+        None => Ok(scanner.tokens),
+        Some(open) => Err(Problem {
+            position: Some(open.position),
+            message: format!(
+                "`{}` is not closed; write `{}` after the last entry",
+                open.open(),
+                open.close()
+            ),
+        }),
+    }
+}
+
+/// What has been seen so far.
+#[derive(Default)]
+struct Scanner {
+    tokens: Vec<Token>,
+    line: usize,
+    /// Whether the document has begun.
+    begun: bool,
+    /// The columns of the block maps and lists around the current place, increasing.
+    blocks: Vec<usize>,
+    /// The `[` and `{` that are still open. While there are any, indentation means nothing.
+    flow: Vec<Token>,
+    /// Whether a value has just ended, so that another cannot start.
+    after_value: bool,
+    /// Whether a `:` outside of `[` and `{` has been seen on this line.
+    after_colon: bool,
+    /// Where the last value outside of `[` and `{` started. It is a key when `:` follows.
+    value_column: usize,
+}
+
+impl Scanner {
+    fn scan_line(&mut self, line: &str) -> Result<(), Problem> {
+        if let Some((index, c)) = line.chars().enumerate().find(|&(_, c)| is_forbidden(c)) {
+            let message = format!("character U+{:04X} cannot be used; remove it", u32::from(c));
+            return Err(self.problem(index + 1, message));
+        }
+        let mut cursor = Cursor::new(line);
+        if self.flow.is_empty() {
+            self.start_line(&mut cursor)?;
+        }
+        loop {
+            cursor.skip_blanks();
+            match cursor.peek() {
+                None | Some('#') => return Ok(()),
+                Some(c) => self.token(c, &mut cursor)?,
+            }
+        }
+    }
+
+    /// Looks at the indentation, and at what has a meaning only where a line starts.
+    fn start_line(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        if let Some(column) = cursor.skip_indentation() {
+            return Err(self.problem(column, "tab in the indentation; write spaces"));
+        }
+        let column = cursor.column();
+        match cursor.peek() {
+            None | Some('#') => return Ok(()),
+            Some('%') if column == 1 => {
+                return Err(self.problem(1, "directives (`%`) are not supported; remove the line"));
+            }
+            Some('.') if column == 1 && cursor.is_marker("...") => {
+                return Err(self.problem(1, "`...` is not supported; remove it"));
+            }
+            Some('-') if column == 1 && cursor.is_marker("---") => {
+                if self.begun {
+                    return Err(self.problem(1, "a second document starts here; write one only"));
+                }
+                self.begun = true;
+                cursor.skip(3);
+                return Ok(());
+            }
+            Some(_) => {}
+        }
+        if self.after_value && self.blocks.last().is_none_or(|&block| column > block) {
+            let message = "this line continues the value above; write a value on one line, and the \
+                           fields of a map in one column";
+            return Err(self.problem(column, message));
+        }
+        let n_blocks = self.blocks.len();
+        while self.blocks.last().is_some_and(|&block| block > column) {
+            self.blocks.pop();
+        }
+        if self.blocks.len() < n_blocks && self.blocks.last() != Some(&column) {
+            let message = "the indentation is that of no line above; align the line with those of \
+                           the same map or list";
+            return Err(self.problem(column, message));
+        }
+        self.after_value = false;
+        self.after_colon = false;
+        Ok(())
+    }
+
+    fn token(&mut self, c: char, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        let in_flow = !self.flow.is_empty();
+        let stands_alone = cursor.next_is_blank();
+        self.begun = true;
+        match c {
+            '[' => self.open(Kind::OpenList, cursor),
+            '{' => self.open(Kind::OpenMap, cursor),
+            ']' | '}' => self.close(c, cursor),
+            ',' if in_flow => {
+                self.after_value = false;
+                cursor.skip(1);
+                self.push(Kind::Comma, column)
+            }
+            '-' if stands_alone => self.dash(cursor),
+            ':' if in_flow || stands_alone => self.colon(cursor),
+            '?' if in_flow || stands_alone => Err(self.problem(
+                column,
+                "explicit keys (`?`) are not supported; write `key: value`",
+            )),
+            '"' | '\'' => {
+                self.start_value(column)?;
+                if !cursor.skip_quoted(c) {
+                    let message =
+                        format!("the text is not closed; write `{c}` at its end, on the same line");
+                    return Err(self.problem(column, message));
+                }
+                self.end_value(column)
+            }
+            _ => {
+                if let Some(message) = unsupported(c) {
+                    return Err(self.problem(column, message));
+                }
+                self.start_value(column)?;
+                if !cursor.skip_plain(in_flow) {
+                    let message =
+                        "`:` before a bracket or comma; put text that holds these in quotes";
+                    return Err(self.problem(cursor.column(), message));
+                }
+                self.end_value(column)
+            }
+        }
+    }
+
+    fn open(&mut self, kind: Kind, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        self.start_value(column)?;
+        let position = Position {
+            line: self.line,
+            column,
+        };
+        self.flow.push(Token { kind, position });
+        self.check_depth(column)?;
+        cursor.skip(1);
+        self.push(kind, column)
+    }
+
+    fn close(&mut self, c: char, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        match self.flow.pop() {
+            None => {
+                let message = format!("`{c}` closes nothing; remove it, or put the text in quotes");
+                Err(self.problem(column, message))
+            }
+            Some(open) if open.close() != c => {
+                let message = format!(
+                    "`{c}` cannot close the `{}` at {}; write `{}`",
+                    open.open(),
+                    open.position,
+                    open.close()
+                );
+                Err(self.problem(column, message))
+            }
+            Some(_) => {
+                cursor.skip(1);
+                self.after_value = true;
+                self.push(Kind::Close, column)
+            }
+        }
+    }
+
+    fn dash(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        if !self.flow.is_empty() {
+            let message = "`-` inside of `[` or `{`; separate entries with commas";
+            return Err(self.problem(column, message));
+        }
+        self.start_value(column)?;
+        self.open_block(column)?;
+        cursor.skip(1);
+        self.push(Kind::Dash, column)
+    }
+
+    fn colon(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        // In brackets, a `:` on the line after its key may be text that goes on.
+        let is_here = |last: &Token| last.position.line == self.line;
+        if !self.after_value || !self.tokens.last().is_some_and(is_here) {
+            let message = "there is no key before `:` on this line; write `key: value`";
+            return Err(self.problem(column, message));
+        }
+        if self.flow.is_empty() {
+            if self.after_colon {
+                let message = "a second `:` on this line; put text that holds `: ` in quotes";
+                return Err(self.problem(column, message));
+            }
+            self.after_colon = true;
+            self.open_block(self.value_column)?;
+        }
+        self.after_value = false;
+        cursor.skip(1);
+        self.push(Kind::Colon, column)
+    }
+
+    /// Enters the block map or list of this column, unless it is the current one.
+    fn open_block(&mut self, column: usize) -> Result<(), Problem> {
+        if self.blocks.last().is_none_or(|&block| block < column) {
+            self.blocks.push(column);
+        }
+        self.check_depth(column)
+    }
+
+    fn check_depth(&self, column: usize) -> Result<(), Problem> {
+        if self.blocks.len() + self.flow.len() <= MAX_DEPTH {
+            return Ok(());
+        }
+        let message = format!("more than {MAX_DEPTH} lists and maps in each other; write fewer");
+        Err(self.problem(column, message))
+    }
+
+    fn start_value(&mut self, column: usize) -> Result<(), Problem> {
+        if self.flow.is_empty() {
+            self.value_column = column;
+        }
+        match (self.after_value, self.flow.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => Err(self.problem(
+                column,
+                "unexpected text after a value; put all of it in quotes",
+            )),
+            (true, false) => {
+                let message = "a comma is missing before this; separate entries with commas, and \
+                               put text that holds `[`, `]`, `{`, `}` or `,` in quotes";
+                Err(self.problem(column, message))
+            }
+        }
+    }
+
+    fn end_value(&mut self, start: usize) -> Result<(), Problem> {
+        self.after_value = true;
+        self.push(Kind::Scalar, start)
+    }
+
+    fn push(&mut self, kind: Kind, column: usize) -> Result<(), Problem> {
+        if self.tokens.len() == MAX_TOKENS {
+            let message =
+                format!("more than {MAX_TOKENS} keys, values and marks up to here; write fewer");
+            return Err(self.problem(column, message));
+        }
+        let position = Position {
+            line: self.line,
+            column,
+        };
+        self.tokens.push(Token { kind, position });
+        Ok(())
+    }
+
+    fn problem(&self, column: usize, message: impl Into<String>) -> Problem {
+        Problem {
+            position: Some(Position {
+                line: self.line,
+                column,
+            }),
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! How messages repeat what somebody typed.
+
+use std::fmt::{self, Write};
+
+/// The most characters of a text that a message repeats.
+const MAX_SHOWN: usize = 60;
+
+/// Shows a text in backticks, on one line and not at length: a message must stay readable, and a
+/// terminal intact, whatever the text holds.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('`')?;
+        for c in self.0.chars().take(MAX_SHOWN) {
+            if c.is_control() {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                f.write_char(c)?;
+            }
+        }
+        if self.0.chars().nth(MAX_SHOWN).is_some() {
+            f.write_char('…')?;
+        }
+        f.write_char('`')
+    }
+}
+
+/// Lists words as "`a`, `b` or `c`".
+pub(crate) fn either(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Quoted, either};
+
+    #[test]
+    fn what_is_repeated_stays_short_and_on_one_line() {
+        assert_eq!(Quoted("1 h").to_string(), "`1 h`");
+        assert_eq!(
+            Quoted("a\n\0\u{1b}[31m").to_string(),
+            "`a\\n\\u{0}\\u{1b}[31m`"
+        );
+        assert_eq!(
+            Quoted(&"é".repeat(61)).to_string(),
+            format!("`{}…`", "é".repeat(60))
+        );
+        assert_eq!(
+            Quoted(&"é".repeat(60)).to_string(),
+            format!("`{}`", "é".repeat(60))
+        );
+    }
+
+    #[test]
+    fn words_are_listed_like_a_sentence() {
+        assert_eq!(either(&[]), "");
+        assert_eq!(either(&["a"]), "`a`");
+        assert_eq!(either(&["a", "b"]), "`a` or `b`");
+        assert_eq!(either(&["a", "b", "c"]), "`a`, `b` or `c`");
+    }
+}

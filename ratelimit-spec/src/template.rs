@@ -1,0 +1,233 @@
+//! Key templates: `orders:{user_id}`.
+//!
+//! A template is checked once, where it is written, for everything that could go wrong with a name
+//! rendered from it: that the name fits, that two different lists of values never give the same
+//! name, and that the three Redis keys derived from the name live on one cluster node.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::key::{MAX_PART, is_value_char, works_on_cluster};
+use crate::quote::Quoted;
+
+mod parse;
+
+/// The most bytes a rendered name can have, not counting the key prefix.
+pub const MAX_NAME: usize = 480;
+
+/// What a template reserves for each value: [`MAX_PART`], and one more for what [`KeyWriter`] may
+/// append.
+///
+/// [`KeyWriter`]: crate::KeyWriter
+const RESERVED: usize = MAX_PART + 1;
+
+/// A key with placeholders, such as `orders:{user_id}` or `t:{order.tenant}:{id}`.
+///
+/// `{{` and `}}` stand for a brace. A placeholder is a parameter or a path of fields that starts
+/// with one; `{user?}` may be absent, and all calls without it share one limiter.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::Template;
+///
+/// let template = Template::parse("orders:{order.tenant}:{id}")?;
+/// assert_eq!(template.literals(), ["orders:", ":", ""]);
+/// assert_eq!(template.placeholders()[0].path, ["order", "tenant"]);
+///
+/// let error = Template::parse("orders:{user id}").unwrap_err();
+/// assert_eq!(error.span(), 7..16);
+/// # Ok::<(), ratelimit_spec::TemplateError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    literals: Vec<String>,
+    placeholders: Vec<Placeholder>,
+}
+
+/// One `{..}` of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placeholder {
+    /// The parameter, then the fields: `["order", "tenant"]`, `["self", "0"]`.
+    pub path: Vec<String>,
+    /// Whether it ends in `?`: the value may be absent.
+    pub optional: bool,
+    /// Where it stands in the template, in bytes and with its braces.
+    pub span: Range<usize>,
+}
+
+impl Template {
+    /// Reads a template and checks it.
+    ///
+    /// # Errors
+    ///
+    /// When a brace is unbalanced, a placeholder is not a path, the rendered name could get too
+    /// long, two placeholders are not told apart, or the literal braces break Redis Cluster.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let template = parse::parse(text)?;
+        template.check_length()?;
+        template.check_separators()?;
+        template.check_braces()?;
+        Ok(template)
+    }
+
+    /// The template as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What stands before, between and after the placeholders, so always one more than those.
+    /// Escaped braces are single here.
+    #[must_use]
+    pub fn literals(&self) -> &[String] {
+        &self.literals
+    }
+
+    /// The placeholders, from left to right.
+    #[must_use]
+    pub fn placeholders(&self) -> &[Placeholder] {
+        &self.placeholders
+    }
+
+    /// Whether there are no placeholders, so that there is one name only.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        self.placeholders.is_empty()
+    }
+
+    /// Whether some list of values renders to this name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_spec::Template;
+    ///
+    /// let template = Template::parse("orders:{user_id}")?;
+    /// assert!(template.can_render("orders:42"));
+    /// assert!(!template.can_render("order:42"));
+    /// # Ok::<(), ratelimit_spec::TemplateError>(())
+    /// ```
+    #[must_use]
+    pub fn can_render(&self, name: &str) -> bool {
+        let [first, others @ ..] = self.literals.as_slice() else {
+            return false;
+        };
+        let Some(mut rest) = name.strip_prefix(first.as_str()) else {
+            return false;
+        };
+        for (index, literal) in others.iter().enumerate() {
+            // A separator holds a character that no value holds, which says where it stands.
+            let end = if index + 1 == others.len() {
+                rest.len().checked_sub(literal.len())
+            } else {
+                rest.find(|c| !is_value_char(c))
+                    .zip(literal.find(|c| !is_value_char(c)))
+                    .and_then(|(found, offset)| found.checked_sub(offset))
+            };
+            let Some((value, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
+                return false;
+            };
+            if value.is_empty() || !value.chars().all(is_value_char) {
+                return false;
+            }
+            let Some(after) = after.strip_prefix(literal.as_str()) else {
+                return false;
+            };
+            rest = after;
+        }
+        rest.is_empty()
+    }
+
+    /// Whether some list of values renders to a name that starts like this.
+    #[must_use]
+    pub fn can_start_with(&self, prefix: &str) -> bool {
+        if self.is_static() {
+            return self.literals[0].starts_with(prefix);
+        }
+        self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
+    }
+
+    fn check_length(&self) -> Result<(), TemplateError> {
+        let literals: usize = self.literals.iter().map(String::len).sum();
+        let longest = literals + RESERVED * self.placeholders.len();
+        if longest <= MAX_NAME {
+            return Ok(());
+        }
+        let message = if self.is_static() {
+            format!("the key is {longest} bytes long; write at most {MAX_NAME}")
+        } else {
+            format!(
+                "the key can render to {longest} bytes, {RESERVED} for each placeholder; at most \
+                 {MAX_NAME} are possible"
+            )
+        };
+        Err(TemplateError::new(0..self.text.len(), message))
+    }
+
+    /// Without a character between them that no value can hold, `{a}{b}` would render `("1", "23")`
+    /// and `("12", "3")` to one name.
+    fn check_separators(&self) -> Result<(), TemplateError> {
+        for (pair, literal) in self.placeholders.windows(2).zip(&self.literals[1..]) {
+            if literal.chars().all(is_value_char) {
+                let (left, right) = (&pair[0].span, &pair[1].span);
+                let message = format!(
+                    "nothing tells {} and {} apart; put a separator such as `:` between them",
+                    Quoted(&self.text[left.clone()]),
+                    Quoted(&self.text[right.clone()]),
+                );
+                return Err(TemplateError::new(left.start..right.end, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_braces(&self) -> Result<(), TemplateError> {
+        // A value is never empty and never holds a brace, so any letter can stand for it.
+        if works_on_cluster(&self.literals.join("x")) {
+            return Ok(());
+        }
+        let start = self
+            .text
+            .find("{{")
+            .or_else(|| self.text.find("}}"))
+            .unwrap_or(0);
+        Err(TemplateError::new(
+            start..start + 2,
+            "the literal braces are no hash tag of Redis Cluster; the first `{{` needs a `}}` after \
+             it and something between them"
+                .to_owned(),
+        ))
+    }
+}
+
+/// A text that is not a template. Its [`Display`](fmt::Display) says why and what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    span: Range<usize>,
+    message: String,
+}
+
+impl TemplateError {
+    fn new(span: Range<usize>, message: String) -> Self {
+        Self { span, message }
+    }
+
+    /// What is wrong, as a range of bytes in the template.
+    #[must_use]
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+#[cfg(test)]
+mod tests;

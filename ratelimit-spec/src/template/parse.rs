@@ -1,0 +1,128 @@
+//! From text to literals and placeholders.
+
+use std::ops::Range;
+
+use super::{Placeholder, Template, TemplateError};
+use crate::quote::Quoted;
+
+/// What a message shows when a placeholder has to be explained.
+const EXAMPLE: &str = "write a parameter or its fields, such as `{user_id}` or `{order.tenant}`";
+
+pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
+    if text.is_empty() {
+        let message = "empty key; write one such as `checkout` or `orders:{user_id}`";
+        return Err(TemplateError::new(0..0, message.to_owned()));
+    }
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control()) {
+        let message = format!(
+            "control character {} in the key; write visible characters only",
+            Quoted(c.encode_utf8(&mut [0; 4])),
+        );
+        return Err(TemplateError::new(at..at + c.len_utf8(), message));
+    }
+    let mut literals = vec![String::new()];
+    let mut placeholders = Vec::new();
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let literal = literals.last_mut().expect("it starts with one literal");
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            literal.push(c);
+            at += 2;
+        } else if c == '{' {
+            let placeholder = placeholder(text, at)?;
+            at = placeholder.span.end;
+            placeholders.push(placeholder);
+            literals.push(String::new());
+        } else if c == '}' {
+            let message = "`}` closes no placeholder; write `}}` for a brace in the key";
+            return Err(TemplateError::new(at..at + 1, message.to_owned()));
+        } else {
+            literal.push(c);
+            at += c.len_utf8();
+        }
+    }
+    Ok(Template {
+        text: text.to_owned(),
+        literals,
+        placeholders,
+    })
+}
+
+/// Reads the placeholder whose `{` is at `start`.
+fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
+    let inside = start + 1;
+    let Some(length) = text[inside..]
+        .find(['{', '}'])
+        .filter(|&n| text[inside + n..].starts_with('}'))
+    else {
+        let message = "`{` is not closed; write `{{` for a brace in the key";
+        return Err(TemplateError::new(inside - 1..inside, message.to_owned()));
+    };
+    let span = start..inside + length + 1;
+    let content = &text[inside..inside + length];
+    let (path, optional) = match content.strip_suffix('?') {
+        Some(path) => (path, true),
+        None => (content, false),
+    };
+    let segments: Vec<&str> = path.split('.').collect();
+    let well_formed = segments.iter().enumerate().all(|(index, segment)| {
+        is_identifier(segment, index == 0) || index > 0 && is_index(segment)
+    });
+    if !well_formed {
+        return Err(explain(content, span));
+    }
+    Ok(Placeholder {
+        path: segments.into_iter().map(str::to_owned).collect(),
+        optional,
+        span,
+    })
+}
+
+fn explain(content: &str, span: Range<usize>) -> TemplateError {
+    let whole = format!("{{{content}}}");
+    let whole = Quoted(&whole);
+    let message = match content.split_once(':') {
+        _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
+        Some((path, _)) if !path.is_empty() => format!(
+            "{whole} has a format specification; write {}",
+            Quoted(&format!("{{{path}}}")),
+        ),
+        _ if content.contains(char::is_whitespace) => {
+            let path: String = content.split_whitespace().collect();
+            let path = if path.is_empty() {
+                "user_id"
+            } else {
+                path.as_str()
+            };
+            format!(
+                "{whole} holds a space; write {}",
+                Quoted(&format!("{{{path}}}"))
+            )
+        }
+        _ => format!("{whole} is not a parameter or a path of fields; {EXAMPLE}"),
+    };
+    TemplateError::new(span, message)
+}
+
+/// Whether this can name a parameter or a field. A keyword other than these can (`r#type`), since
+/// the attribute knows how to write it.
+fn is_identifier(segment: &str, first: bool) -> bool {
+    let mut chars = segment.chars();
+    let starts = chars
+        .next()
+        .is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
+    starts
+        && chars.all(unicode_ident::is_xid_continue)
+        && !matches!(segment, "_" | "crate" | "super" | "Self")
+        && (first || segment != "self")
+}
+
+/// Whether this can be a field of a tuple.
+fn is_index(segment: &str) -> bool {
+    segment == "0"
+        || segment.len() <= 4
+            && segment.bytes().all(|b| b.is_ascii_digit())
+            && !segment.starts_with('0')
+            && !segment.is_empty()
+}

@@ -1,0 +1,182 @@
+use super::{MAX_NAME, Template};
+
+fn error(text: &str) -> (std::ops::Range<usize>, String) {
+    let error = Template::parse(text).expect_err(text);
+    (error.span(), error.to_string())
+}
+
+#[test]
+fn a_template_is_split_into_literals_and_placeholders() {
+    for (text, literals, paths) in [
+        ("checkout", &["checkout"][..], &[][..]),
+        ("orders:{user_id}", &["orders:", ""], &["user_id"]),
+        ("{a}", &["", ""], &["a"]),
+        (
+            "t:{order.tenant}:{id}!",
+            &["t:", ":", "!"],
+            &["order.tenant", "id"],
+        ),
+        ("{self.0.name}", &["", ""], &["self.0.name"]),
+        ("{_x}:{type}", &["", ":", ""], &["_x", "type"]),
+        ("größe:{größe}", &["größe:", ""], &["größe"]),
+        ("{{orders}}:{id}", &["{orders}:", ""], &["id"]),
+        ("o:{{{id}}}", &["o:{", "}"], &["id"]),
+        ("a{{b}}{{c}}", &["a{b}{c}"], &[]),
+        ("{{{{u}}}}", &["{{u}}"], &[]),
+        ("a b/c%~é", &["a b/c%~é"], &[]),
+    ] {
+        let template = Template::parse(text).expect(text);
+        assert_eq!(template.literals(), literals, "{text}");
+        let found: Vec<String> = template
+            .placeholders()
+            .iter()
+            .map(|p| p.path.join("."))
+            .collect();
+        assert_eq!(found, paths, "{text}");
+        assert_eq!(template.is_static(), paths.is_empty());
+        assert_eq!(template.text(), text);
+    }
+}
+
+#[test]
+fn a_placeholder_knows_its_place_and_whether_it_may_be_absent() {
+    let template = Template::parse("é:{user?}:{id}").unwrap();
+    let [user, id] = template.placeholders() else {
+        panic!("there are two");
+    };
+    assert!(user.optional && !id.optional);
+    assert_eq!(&template.text()[user.span.clone()], "{user?}");
+    assert_eq!(&template.text()[id.span.clone()], "{id}");
+}
+
+#[test]
+fn a_bad_template_says_where_and_what_to_write() {
+    let example = "write a parameter or its fields, such as `{user_id}` or `{order.tenant}`";
+    let not_a_path =
+        |text: &str| format!("`{text}` is not a parameter or a path of fields; {example}");
+    let braces = "the literal braces are no hash tag of Redis Cluster; the first `{{` needs a `}}` \
+                  after it and something between them";
+    let unclosed = "`{` is not closed; write `{{` for a brace in the key";
+    for (text, span, message) in [
+        (
+            "",
+            0..0,
+            "empty key; write one such as `checkout` or `orders:{user_id}`".to_owned(),
+        ),
+        (
+            "a\nb",
+            1..2,
+            "control character `\\n` in the key; write visible characters only".into(),
+        ),
+        ("a:{", 2..3, unclosed.into()),
+        ("a:{id", 2..3, unclosed.into()),
+        ("a:{id{b}", 2..3, unclosed.into()),
+        (
+            "a}",
+            1..2,
+            "`}` closes no placeholder; write `}}` for a brace in the key".into(),
+        ),
+        (
+            "{a}}",
+            3..4,
+            "`}` closes no placeholder; write `}}` for a brace in the key".into(),
+        ),
+        ("a:{}", 2..4, format!("empty placeholder `{{}}`; {example}")),
+        ("{0}", 0..3, not_a_path("{0}")),
+        ("{?}", 0..3, not_a_path("{?}")),
+        ("{a?.b}", 0..6, not_a_path("{a?.b}")),
+        ("{a..b}", 0..6, not_a_path("{a..b}")),
+        ("{.a}", 0..4, not_a_path("{.a}")),
+        ("{a.}", 0..4, not_a_path("{a.}")),
+        ("{a.00}", 0..6, not_a_path("{a.00}")),
+        ("{a.self}", 0..8, not_a_path("{a.self}")),
+        ("{_}", 0..3, not_a_path("{_}")),
+        ("{Self}", 0..6, not_a_path("{Self}")),
+        ("{a()}", 0..5, not_a_path("{a()}")),
+        ("{user-id}", 0..9, not_a_path("{user-id}")),
+        ("{ⓐ}", 0..5, not_a_path("{ⓐ}")),
+        ("{:?}", 0..4, not_a_path("{:?}")),
+        (
+            "{a:?}",
+            0..5,
+            "`{a:?}` has a format specification; write `{a}`".into(),
+        ),
+        ("{ a }", 0..5, "`{ a }` holds a space; write `{a}`".into()),
+        ("{ }", 0..3, "`{ }` holds a space; write `{user_id}`".into()),
+        (
+            "x{a}{b}",
+            1..7,
+            "nothing tells `{a}` and `{b}` apart; put a separator such as `:` between them".into(),
+        ),
+        (
+            "{a}-.~{b}",
+            0..9,
+            "nothing tells `{a}` and `{b}` apart; put a separator such as `:` between them".into(),
+        ),
+        ("a{{b", 1..3, braces.into()),
+        ("a}}b", 1..3, braces.into()),
+        ("x{{}}{u}", 1..3, braces.into()),
+        ("}}{{", 2..4, braces.into()),
+    ] {
+        assert_eq!(error(text), (span, message), "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_could_get_too_long_is_refused() {
+    assert!(Template::parse(&"a".repeat(MAX_NAME)).is_ok());
+    let (_, message) = error(&"a".repeat(MAX_NAME + 1));
+    assert_eq!(message, "the key is 481 bytes long; write at most 480");
+
+    let placeholders = |n: usize| vec!["{a}"; n].join(":");
+    assert!(Template::parse(&placeholders(7)).is_ok());
+    let (span, message) = error(&placeholders(8));
+    assert_eq!(span, 0..31);
+    assert_eq!(
+        message,
+        "the key can render to 527 bytes, 65 for each placeholder; at most 480 are possible"
+    );
+}
+
+#[test]
+fn a_template_knows_the_names_it_can_render() {
+    for (template, name, expected) in [
+        ("checkout", "checkout", true),
+        ("checkout", "checkout1", false),
+        ("orders:{id}", "orders:42", true),
+        ("orders:{id}", "orders:a%20b", true),
+        ("orders:{id}", "orders:~", true),
+        ("orders:{id}", "orders:", false),
+        ("orders:{id}", "orders", false),
+        ("orders:{id}", "order:42", false),
+        ("orders:{id}", "orders:a b", false),
+        ("orders:{id}", "orders:a:b", false),
+        ("{a}:{b}", "1:2", true),
+        ("{a}:{b}", "1:", false),
+        ("{a}:{b}", ":2", false),
+        ("{a}x:{b}", "1x:2", true),
+        ("{a}x:{b}", "x:2", false),
+        ("{a}x:{b}", "1:2", false),
+        ("{a}é{b}!", "1é2!", true),
+        ("{a}é{b}!", "1é2", false),
+        ("{a}é", "1", false),
+        ("o:{{{id}}}", "o:{7}", true),
+        ("o:{{{id}}}", "o:7", false),
+    ] {
+        assert_eq!(
+            Template::parse(template).unwrap().can_render(name),
+            expected,
+            "{template} {name}"
+        );
+    }
+    for (template, prefix, expected) in [
+        ("orders:{id}", "ord", true),
+        ("orders:{id}", "orders:vip-", true),
+        ("orders:{id}", "order:", false),
+        ("checkout", "check", true),
+        ("checkout", "checkouts", false),
+    ] {
+        let found = Template::parse(template).unwrap().can_start_with(prefix);
+        assert_eq!(found, expected, "{template} {prefix}");
+    }
+}

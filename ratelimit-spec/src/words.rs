@@ -1,0 +1,248 @@
+//! The words an attribute and a limits file use, and the values they stand for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::duration::{format_duration, parse_duration};
+use crate::quote::{Quoted, either};
+use crate::suggest::nearest;
+
+/// The greatest rate, 2³¹ − 1: the greatest every peer of the shared state counts with.
+pub const MAX_RATE: u32 = 2_147_483_647;
+
+/// A word that is not one of those expected. Its [`Display`](fmt::Display) names the nearest one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordError(String);
+
+impl WordError {
+    pub(crate) fn unknown(what: &str, word: &str, known: &[&str], or: &str) -> Self {
+        let hint = match nearest(word, known.iter().copied()) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None if or.is_empty() => format!("expected {}", either(known)),
+            None => format!("expected `{}` or {or}", known.join("`, `")),
+        };
+        Self(format!("unknown {what} {}; {hint}", Quoted(word)))
+    }
+}
+
+impl fmt::Display for WordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WordError {}
+
+/// Gives an enum of plain words its `as_str`, `Display` and `FromStr`.
+macro_rules! words {
+    ($ty:ident, $what:literal, $($word:literal => $variant:ident),+) => {
+        impl $ty {
+            /// Every word, in the order in which messages list them.
+            pub const WORDS: &[&str] = &[$($word),+];
+
+            /// The word that stands for this value.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $ty {
+            type Err = WordError;
+
+            fn from_str(word: &str) -> Result<Self, WordError> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(WordError::unknown($what, word, Self::WORDS, "")),
+                }
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// Who shares one budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// `overall`: all processes together.
+    #[default]
+    Overall,
+    /// `per_client`: each process has the whole budget to itself.
+    PerClient,
+}
+
+words!(Mode, "mode", "overall" => Overall, "per_client" => PerClient);
+
+/// What a call gets while the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// `local`: this process limits on its own, with its share of the quota.
+    #[default]
+    Local,
+    /// `allow`: the call goes through.
+    Allow,
+    /// `reject`: the call is refused.
+    Reject,
+}
+
+words!(OnStoreError, "on_store_error", "local" => Local, "allow" => Allow, "reject" => Reject);
+
+/// What happens to a limiter's state when its configured numbers have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnDrift {
+    /// `reset`: the limiter starts afresh.
+    #[default]
+    Reset,
+    /// `carry`: what was already used stays used.
+    Carry,
+}
+
+words!(OnDrift, "on_drift", "reset" => Reset, "carry" => Carry);
+
+/// How long a call may wait for its permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// `forever`: until the permit is there.
+    #[default]
+    Forever,
+    /// `none`: not at all.
+    None,
+    /// A duration: at most this long.
+    UpTo(Duration),
+}
+
+impl Wait {
+    /// Every word; a duration is the third possibility.
+    pub const WORDS: &[&str] = &["forever", "none"];
+
+    /// The word, or the duration, that stands for this value.
+    #[must_use]
+    pub fn as_str(self) -> Cow<'static, str> {
+        match self {
+            Self::Forever => Cow::Borrowed("forever"),
+            Self::None => Cow::Borrowed("none"),
+            Self::UpTo(limit) => Cow::Owned(format_duration(limit)),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.as_str())
+    }
+}
+
+impl FromStr for Wait {
+    type Err = WordError;
+
+    fn from_str(word: &str) -> Result<Self, WordError> {
+        match word {
+            "forever" => Ok(Self::Forever),
+            "none" => Ok(Self::None),
+            // Whoever starts with a digit, a sign or a point meant a duration.
+            _ if word.starts_with(|c: char| !c.is_alphabetic()) => parse_duration(word)
+                .map(Self::UpTo)
+                .map_err(|error| WordError(error.to_string())),
+            _ => {
+                let or = "a duration such as `250ms`";
+                Err(WordError::unknown("wait", word, Self::WORDS, or))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, OnDrift, OnStoreError, Wait};
+    use std::fmt::{Debug, Display};
+    use std::str::FromStr;
+    use std::time::Duration;
+
+    fn round_trips<T: FromStr<Err: Debug> + Display + PartialEq + Debug>(values: &[(T, &str)]) {
+        for (value, word) in values {
+            assert_eq!(value.to_string(), *word);
+            assert_eq!(word.parse::<T>().unwrap(), *value);
+        }
+    }
+
+    #[test]
+    fn every_word_means_its_value_and_back() {
+        round_trips(&[(Mode::Overall, "overall"), (Mode::PerClient, "per_client")]);
+        round_trips(&[
+            (OnStoreError::Local, "local"),
+            (OnStoreError::Allow, "allow"),
+            (OnStoreError::Reject, "reject"),
+        ]);
+        round_trips(&[(OnDrift::Reset, "reset"), (OnDrift::Carry, "carry")]);
+        round_trips(&[
+            (Wait::Forever, "forever"),
+            (Wait::None, "none"),
+            (Wait::UpTo(Duration::from_millis(1500)), "1s500ms"),
+        ]);
+    }
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        assert_eq!(Mode::default(), Mode::Overall);
+        assert_eq!(OnStoreError::default(), OnStoreError::Local);
+        assert_eq!(OnDrift::default(), OnDrift::Reset);
+        assert_eq!(Wait::default(), Wait::Forever);
+    }
+
+    #[test]
+    fn an_unknown_word_names_the_nearest_or_all() {
+        let message = |result: Result<(), super::WordError>| result.unwrap_err().to_string();
+        for (found, expected) in [
+            (
+                message("overal".parse::<Mode>().map(drop)),
+                "unknown mode `overal`; did you mean `overall`?",
+            ),
+            (
+                message("PER_CLIENT".parse::<Mode>().map(drop)),
+                "unknown mode `PER_CLIENT`; did you mean `per_client`?",
+            ),
+            (
+                message("shared".parse::<Mode>().map(drop)),
+                "unknown mode `shared`; expected `overall` or `per_client`",
+            ),
+            (
+                message("open".parse::<OnStoreError>().map(drop)),
+                "unknown on_store_error `open`; expected `local`, `allow` or `reject`",
+            ),
+            (
+                message("carrry".parse::<OnDrift>().map(drop)),
+                "unknown on_drift `carrry`; did you mean `carry`?",
+            ),
+            (
+                message("sometimes".parse::<Wait>().map(drop)),
+                "unknown wait `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
+            ),
+            (
+                message("for_ever".parse::<Wait>().map(drop)),
+                "unknown wait `for_ever`; did you mean `forever`?",
+            ),
+            (
+                message("250".parse::<Wait>().map(drop)),
+                "`250` has no unit; write `250s`, or another of `d`, `h`, `m`, `s`, `ms`",
+            ),
+            (
+                message("".parse::<Wait>().map(drop)),
+                "unknown wait ``; expected `forever`, `none` or a duration such as `250ms`",
+            ),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+}

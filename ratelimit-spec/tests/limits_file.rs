@@ -1,0 +1,774 @@
+//! What a limits file says, and what is said about one that is wrong.
+
+use std::time::Duration;
+
+use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
+use ratelimit_spec::{
+    LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
+};
+
+fn parse(text: &str) -> LimitsFile {
+    LimitsFile::parse(text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"))
+}
+
+/// The report on a file that is wrong, one line for each problem.
+fn report(text: &str) -> String {
+    match LimitsFile::parse(text) {
+        Ok(file) => format!("no problem: {file:?}"),
+        Err(problems) => problems
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}
+
+fn check_reports(cases: &[(&str, &str)]) {
+    for (text, expected) in cases {
+        assert_eq!(report(text), *expected, "in\n{text}");
+    }
+}
+
+#[test]
+fn every_option_is_read() {
+    let file = parse(include_str!("../src/limits_file/reference.yaml"));
+    assert_eq!(
+        file.store.as_deref(),
+        Some("${REDIS_URL:-redis://127.0.0.1:6379/0}")
+    );
+    assert_eq!(file.tls_ca.as_deref(), Some("/etc/ssl/redis-ca.pem"));
+    assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
+    assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
+    assert_eq!(file.deadline, Some(Duration::from_millis(100)));
+    assert_eq!((file.strict, file.unmatched), (true, Unmatched::Warn));
+    let default = Settings {
+        enabled: Some(true),
+        rate: Some(100),
+        per: Some(Duration::from_secs(1)),
+        mode: Some(Mode::Overall),
+        wait: Some(Wait::Forever),
+        on_store_error: Some(OnStoreError::Local),
+        on_drift: Some(OnDrift::Reset),
+        keep_alive: Some(Duration::from_secs(60)),
+    };
+    assert_eq!(file.default, default);
+
+    let keys: Vec<&str> = file
+        .limiters
+        .iter()
+        .map(|entry| entry.key.as_str())
+        .collect();
+    assert_eq!(keys, ["orders:{user_id}", "quote", "report"]);
+    let orders = file.limiter("orders:{user_id}").unwrap();
+    assert_eq!(orders.settings.rate, Some(5));
+    assert_eq!(
+        orders.overrides[0].matches,
+        Match::Key("orders:42".to_owned())
+    );
+    assert_eq!(orders.overrides[0].settings.rate, Some(0));
+    assert_eq!(
+        orders.overrides[1].matches,
+        Match::Prefix("orders:vip-".to_owned())
+    );
+    let quote = file.limiter("quote").unwrap();
+    assert_eq!(
+        quote.settings.wait,
+        Some(Wait::UpTo(Duration::from_millis(250)))
+    );
+    assert_eq!(
+        file.limiter("report").unwrap().settings,
+        Settings::default()
+    );
+    assert!(file.limiter("reports").is_none());
+    assert_eq!(file.prefixes[0].prefix, "test:");
+    assert_eq!(file.prefixes[0].settings.per, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_file_that_says_nothing_is_the_default() {
+    for text in [
+        "",
+        "\n\n",
+        "# nothing yet\n",
+        "---\n",
+        "~",
+        "{}",
+        "limiters:\nprefixes:\ndefault:\n",
+        "\u{feff}",
+    ] {
+        let file = parse(text);
+        assert!(
+            file.strict && file.store.is_none() && file.limiters.is_empty(),
+            "{text:?}"
+        );
+        assert_eq!(file.default, Settings::default());
+    }
+}
+
+#[test]
+fn other_ways_to_write_a_file_are_read_too() {
+    for text in [
+        "{\"limiters\": {\"a:{b}\": {\"rate\": 5, \"per\": \"1m\"}}}",
+        "\u{feff}limiters:\r\n  a:{b}:\r\n    rate: 5\r\n    per: 1m\r\n",
+        "--- # limits\nlimiters:\n    'a:{b}': {\n        rate: 0x5,\n        per: 60s,\n    }\n",
+    ] {
+        let file = parse(text);
+        let settings = &file.limiter("a:{b}").expect(text).settings;
+        assert_eq!(
+            (settings.rate, settings.per),
+            (Some(5), Some(Duration::from_secs(60)))
+        );
+    }
+}
+
+#[test]
+fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
+    let settings = "`enabled`, `rate`, `per`, `mode`, `wait`, `on_store_error`, `on_drift`";
+    check_reports(&[
+        (
+            "limitters: {}\n",
+            "1:1: unknown field `limitters`; did you mean `limiters`?",
+        ),
+        (
+            "limits: {}\n",
+            "1:1: unknown field `limits`; did you mean `limiters`?",
+        ),
+        (
+            "backend: redis\n",
+            "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
+             `strict`, `unmatched`, `deadline`, `instances`, `default`, `limiters` or `prefixes`",
+        ),
+        (
+            "rate: 5\n",
+            "1:1: `rate` is not a field of the file; write it under `default` or a limiter",
+        ),
+        (
+            "limiters:\n  checkout:\n    per: 1s\n    raet: 5\n",
+            "4:5: unknown field `raet` in limiter `checkout`; did you mean `rate`?",
+        ),
+        (
+            "limiters:\n  checkout: { limit: 5 }\n",
+            &format!(
+                "2:15: unknown field `limit` in limiter `checkout`; expected {settings}, \
+                 `keep_alive` or `overrides`"
+            ),
+        ),
+        (
+            "default:\n  Rate: 5\n",
+            "2:3: unknown field `Rate` in `default`; did you mean `rate`?",
+        ),
+        (
+            "default:\n  overrides: []\n",
+            &format!(
+                "2:3: unknown field `overrides` in `default`; expected {settings} or `keep_alive`"
+            ),
+        ),
+        (
+            "limiters:\n  a:\n    overrides:\n      - keyy: a\n        key: a\n",
+            "4:9: unknown field `keyy` in an override of limiter `a`; did you mean `key`?",
+        ),
+        (
+            "prefixes:\n  - prefix: a\n    modes: overall\n",
+            "3:5: unknown field `modes` in an entry of `prefixes`; did you mean `mode`?",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_there_twice_is_refused_at_the_second() {
+    check_reports(&[
+        (
+            "limiters:\n  a: { rate: 1 }\n  b: { rate: 1 }\n  \"a\": { rate: 1000000 }\n",
+            "4:3: duplicate limiter `a`; it is already there on line 2",
+        ),
+        (
+            "limiters:\n  a:\n    rate: 1\n    per: 1s\n    rate: 1000000\n",
+            "5:5: duplicate field `rate` in limiter `a`; it is already there on line 3",
+        ),
+        (
+            "strict: true\nlimiters: {}\nstrict: false\n",
+            "3:1: duplicate field `strict`; it is already there on line 1",
+        ),
+        (
+            "default: { rate: 1, rate: 2 }\n",
+            "1:21: duplicate field `rate` in `default`; it is already there on line 1",
+        ),
+        (
+            "prefixes:\n  - { prefix: a, prefix: b }\n",
+            "2:18: duplicate field `prefix` in an entry of `prefixes`; it is already there on line 2",
+        ),
+        (
+            "prefixes:\n  - prefix: a\n  - prefix: b\n  - prefix: a\n",
+            "4:13: duplicate entry `a`; it is already there on line 2",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers_and_durations_are_what_they_seem() {
+    let a_rate = "write a whole number from 0 (nobody) to 2147483647";
+    let in_limiter = |field: &str| format!("limiters:\n  a:\n    {field}\n");
+    for (field, message) in [
+        ("rate: -1", format!("3:11: `rate` cannot be `-1`; {a_rate}")),
+        (
+            "rate: 2147483648",
+            format!("3:11: `rate` cannot be `2147483648`; {a_rate}"),
+        ),
+        (
+            "rate: 1e30",
+            format!("3:11: `rate` cannot be `1e30`; {a_rate}"),
+        ),
+        (
+            "rate: 999999999999999999999999999999",
+            format!("3:11: `rate` cannot be `999999999999999999999999999999`; {a_rate}"),
+        ),
+        (
+            "rate: 340282366920938463463374607431768211455",
+            format!("3:11: `rate` cannot be `3.402823669209385e38`; {a_rate}"),
+        ),
+        (
+            "rate: \"5\"",
+            format!("3:11: `rate` cannot be the text `5`; {a_rate}"),
+        ),
+        (
+            "rate: 007",
+            format!("3:11: `rate` cannot be the text `007`; {a_rate}"),
+        ),
+        (
+            "rate: 1_000",
+            format!("3:11: `rate` cannot be the text `1_000`; {a_rate}"),
+        ),
+        (
+            "rate: 1.5",
+            format!("3:11: `rate` cannot be `1.5`; {a_rate}"),
+        ),
+        (
+            "rate: 5.0",
+            format!("3:11: `rate` cannot be `5.0`; {a_rate}"),
+        ),
+        (
+            "rate: .nan",
+            format!("3:11: `rate` cannot be `NaN`; {a_rate}"),
+        ),
+        (
+            "rate: true",
+            format!("3:11: `rate` cannot be `true`; {a_rate}"),
+        ),
+        (
+            "rate: [5]",
+            format!("3:5: `rate` cannot be a list; {a_rate}"),
+        ),
+        (
+            "rate: { per: 5 }",
+            format!("3:5: `rate` cannot be a map; {a_rate}"),
+        ),
+        (
+            "rate:",
+            format!("3:5: `rate` has no value; {a_rate}, or remove it"),
+        ),
+        (
+            "rate: ~",
+            format!("3:11: `rate` has no value; {a_rate}, or remove it"),
+        ),
+        (
+            "per: 60",
+            "3:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
+        ),
+        (
+            "per: 1.5",
+            "3:10: `1.5` has a fraction; write whole numbers, such as `1s500ms` or `1h30m`".into(),
+        ),
+        (
+            "per: 5sec",
+            "3:10: unknown unit `sec` in `5sec`; did you mean `s`?".into(),
+        ),
+        (
+            "per: 1:30",
+            "3:10: unexpected `:` in `1:30`; write a duration such as `500ms`, `1s` or `1h30m`"
+                .into(),
+        ),
+        (
+            "per: 0s",
+            "3:10: `0s` is too short; the shortest duration is `1ms`".into(),
+        ),
+        (
+            "per: 2000d",
+            "3:10: `2000d` is too long; the longest duration is `366d`".into(),
+        ),
+        (
+            "per: null",
+            "3:10: `per` has no value; write a duration such as `500ms`, `1s` or `1h30m`, or \
+             remove it"
+                .into(),
+        ),
+    ] {
+        assert_eq!(report(&in_limiter(field)), message, "{field}");
+    }
+    check_reports(&[
+        (
+            "revision: -1\n",
+            "1:11: `revision` cannot be `-1`; write a whole number such as `7`",
+        ),
+        (
+            "instances: 0\n",
+            "1:12: `instances` cannot be `0`; write a whole number from 1",
+        ),
+        (
+            "deadline: 100\n",
+            "1:11: `100` has no unit; write `100s`, or another of `d`, `h`, `m`, `s`, `ms`",
+        ),
+        (
+            "default: { per: 1m, keep_alive: 30s }\n",
+            "1:33: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
+        ),
+        (
+            "limiters:\n  \"a:{b}\":\n    keep_alive: 30s\n    overrides:\n      - { key: \"a:1\", per: 1h }\n",
+            "5:28: `keep_alive` of `30s` is shorter than `per`; write at least `1h`",
+        ),
+    ]);
+}
+
+#[test]
+fn words_are_the_known_ones() {
+    check_reports(&[
+        (
+            "default: { mode: overal }\n",
+            "1:18: unknown mode `overal`; did you mean `overall`?",
+        ),
+        (
+            "default: { mode: 1 }\n",
+            "1:18: unknown mode `1`; expected `overall` or `per_client`",
+        ),
+        (
+            "default: { wait: sometimes }\n",
+            "1:18: unknown wait `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
+        ),
+        (
+            "default: { wait: 250 }\n",
+            "1:18: `250` has no unit; write `250s`, or another of `d`, `h`, `m`, `s`, `ms`",
+        ),
+        (
+            "default: { wait: true }\n",
+            "1:18: `wait` cannot be `true`; write `forever`, `none` or a duration such as `250ms`",
+        ),
+        (
+            "default: { wait: }\n",
+            "1:12: `wait` has no value; write `forever`, `none` or a duration such as `250ms`, or \
+             remove it",
+        ),
+        (
+            "default: { on_store_error: open }\n",
+            "1:28: unknown on_store_error `open`; expected `local`, `allow` or `reject`",
+        ),
+        (
+            "default: { on_drift: Carry }\n",
+            "1:22: unknown on_drift `Carry`; did you mean `carry`?",
+        ),
+        (
+            "default: { enabled: yes }\n",
+            "1:21: `enabled` cannot be the text `yes`; write `true` or `false`",
+        ),
+        (
+            "strict: 1\n",
+            "1:9: `strict` cannot be `1`; write `true` or `false`",
+        ),
+        (
+            "unmatched: ignore\n",
+            "1:12: unknown unmatched `ignore`; expected `warn` or `error`",
+        ),
+    ]);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_refused() {
+    check_reports(&[
+        (
+            "- a\n",
+            "1:1: a limits file cannot be a list; write fields such as `limiters:`",
+        ),
+        (
+            "limiters\n",
+            "1:1: a limits file cannot be the text `limiters`; write fields such as `limiters:`",
+        ),
+        (
+            "limiters:\n  - a\n",
+            "1:1: `limiters` cannot be a list; write a map such as `checkout: { rate: 5, per: 1s }`",
+        ),
+        (
+            "limiters:\n  checkout: 5\n",
+            "2:13: `checkout` cannot be `5`; write fields such as `{ rate: 5, per: 1s }`",
+        ),
+        (
+            "default: 5/1s\n",
+            "1:10: `default` cannot be the text `5/1s`; write fields such as `{ rate: 5, per: 1s }`",
+        ),
+        (
+            "prefixes: { a: 5 }\n",
+            "1:1: `prefixes` cannot be a map; write a list of entries such as \
+             `- { prefix: \"test:\", rate: 2, per: 1s }`",
+        ),
+        (
+            "limiters:\n  a:\n    overrides: { key: a }\n",
+            "3:5: `overrides` cannot be a map; write a list of entries such as \
+             `- { key: \"orders:42\", rate: 0 }`",
+        ),
+        (
+            "prefixes:\n  - a\n  - [a]\n  -\n",
+            "1:1: an entry of `prefixes` needs `prefix`; write which names it is for\n\
+             2:5: an entry of `prefixes` cannot be the text `a`; write fields such as \
+             `{ prefix: \"vip-\", rate: 50 }`\n\
+             3:5: an entry of `prefixes` cannot be a list; write fields such as \
+             `{ prefix: \"vip-\", rate: 50 }`",
+        ),
+        (
+            "store: 5\n",
+            "1:8: `store` cannot be `5`; write `memory` or a URL such as `redis://127.0.0.1:6379/0`",
+        ),
+        (
+            "tls_ca: \"\"\n",
+            "1:9: `tls_ca` is empty; write the path of a file, or remove it",
+        ),
+        (
+            "key_prefix: 5\n",
+            "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`",
+        ),
+        (
+            "key_prefix: \"{a}:\"\n",
+            "1:13: the key prefix has a brace; write it without",
+        ),
+        (
+            "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
+            "5:3: there is no key before `:` on this line; write `key: value`",
+        ),
+        (
+            "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  ~: {}\n",
+            "2:3: a key cannot be `42`; put it in quotes\n\
+             3:3: a key cannot be `true`; put it in quotes\n\
+             4:3: a key cannot be a map; put it in quotes\n\
+             5:3: a key cannot be empty; write a name before `:`",
+        ),
+    ]);
+}
+
+#[test]
+fn keys_and_prefixes_must_match_something() {
+    check_reports(&[
+        (
+            "limiters:\n  \"orders:{user id}\": {}\n  \"{a}{b}\": {}\n  \"\": {}\n",
+            "2:3: in the key `orders:{user id}`: `{user id}` holds a space; write `{user_id}`\n\
+             3:3: in the key `{a}{b}`: nothing tells `{a}` and `{b}` apart; put a separator such as \
+             `:` between them\n\
+             4:3: in the key ``: empty key; write one such as `checkout` or `orders:{user_id}`",
+        ),
+        (
+            "limiters:\n  \"orders:{id}\":\n    overrides:\n      - { key: \"order:42\", rate: 0 }\n      \
+             - { prefix: \"order-\", rate: 0 }\n      - { key: \"orders:a b\" }\n",
+            "4:16: `order:42` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
+             5:19: no name of limiter `orders:{id}` starts with `order-`; they start with `orders:`\n\
+             6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`",
+        ),
+        (
+            "limiters:\n  \"a:{id}\":\n    overrides:\n      - { key: \"a:1\", prefix: \"a:\" }\n      \
+             - { rate: 5 }\n",
+            "4:23: an override of limiter `a:{id}` has either `key` or `prefix`; remove one of them\n\
+             5:9: an override of limiter `a:{id}` needs `key` or `prefix`; write which names it is for",
+        ),
+        (
+            "prefixes:\n  - { prefix: a, rate: 1 }\n  - { prefix: ab, rate: 2 }\n",
+            "3:15: `ab` is never reached, since `a` on line 2 matches first; write it before that entry",
+        ),
+        (
+            "prefixes:\n  - prefix: \"\"\n",
+            "2:13: `prefix` is empty; write what names start with, such as `prefix: \"orders:vip-\"`, \
+             or remove it",
+        ),
+    ]);
+    let long = format!("prefixes:\n  - prefix: {}\n", "a".repeat(481));
+    assert_eq!(
+        report(&long),
+        "2:13: `prefix` has 481 bytes; write at most 480"
+    );
+}
+
+#[test]
+fn yaml_that_limits_do_without_is_refused() {
+    check_reports(&[
+        (
+            "a: &b 1\n",
+            "1:4: anchors (`&`) are not supported; write the value out, or put text in quotes",
+        ),
+        (
+            "a: 1\nb: *a\n",
+            "2:4: aliases (`*`) are not supported; write the value out, or put text in quotes",
+        ),
+        (
+            "a: !!str 1\n",
+            "1:4: tags (`!`) are not supported; write the value without one, or put text in quotes",
+        ),
+        (
+            "a: |\n  b\n",
+            "1:4: block text (`|`, `>`) is not supported; write it on one line, in quotes",
+        ),
+        (
+            "a: 1\n---\nb: 2\n",
+            "2:1: a second document starts here; write one only",
+        ),
+        (
+            "---\n---\n",
+            "2:1: a second document starts here; write one only",
+        ),
+        ("a: 1\n...\n", "2:1: `...` is not supported; remove it"),
+        (
+            "%YAML 1.2\n",
+            "1:1: directives (`%`) are not supported; remove the line",
+        ),
+        (
+            "? a\n: b\n",
+            "1:1: explicit keys (`?`) are not supported; write `key: value`",
+        ),
+        ("a:\n\tb: 1\n", "2:1: tab in the indentation; write spaces"),
+        (
+            "a:\n  \tb: 1\n",
+            "2:3: tab in the indentation; write spaces",
+        ),
+        (
+            "a: \u{0}\n",
+            "1:4: character U+0000 cannot be used; remove it",
+        ),
+        (
+            "a: 1\u{2028}b: 2\n",
+            "1:5: character U+2028 cannot be used; remove it",
+        ),
+        (
+            "a: 1\rb: 2\n",
+            "1:5: character U+000D cannot be used; remove it",
+        ),
+        (
+            "a: `b`\n",
+            "1:4: text cannot start with a backtick; put it in quotes",
+        ),
+        (
+            "a: @b\n",
+            "1:4: text cannot start with `@`; put it in quotes",
+        ),
+    ]);
+}
+
+#[test]
+fn yaml_that_is_none_says_what_is_missing() {
+    check_reports(&[
+        (
+            "a: [1, 2\n",
+            "1:4: `[` is not closed; write `]` after the last entry",
+        ),
+        (
+            "a: [1}\n",
+            "1:6: `}` cannot close the `[` at 1:4; write `]`",
+        ),
+        (
+            "a: 1}\nb: }\n",
+            "2:4: `}` closes nothing; remove it, or put the text in quotes",
+        ),
+        (
+            "a: \"b\nc: d\n",
+            "1:4: the text is not closed; write `\"` at its end, on the same line",
+        ),
+        (
+            "a: \"b\" c\n",
+            "1:8: unexpected text after a value; put all of it in quotes",
+        ),
+        (
+            "a: b: c\n",
+            "1:5: a second `:` on this line; put text that holds `: ` in quotes",
+        ),
+        (
+            "a: { b: 1\n  c: 2 }\n",
+            "2:3: a comma is missing before this; separate entries with commas, and put text that \
+             holds `[`, `]`, `{`, `}` or `,` in quotes",
+        ),
+        (
+            "a: { key: orders:{id} }\n",
+            "1:17: `:` before a bracket or comma; put text that holds these in quotes",
+        ),
+        (
+            "a: [\n  - b\n]\n",
+            "2:3: `-` inside of `[` or `{`; separate entries with commas",
+        ),
+        (
+            "limiters:\n  a: { rate: 1 }\n    per: 1s\n",
+            "3:5: this line continues the value above; write a value on one line, and the fields of \
+             a map in one column",
+        ),
+        (
+            "limiters:\n    a: { rate: 1 }\n  b: { rate: 1 }\n",
+            "3:3: the indentation is that of no line above; align the line with those of the same \
+             map or list",
+        ),
+        (
+            "a: 1\nb\nc: 2\n",
+            "3:1: not valid YAML: could not find expected ':'",
+        ),
+        (
+            "a: \"\\q\"\n",
+            "1:5: not valid YAML: found unknown escape character",
+        ),
+    ]);
+}
+
+#[test]
+fn a_file_has_bounds() {
+    let deep = format!("a: {}{}\n", "[".repeat(16), "]".repeat(16));
+    assert_eq!(
+        report(&deep),
+        "1:19: more than 16 lists and maps in each other; write fewer"
+    );
+    let large = format!("# {}\n", "é".repeat(MAX_BYTES / 2));
+    assert_eq!(
+        report(&large),
+        "the file has 262147 bytes; write at most 262144 (256 KiB)"
+    );
+    let dense = format!("a: [{}]\n", "1,".repeat(100_000));
+    assert_eq!(
+        report(&dense),
+        "1:120002: more than 120000 keys, values and marks up to here; write fewer"
+    );
+    let limiters = |n: usize| {
+        let entries = (0..n).map(|n| format!(" {n:04x}_: {{rate: 2}}\n"));
+        format!("limiters:\n{}", entries.collect::<String>())
+    };
+    assert_eq!(parse(&limiters(MAX_LIMITERS)).limiters.len(), MAX_LIMITERS);
+    assert_eq!(
+        report(&limiters(MAX_LIMITERS + 1)),
+        "10002:2: there are 10001 limiters; write at most 10000"
+    );
+}
+
+#[test]
+fn a_report_holds_every_problem_in_the_order_of_the_file() {
+    let text = "\
+limiters:
+  checkout:
+    rate: -1
+    per: 60
+    mode: overal
+    burst: 5
+  checkout: {}
+store: ''
+";
+    let expected = "\
+3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
+4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
+5:11: unknown mode `overal`; did you mean `overall`?
+6:5: unknown field `burst` in limiter `checkout`; expected `enabled`, `rate`, `per`, `mode`, `wait`, \
+`on_store_error`, `on_drift`, `keep_alive` or `overrides`
+7:3: duplicate limiter `checkout`; it is already there on line 2
+8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
+    assert_eq!(report(text), expected);
+
+    let many: String = (0..1000).map(|n| format!("field{n}: 1\n")).collect();
+    let problems = LimitsFile::parse(&many).unwrap_err();
+    assert_eq!(problems.len(), 51);
+    assert_eq!(
+        problems[50].to_string(),
+        "there are more problems than these 50"
+    );
+}
+
+#[test]
+fn what_was_read_can_be_found_again() {
+    let text = "\
+store: memory
+limiters:
+  quote: { rate: 2, per: 1s }
+  \"orders:{id}\":
+    rate: 5
+    overrides:
+      - key: \"orders:1\"
+        rate: 0
+  report:
+";
+    let file = parse(text);
+    let position = |path: &[Step<'_>]| {
+        file.position(path)
+            .map(|position| position.to_string())
+            .unwrap_or_default()
+    };
+    let orders = [Step::Key("limiters"), Step::Key("orders:{id}")];
+    let in_orders = |rest: &[Step<'_>]| position(&[&orders, rest].concat());
+    assert_eq!(position(&[]), "1:1");
+    assert_eq!(position(&[Step::Key("store")]), "1:8");
+    assert_eq!(position(&[Step::Key("limiters")]), "2:1");
+    assert_eq!(
+        position(&[Step::Key("limiters"), Step::Key("quote"), Step::Key("per")]),
+        "3:26"
+    );
+    assert_eq!(
+        position(&[Step::Key("limiters"), Step::Key("report")]),
+        "9:3"
+    );
+    assert_eq!(in_orders(&[]), "4:3");
+    assert_eq!(in_orders(&[Step::Key("rate")]), "5:11");
+    assert_eq!(in_orders(&[Step::Key("overrides"), Step::Index(0)]), "7:9");
+    assert_eq!(
+        in_orders(&[Step::Key("overrides"), Step::Index(0), Step::Key("rate")]),
+        "8:15"
+    );
+    assert_eq!(in_orders(&[Step::Key("overrides"), Step::Index(1)]), "");
+    assert_eq!(in_orders(&[Step::Key("per")]), "");
+    assert_eq!(in_orders(&[Step::Index(0)]), "");
+    assert_eq!(LimitsFile::default().position(&[Step::Key("store")]), None);
+}
+
+#[test]
+fn a_secret_in_the_file_is_not_repeated() {
+    let secret = "s3cr3t-CANARY";
+    let url = format!("redis://user:{secret}@127.0.0.1:6379/0");
+    let file = parse(&format!("store: {url}\n"));
+    assert_eq!(file.store.as_deref(), Some(url.as_str()));
+    assert!(!format!("{file:?}").contains(secret));
+    for text in [
+        format!("store: {url}\nfoo: 1\n"),
+        format!("store: \"{url}${{\"\n"),
+        format!("store: \"{url}${{A B}}\"\n"),
+        format!("store: \"{url}\n"),
+        format!("store: {url}: x\n"),
+        format!("store: [{url}]\n"),
+        format!("store: {url}\n  x: 1\n"),
+        format!("store: {url}\nstore: {url}\n"),
+        format!("store: {{ url: {url} }}\n"),
+        format!("store: {url}\nb\nc: 2\n"),
+        format!("store: \"{url}\\q\"\n"),
+    ] {
+        let report = report(&text);
+        assert!(
+            !report.starts_with("no problem") && !report.contains(secret),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn settings_fill_each_other_in() {
+    let file =
+        parse("default: { rate: 5, per: 1s }\nlimiters: { a: { rate: 2, enabled: false } }\n");
+    let settings = file
+        .limiter("a")
+        .unwrap()
+        .settings
+        .clone()
+        .or(&file.default);
+    assert_eq!(settings.rate, Some(2));
+    assert_eq!(settings.per, Some(Duration::from_secs(1)));
+    assert_eq!(settings.enabled, Some(false));
+    assert_eq!(settings.mode, None);
+}
+
+#[test]
+fn a_match_is_for_one_name_or_for_a_prefix() {
+    let key = Match::Key("orders:4".to_owned());
+    let prefix = Match::Prefix("orders:4".to_owned());
+    assert!(key.matches("orders:4") && !key.matches("orders:42"));
+    assert!(
+        prefix.matches("orders:4") && prefix.matches("orders:42") && !prefix.matches("orders:")
+    );
+}

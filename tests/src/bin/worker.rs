@@ -1,0 +1,62 @@
+//! One process that calls a limiter as fast as it can, for tests that need several.
+//!
+//! `worker URL KEY RATE PER_MS reset|carry CALLERS RUN_MS`: prints `event NAME` as things happen
+//! and, when its time is over or its input ends, `admitted MS` for each grant by the server's
+//! clock.
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+
+use std::{
+    env,
+    io::Read,
+    sync::{Arc, Mutex},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use ratelimit_runtime::{Event, Limits};
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [url, key, rate, per_ms, on_drift, callers, run_ms] = &arguments[..] else {
+        panic!("worker URL KEY RATE PER_MS reset|carry CALLERS RUN_MS");
+    };
+    let yaml = format!(
+        "limiters:\n  {key}: {{ rate: {rate}, per: {per_ms}ms, on_drift: {on_drift}, on_store_error: reject }}\n"
+    );
+    let limits = Limits::builder()
+        .redis(url)
+        .limits_text(yaml)
+        .deadline(Duration::from_secs(1))
+        .on_event(|event| {
+            if let Event::Reconciled { outcome, .. } = event {
+                println!("event {outcome:?}");
+            }
+        })
+        .build()
+        .await
+        .unwrap();
+    let admitted = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..callers.parse().unwrap() {
+        let (limiter, admitted) = (limits.configured(key), Arc::clone(&admitted));
+        tokio::spawn(async move {
+            loop {
+                match limiter.try_acquire(1).await {
+                    Ok(decision) if !decision.degraded => {
+                        let at = decision.at.duration_since(UNIX_EPOCH).unwrap().as_millis();
+                        admitted.lock().unwrap().push(at);
+                    }
+                    _ => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        });
+    }
+    let input = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(run_ms.parse().unwrap())) => {}
+        _ = input => {}
+    }
+    for at in admitted.lock().unwrap().iter() {
+        println!("admitted {at}");
+    }
+    std::process::exit(0);
+}

@@ -1,0 +1,175 @@
+//! The commands a server was sent, by `MONITOR`.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use crate::redis_server::RedisServer;
+
+/// One command the server ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Who sent it: an address, or `lua` when a script ran it.
+    pub source: String,
+    /// The command and its arguments; bytes that are not UTF-8 are replaced.
+    pub args: Vec<String>,
+}
+
+impl Entry {
+    /// The command in upper case, such as `EVALSHA`.
+    pub fn command(&self) -> String {
+        self.args
+            .first()
+            .map(|name| name.to_uppercase())
+            .unwrap_or_default()
+    }
+
+    /// Whether a script ran it.
+    pub fn is_from_script(&self) -> bool {
+        self.source == "lua"
+    }
+}
+
+/// Runs `during` and gives every command the server ran meanwhile, in order.
+///
+/// # Panics
+///
+/// Panics when the server does not answer.
+pub fn monitor(server: &RedisServer, during: impl FnOnce()) -> Vec<Entry> {
+    let monitor = Monitor::start(server);
+    during();
+    monitor.finish()
+}
+
+/// A running `MONITOR`, for what a closure cannot hold, such as the steps of an async test.
+#[derive(Debug)]
+pub struct Monitor<'a> {
+    server: &'a RedisServer,
+    lines: BufReader<TcpStream>,
+}
+
+impl<'a> Monitor<'a> {
+    /// Starts to listen. What is collected waits in the socket's buffer, which holds thousands of
+    /// commands.
+    ///
+    /// # Panics
+    ///
+    /// Panics when the server does not answer.
+    pub fn start(server: &'a RedisServer) -> Self {
+        let stream = TcpStream::connect(server.address()).expect("the server accepts");
+        let patience = Some(Duration::from_secs(5));
+        stream
+            .set_read_timeout(patience)
+            .expect("a timeout above zero");
+        let mut monitor = Self {
+            server,
+            lines: BufReader::new(stream),
+        };
+        if let Some(password) = server.password() {
+            monitor.order(&format!("AUTH {password}"));
+        }
+        monitor.order("MONITOR");
+        monitor
+    }
+
+    /// Gives the commands that were run since the start.
+    ///
+    /// # Panics
+    ///
+    /// Panics when the server does not answer.
+    pub fn finish(mut self) -> Vec<Entry> {
+        // All that was run before this marker comes before it.
+        let marker = "monitor-ends-here";
+        self.server.cli::<String>(&["echo", marker]);
+        let mut entries = Vec::new();
+        loop {
+            let entry = parse(&self.line()).expect("a line of `MONITOR`");
+            if entry.args.get(1).is_some_and(|arg| arg == marker) {
+                entries.retain(|earlier: &Entry| earlier.source != entry.source);
+                return entries;
+            }
+            entries.push(entry);
+        }
+    }
+
+    fn order(&mut self, command: &str) {
+        let stream = self.lines.get_mut();
+        stream
+            .write_all(format!("{command}\r\n").as_bytes())
+            .expect("the server reads");
+        let answer = self.line();
+        assert_eq!(answer, "+OK", "`{command}`");
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines
+            .read_line(&mut line)
+            .expect("a line of `MONITOR` within five seconds");
+        line.trim_end().to_owned()
+    }
+}
+
+/// Reads `+<time> [<db> <source>] "<arg>" "<arg>"`.
+fn parse(line: &str) -> Option<Entry> {
+    let (source, args) = line.split_once(" [")?.1.split_once("] ")?;
+    let source = source.split_once(' ')?.1.to_owned();
+    Some(Entry {
+        source,
+        args: unquote(args)?,
+    })
+}
+
+fn unquote(text: &str) -> Option<Vec<String>> {
+    let mut bytes = text.bytes();
+    let mut args = Vec::new();
+    while bytes.next().is_some_and(|byte| byte == b'"') {
+        let mut arg = Vec::new();
+        loop {
+            match bytes.next()? {
+                b'"' => break,
+                b'\\' => arg.push(escaped(&mut bytes)?),
+                byte => arg.push(byte),
+            }
+        }
+        args.push(String::from_utf8_lossy(&arg).into_owned());
+        // The space before the next argument.
+        bytes.next();
+    }
+    Some(args)
+}
+
+fn escaped(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    Some(match bytes.next()? {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'a' => 7,
+        b'b' => 8,
+        b'x' => {
+            let digits = [bytes.next()?, bytes.next()?];
+            u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+        }
+        byte => byte,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let line = r#"+1339518083.107412 [0 127.0.0.1:60866] "set" "a \"b\" [\\] \xc3\xa9\n" """#;
+        let entry = parse(line).expect("a line");
+        assert_eq!(entry.source, "127.0.0.1:60866");
+        assert_eq!(entry.args, ["set", "a \"b\" [\\] é\n", ""]);
+        assert!(
+            parse(r#"+1.2 [0 lua] "get" "x""#)
+                .expect("a line")
+                .is_from_script()
+        );
+    }
+}

@@ -1,0 +1,29 @@
+use std::{env, fs::OpenOptions, io::Write, thread};
+
+/// Says that the calling test cannot run here, so that nothing is skipped silently.
+///
+/// `cargo xtask test` prints these notes when everything has run. Return from the test right after
+/// it.
+///
+/// # Panics
+///
+/// Panics in CI (`CI=true`), where everything is expected to be present.
+pub fn could_not_run(reason: &str) {
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    assert!(
+        env::var("CI").as_deref() != Ok("true"),
+        "`{test}` could not run, which is a failure in CI: {reason}"
+    );
+    eprintln!("`{test}` could not run: {reason}");
+    let Some(notes) = env::var_os("RATELIMIT_TEST_NOTES") else {
+        return;
+    };
+    // One write of one line in append mode: parallel tests do not tear each other's lines.
+    let line = format!("{test}: {}\n", reason.replace('\n', " "));
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&notes)
+        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", notes.display()));
+}

@@ -1,0 +1,275 @@
+//! A network one can cut: a TCP proxy in front of a server, on a thread of its own.
+//!
+//! It understands enough of the protocol to count commands and to lose the reply to a chosen one.
+//! What it does not understand, such as TLS or a replica's synchronisation, it passes on as it is.
+
+use std::{
+    collections::HashMap,
+    net::TcpListener,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{self, Runtime},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use crate::{eventually, ports::Port};
+
+mod connection;
+mod resp;
+
+/// What happens to a connection whose reply was swallowed. There is no third way: a client takes
+/// the next reply on the connection for the missing one, which no failure of a network brings
+/// about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It is closed.
+    Cut,
+    /// It stays open and nothing comes back on it any more; commands still arrive.
+    Hang,
+}
+
+/// What has passed since the start, or since [`Proxy::reset_traffic`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Bytes from clients to the server.
+    pub bytes_to_server: u64,
+    /// Bytes from the server to clients, swallowed replies not included.
+    pub bytes_to_clients: u64,
+    /// Commands from clients to the server, by name in upper case.
+    pub commands: HashMap<String, u64>,
+    /// Replies swallowed.
+    pub swallowed: u64,
+}
+
+impl Traffic {
+    /// How often this command (in upper case) was sent.
+    pub fn count(&self, command: &str) -> u64 {
+        self.commands.get(command).copied().unwrap_or(0)
+    }
+
+    /// The number of commands sent.
+    pub fn total(&self) -> u64 {
+        self.commands.values().sum()
+    }
+}
+
+/// A proxy before a port of this machine; all its connections end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: Port,
+    shared: Arc<Shared>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
+    runtime: Option<Runtime>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: u16,
+    link: watch::Sender<Link>,
+    open: AtomicUsize,
+    traffic: Mutex<Traffic>,
+    swallow: Mutex<Swallow>,
+}
+
+/// The state of the network, as every connection watches it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    /// Connections of an earlier generation are to be closed.
+    generation: u64,
+    to_server_stalled: bool,
+    to_clients_stalled: bool,
+    delay: Duration,
+}
+
+#[derive(Debug)]
+struct Swallow {
+    left: u64,
+    command: Option<String>,
+    then: Then,
+}
+
+impl Proxy {
+    /// Starts a proxy to this port, whether something listens there or not.
+    ///
+    /// # Panics
+    ///
+    /// Panics when there is no port or no thread left for it.
+    pub fn start(target: u16) -> Self {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("proxy")
+            .enable_all()
+            .build()
+            .expect("a runtime for the proxy");
+        let shared = Shared {
+            target,
+            link: watch::Sender::new(Link::default()),
+            open: AtomicUsize::new(0),
+            traffic: Mutex::default(),
+            swallow: Mutex::new(Swallow {
+                left: 0,
+                command: None,
+                then: Then::Cut,
+            }),
+        };
+        let proxy = Self {
+            port: Port::reserve(),
+            shared: Arc::new(shared),
+            accepting: Mutex::new(None),
+            runtime: Some(runtime),
+        };
+        proxy.listen();
+        proxy
+    }
+
+    /// The port clients connect to.
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// `127.0.0.1:<port>`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
+    }
+
+    /// `redis://127.0.0.1:<port>/0`.
+    pub fn url(&self) -> String {
+        format!("redis://{}/0", self.address())
+    }
+
+    /// Closes every connection and refuses new ones until [`restore`](Self::restore).
+    pub fn cut(&self) {
+        if let Some(accepting) = lock(&self.accepting).take() {
+            accepting.abort();
+            eventually("the proxy listens no more", Duration::from_secs(5), || {
+                accepting.is_finished()
+            });
+        }
+        self.drop_connections();
+    }
+
+    /// Closes every connection; new ones are welcome.
+    pub fn drop_connections(&self) {
+        self.shared.link.send_modify(|link| link.generation += 1);
+        eventually("the connections are closed", Duration::from_secs(5), || {
+            self.shared.open.load(Ordering::SeqCst) == 0
+        });
+    }
+
+    /// Lets nothing through in either direction until [`restore`](Self::restore); connections stay
+    /// open, new ones are accepted, and what was sent meanwhile arrives afterwards, as over a
+    /// network that came back.
+    pub fn blackhole(&self) {
+        self.shared.link.send_modify(|link| {
+            link.to_server_stalled = true;
+            link.to_clients_stalled = true;
+        });
+    }
+
+    /// Lets commands through and holds the replies back until [`restore`](Self::restore).
+    pub fn blackhole_replies(&self) {
+        self.shared
+            .link
+            .send_modify(|link| link.to_clients_stalled = true);
+    }
+
+    /// Delays what the server sends by this much, without reordering it; zero ends it.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.link.send_modify(|link| link.delay = delay);
+    }
+
+    /// Swallows the next `replies`, whatever they answer, those of a connection's introduction
+    /// included.
+    pub fn swallow_replies(&self, replies: u64, then: Then) {
+        *lock(&self.shared.swallow) = Swallow {
+            left: replies,
+            command: None,
+            then,
+        };
+    }
+
+    /// Swallows the next `replies` to one command, given in upper case; those to other commands
+    /// pass.
+    pub fn swallow_replies_to(&self, command: &str, replies: u64, then: Then) {
+        let command = Some(command.to_owned());
+        *lock(&self.shared.swallow) = Swallow {
+            left: replies,
+            command,
+            then,
+        };
+    }
+
+    /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
+    /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay) and the swallowing of
+    /// replies began. A connection that already hangs stays so.
+    pub fn restore(&self) {
+        lock(&self.shared.swallow).left = 0;
+        self.shared.link.send_modify(|link| {
+            *link = Link {
+                generation: link.generation,
+                ..Link::default()
+            };
+        });
+        self.listen();
+    }
+
+    /// What has passed.
+    pub fn traffic(&self) -> Traffic {
+        lock(&self.shared.traffic).clone()
+    }
+
+    /// Begins to count from zero.
+    pub fn reset_traffic(&self) {
+        *lock(&self.shared.traffic) = Traffic::default();
+    }
+
+    /// The number of connections open now.
+    pub fn open_connections(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+
+    fn listen(&self) {
+        let mut accepting = lock(&self.accepting);
+        if accepting.is_some() {
+            return;
+        }
+        let listener = TcpListener::bind(self.address()).expect("the port is still ours");
+        listener
+            .set_nonblocking(true)
+            .expect("a listener can be non-blocking");
+        let runtime = self
+            .runtime
+            .as_ref()
+            .expect("the runtime lives until the end");
+        *accepting = Some(runtime.spawn(connection::accept(listener, Arc::clone(&self.shared))));
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A plain drop would wait, which async tests may not.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Shared {
+    fn count(&self, change: impl FnOnce(&mut Traffic)) {
+        change(&mut lock(&self.traffic));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,183 @@
+use std::{collections::HashMap, fmt::Write, time::Duration};
+
+use super::{AGREEMENT, RedisSentinel};
+use crate::{eventually, ports::Port, proxy::Proxy, redis_server::RedisServer};
+
+/// Settings of a [`RedisSentinel`] to be started.
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    replicas: usize,
+    proxied: bool,
+    down_after: Duration,
+    config: Vec<(String, String)>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            proxied: false,
+            down_after: Duration::from_secs(1),
+            config: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// How many replicas the master has; one unless told.
+    pub fn replicas(mut self, count: usize) -> Self {
+        self.replicas = count;
+        self
+    }
+
+    /// Lets everyone reach the first master by a proxy: cut it, and the replicas and sentinels are
+    /// on one side and the master on the other, while [`RedisSentinel::servers`] still gives its
+    /// own address.
+    pub fn master_behind_proxy(mut self) -> Self {
+        self.proxied = true;
+        self
+    }
+
+    /// How long a master may be silent before the sentinels promote a replica; one second unless
+    /// told.
+    pub fn down_after(mut self, silence: Duration) -> Self {
+        self.down_after = silence;
+        self
+    }
+
+    /// Adds a line to the `redis.conf` of the master and the replicas.
+    pub fn config(mut self, name: &str, value: &str) -> Self {
+        self.config.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts them all; see [`RedisSentinel::start`].
+    ///
+    /// # Panics
+    ///
+    /// Panics when a process does not start, or they do not find together.
+    pub fn start(self) -> RedisSentinel {
+        let (servers, proxy) = self.start_servers();
+        let master_port = proxy
+            .as_ref()
+            .map_or_else(|| servers[0].port(), Proxy::port);
+        let sentinels = self.start_sentinels(master_port, &servers[1..]);
+        let group = RedisSentinel {
+            servers,
+            sentinels,
+            proxy,
+        };
+        for sentinel in &group.sentinels {
+            eventually("a sentinel knows the group", AGREEMENT, || {
+                knows(sentinel, self.replicas)
+            });
+        }
+        group
+    }
+
+    fn start_servers(&self) -> (Vec<RedisServer>, Option<Proxy>) {
+        let port = Port::reserve();
+        let proxy = self.proxied.then(|| Proxy::start(port.number()));
+        let seen_port = proxy
+            .as_ref()
+            .map_or_else(|| port.number(), Proxy::port)
+            .to_string();
+        let mut master = RedisServer::builder().port(port);
+        if proxy.is_some() {
+            master = master.config("replica-announce-port", &seen_port);
+        }
+        let mut servers = vec![self.configured(master).start()];
+        for _ in 0..self.replicas {
+            let replica = RedisServer::builder()
+                .config("replicaof", &format!("127.0.0.1 {seen_port}"))
+                // Seconds, and a new connection is tried only so often.
+                .config("repl-ping-replica-period", "1");
+            servers.push(self.configured(replica).start());
+        }
+        // Only now: a sentinel that finds the master without replicas looks again after ten
+        // seconds.
+        for replica in &servers[1..] {
+            eventually("a replica is in sync", AGREEMENT, || {
+                replica.info("master_link_status") == "up"
+            });
+        }
+        (servers, proxy)
+    }
+
+    fn configured(&self, builder: crate::redis_server::Builder) -> crate::redis_server::Builder {
+        let config = self.config.iter();
+        config.fold(builder, |builder, (name, value)| {
+            builder.config(name, value)
+        })
+    }
+
+    /// Tells each sentinel of the others and of the replicas, in the lines a sentinel itself would
+    /// write once it had found them, which takes seconds.
+    fn start_sentinels(&self, master_port: u16, replicas: &[RedisServer]) -> Vec<RedisServer> {
+        let name = RedisSentinel::MASTER_NAME;
+        let ports: Vec<_> = (0..RedisSentinel::SENTINELS)
+            .map(|_| Port::reserve())
+            .collect();
+        let known: Vec<_> = ports
+            .iter()
+            .map(|port| (port.number(), sentinel_id(port)))
+            .collect();
+        let start = |port: Port| {
+            let mut lines = format!("monitor {name} 127.0.0.1 {master_port} 2\n");
+            let down_after = self.down_after.as_millis();
+            writeln!(lines, "down-after-milliseconds {name} {down_after}").expect("a string");
+            writeln!(lines, "failover-timeout {name} 10000").expect("a string");
+            writeln!(lines, "myid {}", sentinel_id(&port)).expect("a string");
+            for replica in replicas {
+                let port = replica.port();
+                writeln!(lines, "known-replica {name} 127.0.0.1 {port}").expect("a string");
+            }
+            for (other, id) in known.iter().filter(|(other, _)| *other != port.number()) {
+                writeln!(lines, "known-sentinel {name} 127.0.0.1 {other} {id}").expect("a string");
+            }
+            let builder = RedisServer::builder().sentinel().port(port);
+            let sentinel = lines
+                .lines()
+                .fold(builder, |builder, line| builder.config("sentinel", line))
+                .start();
+            hurry(&sentinel);
+            sentinel
+        };
+        ports.into_iter().map(start).collect()
+    }
+}
+
+/// Makes a sentinel look around once a second instead of every ten. Otherwise a former master is
+/// told only after some ten seconds that it is one no more. Version 6.2 cannot be hurried, and
+/// takes that long.
+fn hurry(sentinel: &RedisServer) {
+    let periods = ["info-period", "1000", "publish-period", "200"];
+    let _ = sentinel.try_cli::<()>(&[&["sentinel", "debug"], &periods[..]].concat());
+}
+
+/// Forty hex digits, different for each sentinel.
+fn sentinel_id(port: &Port) -> String {
+    format!("{:040x}", port.number())
+}
+
+/// Whether a sentinel could lead a failover now: it sees the replicas attached and the other
+/// sentinels alive.
+fn knows(sentinel: &RedisServer, replicas: usize) -> bool {
+    let others = RedisSentinel::SENTINELS - 1;
+    let in_order = |entry: &HashMap<String, String>, role: &str| entry["flags"] == role;
+    let ask = |what| {
+        let command = ["sentinel", what, RedisSentinel::MASTER_NAME];
+        sentinel
+            .try_cli::<Vec<HashMap<String, String>>>(&command)
+            .unwrap_or_default()
+    };
+    let (seen, fellows) = (ask("replicas"), ask("sentinels"));
+    seen.len() == replicas
+        && seen.iter().all(|replica| in_order(replica, "slave"))
+        && seen
+            .iter()
+            .all(|replica| replica["master-link-status"] == "ok")
+        && fellows.len() == others
+        && fellows.iter().all(|fellow| in_order(fellow, "sentinel"))
+}

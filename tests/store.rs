@@ -1,0 +1,81 @@
+//! Every store keeps every promise of the suite, on every kind of connection.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{
+    Clock, Limits, ManualClock, Quota,
+    store::{MemoryStore, RedisStore, suite},
+};
+use tests::{
+    could_not_run, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,
+    redis_server::RedisServer, tls::TlsServer,
+};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+async fn conforms(url: &str) {
+    let store = RedisStore::open(url, DEADLINE).unwrap();
+    suite::run(&store, "suite:", &suite::Time::Real).await;
+    // A prefix with a hash tag puts all limiters on one node.
+    suite::run(&store, "{tag}:", &suite::Time::Real).await;
+}
+
+#[tokio::test]
+async fn memory_conforms() {
+    let time = ManualClock::new();
+    let store = MemoryStore::new(time.clone().into());
+    suite::run(&store, "suite:", &suite::Time::Manual(time)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_conforms_on_paused_time() {
+    let store = MemoryStore::new(Clock::system());
+    suite::run(&store, "suite:", &suite::Time::Real).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standalone_server_conforms() {
+    let server = RedisServer::start();
+    conforms(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_conforms() {
+    let cluster = RedisCluster::start();
+    conforms(&format!("redis-cluster://{}", cluster.addresses().join(","))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_conforms() {
+    let sentinel = RedisSentinel::start();
+    conforms(&sentinel.url().replace("/mymaster", "/0?master=mymaster")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_conforms() {
+    let server = match TlsServer::start() {
+        Ok(server) => server,
+        Err(reason) => return could_not_run(&reason),
+    };
+    let limits = Limits::builder()
+        .redis(server.url())
+        .tls_ca(server.ca_file())
+        .deadline(DEADLINE)
+        .build()
+        .await
+        .unwrap();
+    let limiter = limits.limiter("tls", Quota::new(1, Duration::from_secs(60)).unwrap());
+    assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+    assert!(limiter.try_acquire(1).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_nobody_vouches_for_is_refused_at_startup() {
+    let (server, other) = match (TlsServer::start(), TlsServer::start()) {
+        (Ok(server), Ok(other)) => (server, other),
+        (Err(reason), _) | (_, Err(reason)) => return could_not_run(&reason),
+    };
+    let limits = Limits::builder().redis(server.url()).tls_ca(other.ca_file()).build().await;
+    let error = limits.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+}
