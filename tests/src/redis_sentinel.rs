@@ -41,11 +41,11 @@ impl RedisSentinel {
         Builder::default()
     }
 
-    /// `redis-sentinel://127.0.0.1:<port>,../mymaster` over all sentinels.
+    /// `redis-sentinel://127.0.0.1:<port>,../0?master=mymaster` over all sentinels.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.sentinels.iter().map(RedisServer::address).collect();
         format!(
-            "redis-sentinel://{}/{}",
+            "redis-sentinel://{}/0?master={}",
             addresses.join(","),
             Self::MASTER_NAME
         )

@@ -321,14 +321,15 @@ impl Core {
             let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
             in_force.replace(reply.config)
         };
-        if reply.reconciled.is_some() {
-            self.asserted.store(true, Ordering::Release);
-        }
+        // Callers that came at the same time all stated it; one of them tells.
+        let stated_before =
+            reply.reconciled.is_some() && self.asserted.swap(true, Ordering::AcqRel);
         self.complained.store(false, Ordering::Relaxed);
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
             Some(Reconciled::Followed) | None if !changed => return,
+            Some(Reconciled::Unchanged) if stated_before => return,
             None if before.is_some() => Reconciled::Followed,
             Some(outcome) => outcome,
             None => return,

@@ -86,7 +86,10 @@ impl RedisStore {
         let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
         let checked = timeout(self.deadline.max(Duration::from_secs(2)), async {
             let live = self.link.live(&keys).await?;
-            let reply = live.connection().query(&script::check(&keys)).await;
+            let mut reply = live.connection().query(&script::check(&keys, true)).await;
+            if reply.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
+                reply = live.connection().query(&script::check(&keys, false)).await;
+            }
             let complaints = reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?));
             match complaints.map_err(|error| classify(&error)) {
                 Ok(complaints) => refuse_complaints(&complaints)?,

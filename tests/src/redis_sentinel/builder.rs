@@ -1,7 +1,12 @@
 use std::{collections::HashMap, fmt::Write, time::Duration};
 
 use super::{AGREEMENT, RedisSentinel};
-use crate::{eventually, ports::Port, proxy::Proxy, redis_server::RedisServer};
+use crate::{
+    eventually,
+    ports::Port,
+    proxy::Proxy,
+    redis_server::{self, RedisServer},
+};
 
 /// Settings of a [`RedisSentinel`] to be started.
 #[derive(Debug)]
@@ -89,10 +94,8 @@ impl Builder {
         }
         let mut servers = vec![self.configured(master).start()];
         for _ in 0..self.replicas {
-            let replica = RedisServer::builder()
-                .config("replicaof", &format!("127.0.0.1 {seen_port}"))
-                // Seconds, and a new connection is tried only so often.
-                .config("repl-ping-replica-period", "1");
+            let replica =
+                RedisServer::builder().config("replicaof", &format!("127.0.0.1 {seen_port}"));
             servers.push(self.configured(replica).start());
         }
         // Only now: a sentinel that finds the master without replicas looks again after ten
@@ -105,7 +108,7 @@ impl Builder {
         (servers, proxy)
     }
 
-    fn configured(&self, builder: crate::redis_server::Builder) -> crate::redis_server::Builder {
+    fn configured(&self, builder: redis_server::Builder) -> redis_server::Builder {
         let config = self.config.iter();
         config.fold(builder, |builder, (name, value)| {
             builder.config(name, value)

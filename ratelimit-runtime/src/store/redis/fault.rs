@@ -72,7 +72,11 @@ pub(super) fn classify(error: &RedisError) -> Fault {
 
 /// The error in one line, with a hint where its text alone does not say what to do.
 fn describe(error: &RedisError) -> String {
-    let text = format!("redis: {error}");
+    // The driver words the server's codes anew; operators know them as the server says them.
+    let text = match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
+        _ => format!("redis: {error}"),
+    };
     let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
         "; grant the Redis user the commands listed in the documentation of `RedisStore`"
     } else if text.contains("WRONGTYPE") {

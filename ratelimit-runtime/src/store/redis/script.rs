@@ -77,9 +77,9 @@ impl Call<'_> {
     }
 }
 
-/// The startup check, on a limiter's names.
-pub(super) fn check(keys: &StateKeys) -> Cmd {
-    let mut command = CHECK.by_text();
+/// The startup check, on a limiter's names: by name, then by text.
+pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
+    let mut command = if by_name { CHECK.by_name() } else { CHECK.by_text() };
     command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
     command
 }
