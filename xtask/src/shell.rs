@@ -1,0 +1,97 @@
+//! Running other programs, visibly.
+
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::{Failed, Outcome};
+
+/// The root of the workspace; every program runs there.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is a member of the workspace")
+}
+
+/// Where cargo builds; a relative `CARGO_TARGET_DIR` counts from the root, as it does for a cargo
+/// that runs there.
+pub(crate) fn target_dir() -> PathBuf {
+    root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Says what is run, and runs it.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    say(&shown(command));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            eprintln!("`{}` failed: {status}", shown(command));
+            Err(Failed)
+        }
+        Err(error) => {
+            eprintln!("`{}` cannot be run: {error}", shown(command));
+            Err(Failed)
+        }
+    }
+}
+
+/// What a program prints, or `None` when it is absent or fails.
+pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The first file of this name in the directories of `PATH`.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file())
+}
+
+/// A line of our own among those of other programs.
+pub(crate) fn say(line: &str) {
+    eprintln!("\n==> {line}");
+}
+
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// The command as one would type it; a script among the arguments would hide it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    std::iter::once(program)
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .map(|word| {
+            if word.contains('\n') {
+                "..".into()
+            } else {
+                word
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,77 @@
+//! `cargo xtask test`: all tests, against a real Redis.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::Stdio,
+    time::Instant,
+};
+
+use crate::{
+    Failed, Outcome, redis,
+    shell::{cargo, say, seconds, target_dir},
+};
+
+/// Runs everything, or what the arguments of `cargo test` choose.
+pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
+    let server = redis::find_or_install()?;
+    say(&format!("{}: {}", server.binary.display(), server.version));
+    let notes = target_dir().join(format!("test-notes-{}", std::process::id()));
+    let _ = fs::remove_file(&notes);
+
+    let mut command = cargo(&["test", "--locked", "--no-fail-fast"]);
+    if arguments.is_empty() {
+        command.args(["--workspace", "--all-features"]);
+    }
+    command
+        .args(arguments)
+        .env("REDIS_SERVER_BIN", &server.binary)
+        .env("RATELIMIT_TEST_NOTES", &notes)
+        .stdout(Stdio::piped());
+
+    let start = Instant::now();
+    let ended = stream(command);
+    say(&format!("tests took {}", seconds(start.elapsed())));
+    list_notes(&fs::read_to_string(&notes).unwrap_or_default());
+    let _ = fs::remove_file(&notes);
+    let (summary, outcome) = ended?;
+    for line in summary {
+        println!("{line}");
+    }
+    outcome
+}
+
+/// Passes on what the tests print, and gives their summary lines, to be repeated where they are
+/// seen.
+fn stream(mut command: std::process::Command) -> Result<(Vec<String>, Outcome), Failed> {
+    let cannot = |error: std::io::Error| {
+        eprintln!("cannot run `cargo test`: {error}");
+        Failed
+    };
+    let mut child = command.spawn().map_err(cannot)?;
+    let output = child.stdout.take().ok_or(Failed)?;
+    let mut summary = Vec::new();
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        println!("{line}");
+        if line.starts_with("test result:") {
+            summary.push(line);
+        }
+    }
+    let status = child.wait().map_err(cannot)?;
+    Ok((
+        summary,
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failed)
+        },
+    ))
+}
+
+fn list_notes(notes: &str) {
+    if !notes.is_empty() {
+        say("these tests could not run here:");
+        eprint!("{notes}");
+    }
+}
