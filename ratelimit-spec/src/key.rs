@@ -96,6 +96,9 @@ impl KeyWriter {
     }
 
     /// The name.
+    ///
+    /// One that another limiter's counter or log could have, such as `{orders}:value`, ends in one
+    /// more `~`. Only a template with literal braces can come to that.
     #[must_use]
     pub fn finish(mut self) -> String {
         if is_derived(&self.name) {
@@ -196,8 +199,9 @@ pub(crate) fn works_on_cluster(name: &str) -> bool {
     }
 }
 
-/// Whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`.
-fn is_derived(name: &str) -> bool {
+/// Whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`, and
+/// `{a}:value:` and the id of a process, which never ends in `~`, that of one process.
+pub(crate) fn is_derived(name: &str) -> bool {
     let appended = |suffix: &str| {
         name.match_indices(suffix)
             .map(|(at, _)| &name[at + suffix.len()..])

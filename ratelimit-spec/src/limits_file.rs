@@ -197,7 +197,8 @@ impl LimitsFile {
     ///
     /// # Errors
     ///
-    /// When there is anything wrong with it: all problems, at most 50, in the order of the file.
+    /// When there is anything wrong with it: every problem in the order of the file, or after 50 that
+    /// there are more. What is no YAML is one problem.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let root = Self::read(text).map_err(|problem| vec![problem])?;

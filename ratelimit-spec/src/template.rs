@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::key::{MAX_PART, is_value_char, works_on_cluster};
+use crate::key::{MAX_PART, is_derived, is_value_char, works_on_cluster};
 use crate::quote::Quoted;
 
 mod parse;
@@ -111,6 +111,22 @@ impl Template {
     /// ```
     #[must_use]
     pub fn can_render(&self, name: &str) -> bool {
+        // The name gets one more `~` where it would be a Redis key of another limiter.
+        let shorter = name.strip_suffix('~').filter(|name| is_derived(name));
+        self.is_filled_in(name) || shorter.is_some_and(|name| self.is_filled_in(name))
+    }
+
+    /// Whether some list of values renders to a name that starts like this.
+    #[must_use]
+    pub fn can_start_with(&self, prefix: &str) -> bool {
+        if self.is_static() {
+            return self.literals[0].starts_with(prefix);
+        }
+        self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
+    }
+
+    /// Whether a text is this template with values in its places.
+    fn is_filled_in(&self, name: &str) -> bool {
         let [first, others @ ..] = self.literals.as_slice() else {
             return false;
         };
@@ -138,15 +154,6 @@ impl Template {
             rest = after;
         }
         rest.is_empty()
-    }
-
-    /// Whether some list of values renders to a name that starts like this.
-    #[must_use]
-    pub fn can_start_with(&self, prefix: &str) -> bool {
-        if self.is_static() {
-            return self.literals[0].starts_with(prefix);
-        }
-        self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
     }
 
     fn check_length(&self) -> Result<(), TemplateError> {

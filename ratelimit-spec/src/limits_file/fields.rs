@@ -32,21 +32,19 @@ pub(super) struct Field<'a> {
 impl Report {
     /// The entries of a map, each once. Nothing at all is a map without entries: it is what remains
     /// when all of them are commented out.
+    ///
+    /// Fails with what stands there instead of a map.
     pub(super) fn fields<'a>(
         &mut self,
         node: &'a Node,
         section: &Section<'_>,
-        not_a_map: impl FnOnce(&mut Self, &Value),
-    ) -> Vec<Field<'a>> {
+    ) -> Result<Vec<Field<'a>>, &'a Value> {
         let mut fields = Vec::new();
         let mut seen: HashMap<&str, Option<Position>> = HashMap::new();
         let entries = match &node.value {
-            Value::Null => return fields,
+            Value::Null => return Ok(fields),
             Value::Map(entries) => entries,
-            other => {
-                not_a_map(self, other);
-                return fields;
-            }
+            other => return Err(other),
         };
         for (key, value) in entries {
             let Some(name) = key.text() else {
@@ -69,7 +67,7 @@ impl Report {
                 position,
             });
         }
-        fields
+        Ok(fields)
     }
 
     /// Reports a field that does not exist.

@@ -1,7 +1,7 @@
 //! What a limits file means.
 
 use super::fields::{Field, Section};
-use super::node::{Node, Value};
+use super::node::Node;
 use super::problem::Report;
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Settings, Unmatched, expand_env};
 use crate::key::check_prefix;
@@ -41,10 +41,11 @@ pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
         place: "",
         entry: "field",
     };
-    let fields = report.fields(root, &section, |report, value| {
+    let fields = report.fields(root, &section).unwrap_or_else(|value| {
         report.add(root.position, || {
             format!("a limits file cannot be {value}; write fields such as `limiters:`")
         });
+        Vec::new()
     });
     for field in &fields {
         if !file_field(field, &mut file, report) {
@@ -122,7 +123,7 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
         entry: "field",
     };
     let mut reader = SettingsReader::default();
-    for field in report.fields(field.value, &section, not_settings(field)) {
+    for field in settings_fields(field, &section, report) {
         if !reader.field(&field, report) {
             report.unknown(&field, SETTINGS, &section);
         }
@@ -135,8 +136,9 @@ fn limiters(field: &Field<'_>, report: &mut Report) -> Vec<LimiterEntry> {
         place: "",
         entry: "limiter",
     };
-    let fields = report.fields(field.value, &section, |report, _| {
+    let fields = report.fields(field.value, &section).unwrap_or_else(|_| {
         report.wrong(field, "a map such as `checkout: { rate: 5, per: 1s }`");
+        Vec::new()
     });
     if let Some(field) = fields.get(MAX_LIMITERS) {
         let n_limiters = fields.len();
@@ -163,7 +165,7 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     };
     let mut reader = SettingsReader::default();
     let mut overrides = None;
-    for field in report.fields(entry.value, &section, not_settings(entry)) {
+    for field in settings_fields(entry, &section, report) {
         if field.name == "overrides" {
             overrides = Some(field);
         } else if !reader.field(&field, report) {
@@ -181,12 +183,17 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     }
 }
 
-/// Reports that something stands where settings belong.
-fn not_settings(field: &Field<'_>) -> impl FnOnce(&mut Report, &Value) {
-    |report, value| {
+/// The fields of a limiter or of the default.
+fn settings_fields<'a>(
+    field: &Field<'a>,
+    section: &Section<'_>,
+    report: &mut Report,
+) -> Vec<Field<'a>> {
+    report.fields(field.value, section).unwrap_or_else(|value| {
         report.add(field.position, || {
             let name = Quoted(field.name);
             format!("{name} cannot be {value}; write fields such as `{{ rate: 5, per: 1s }}`")
         });
-    }
+        Vec::new()
+    })
 }

@@ -97,25 +97,28 @@ impl Scanner {
         if let Some(column) = cursor.skip_indentation() {
             return Err(self.problem(column, "tab in the indentation; write spaces"));
         }
-        let column = cursor.column();
         match cursor.peek() {
-            None | Some('#') => return Ok(()),
-            Some('%') if column == 1 => {
-                return Err(self.problem(1, "directives (`%`) are not supported; remove the line"));
+            None | Some('#') => Ok(()),
+            Some('%') if cursor.column() == 1 => {
+                Err(self.problem(1, "directives (`%`) are not supported; remove the line"))
             }
-            Some('.') if column == 1 && cursor.is_marker("...") => {
-                return Err(self.problem(1, "`...` is not supported; remove it"));
+            Some('.') if cursor.is_marker("...") => {
+                Err(self.problem(1, "`...` is not supported; remove it"))
             }
-            Some('-') if column == 1 && cursor.is_marker("---") => {
+            Some('-') if cursor.is_marker("---") => {
                 if self.begun {
                     return Err(self.problem(1, "a second document starts here; write one only"));
                 }
                 self.begun = true;
                 cursor.skip(3);
-                return Ok(());
+                Ok(())
             }
-            Some(_) => {}
+            Some(_) => self.indent(cursor.column()),
         }
+    }
+
+    /// Leaves the maps and lists that a line with text in this column does not belong to.
+    fn indent(&mut self, column: usize) -> Result<(), Problem> {
         if self.after_value && self.blocks.last().is_none_or(|&block| column > block) {
             let message = "this line continues the value above; write a value on one line, and the \
                            fields of a map in one column";
@@ -155,28 +158,33 @@ impl Scanner {
                 column,
                 "explicit keys (`?`) are not supported; write `key: value`",
             )),
-            '"' | '\'' => {
-                self.start_value(column)?;
-                if !cursor.skip_quoted(c) {
-                    let message =
-                        format!("the text is not closed; write `{c}` at its end, on the same line");
-                    return Err(self.problem(column, message));
-                }
-                self.end_value(column)
-            }
-            _ => {
-                if let Some(message) = unsupported(c) {
-                    return Err(self.problem(column, message));
-                }
-                self.start_value(column)?;
-                if !cursor.skip_plain(in_flow) {
-                    let message =
-                        "`:` before a bracket or comma; put text that holds these in quotes";
-                    return Err(self.problem(cursor.column(), message));
-                }
-                self.end_value(column)
-            }
+            '"' | '\'' => self.quoted(c, cursor),
+            _ => self.plain(c, cursor),
         }
+    }
+
+    fn quoted(&mut self, quote: char, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        self.start_value(column)?;
+        if cursor.skip_quoted(quote) {
+            return self.end_value(column);
+        }
+        let message =
+            format!("the text is not closed; write `{quote}` at its end, on the same line");
+        Err(self.problem(column, message))
+    }
+
+    fn plain(&mut self, first: char, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
+        let column = cursor.column();
+        if let Some(message) = unsupported(first) {
+            return Err(self.problem(column, message));
+        }
+        self.start_value(column)?;
+        if cursor.skip_plain(!self.flow.is_empty()) {
+            return self.end_value(column);
+        }
+        let message = "`:` before a bracket or comma; put text that holds these in quotes";
+        Err(self.problem(cursor.column(), message))
     }
 
     fn open(&mut self, kind: Kind, cursor: &mut Cursor<'_>) -> Result<(), Problem> {

@@ -89,15 +89,15 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
             Quoted(&format!("{{{path}}}")),
         ),
         _ if content.contains(char::is_whitespace) => {
-            let path: String = content.split_whitespace().collect();
-            let path = if path.is_empty() {
-                "user_id"
+            let words: Vec<&str> = content.split_whitespace().collect();
+            let name = if words.is_empty() {
+                "user_id".to_owned()
             } else {
-                path.as_str()
+                words.join("_")
             };
             format!(
                 "{whole} holds a space; write {}",
-                Quoted(&format!("{{{path}}}"))
+                Quoted(&format!("{{{name}}}"))
             )
         }
         _ => format!("{whole} is not a parameter or a path of fields; {EXAMPLE}"),

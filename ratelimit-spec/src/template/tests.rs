@@ -162,6 +162,7 @@ fn a_template_knows_the_names_it_can_render() {
         ("{a}é", "1", false),
         ("o:{{{id}}}", "o:{7}", true),
         ("o:{{{id}}}", "o:7", false),
+        ("{{t}}:{id}", "{t}:value~", true),
     ] {
         assert_eq!(
             Template::parse(template).unwrap().can_render(name),

@@ -87,44 +87,43 @@ fn entry(
     kind: &Kind<'_>,
     report: &mut Report,
 ) -> Option<Entry> {
-    let Kind { noun, matchers, .. } = kind;
+    let (noun, matchers) = (kind.noun, kind.matchers);
     let place = format!(" in {noun}");
     let section = Section {
         place: &place,
         entry: "field",
     };
-    let mut is_map = true;
-    let fields = report.fields(node, &section, |report, value| {
-        is_map = false;
-        report.add(position, || {
-            format!(
-                "{noun} cannot be {value}; write fields such as `{{ prefix: \"vip-\", rate: 50 }}`"
-            )
-        });
-    });
+    let fields = match report.fields(node, &section) {
+        Ok(fields) => fields,
+        Err(value) => {
+            report.add(position, || {
+                let example = "{ prefix: \"vip-\", rate: 50 }";
+                format!("{noun} cannot be {value}; write fields such as `{example}`")
+            });
+            return None;
+        }
+    };
     let mut reader = SettingsReader::default();
-    let mut names: Vec<&Field<'_>> = Vec::new();
+    let mut names = Vec::new();
     for field in &fields {
         if matchers.contains(&field.name) {
-            names.push(field);
+            names.push(*field);
         } else if !reader.field(field, report) {
             report.unknown(field, &[matchers, SETTINGS].concat(), &section);
         }
     }
     let settings = reader.finish(kind.inherited, report);
     match names[..] {
-        [] if is_map => report.add(position, || {
+        [] => report.add(position, || {
             format!(
                 "{noun} needs {}; write which names it is for",
                 either(matchers)
             )
         }),
-        [] => {}
         [field] => {
-            let (matches, position) = (names_of(field, report)?, field.position);
-            return Some(Entry {
+            return names_of(&field, report).map(|matches| Entry {
                 matches,
-                position,
+                position: field.position,
                 settings,
             });
         }

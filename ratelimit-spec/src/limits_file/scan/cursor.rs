@@ -28,11 +28,10 @@ impl<'a> Cursor<'a> {
         ends_word(self.rest.chars().nth(1))
     }
 
-    /// Whether this mark of a document comes next, and nothing right after it.
+    /// Whether this mark of a document comes next, which stands alone where a line starts.
     pub(super) fn is_marker(&self, marker: &str) -> bool {
-        self.rest
-            .strip_prefix(marker)
-            .is_some_and(|rest| ends_word(rest.chars().next()))
+        let after = self.rest.strip_prefix(marker);
+        self.column == 1 && after.is_some_and(|after| ends_word(after.chars().next()))
     }
 
     /// Skips so many characters.
