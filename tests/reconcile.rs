@@ -32,7 +32,14 @@ impl Worker {
         run: Duration,
     ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
-            .args([&server.url(), "shared", &rate.to_string(), &per_ms.to_string(), on_drift, "4"])
+            .args([
+                &server.url(),
+                "shared",
+                &rate.to_string(),
+                &per_ms.to_string(),
+                on_drift,
+                "4",
+            ])
             .arg(run.as_millis().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,7 +52,11 @@ impl Worker {
                 lines.lock().unwrap().push(line.unwrap());
             }
         });
-        Self { child, output, reader: Some(reader) }
+        Self {
+            child,
+            output,
+            reader: Some(reader),
+        }
     }
 
     /// Ends its input, at which it reports and exits.
@@ -68,7 +79,10 @@ impl Worker {
     }
 
     fn admitted(&mut self) -> Vec<u64> {
-        self.lines("admitted").iter().map(|at| at.parse().unwrap()).collect()
+        self.lines("admitted")
+            .iter()
+            .map(|at| at.parse().unwrap())
+            .collect()
     }
 }
 
@@ -88,18 +102,28 @@ fn stored(server: &RedisServer, field: &str) -> u64 {
 }
 
 fn count(workers: &mut [Worker], event: &str) -> usize {
-    workers.iter_mut().flat_map(|worker| worker.lines("event")).filter(|line| line == event).count()
+    workers
+        .iter_mut()
+        .flat_map(|worker| worker.lines("event"))
+        .filter(|line| line == event)
+        .count()
 }
 
 fn history(workers: &mut [Worker]) -> Vec<(u64, u64)> {
-    workers.iter_mut().flat_map(Worker::admitted).map(|at| (at, 1)).collect()
+    workers
+        .iter_mut()
+        .flat_map(Worker::admitted)
+        .map(|at| (at, 1))
+        .collect()
 }
 
 /// Starts old processes, then new ones beside them, and returns all of them after their end, with
 /// the server's time at which the first new one started.
 fn rolling_change(server: &RedisServer, on_drift: &str) -> (Vec<Worker>, Vec<Worker>, u64) {
     let mut run = Duration::from_millis(14_000);
-    let mut old: Vec<_> = (0..3).map(|_| Worker::start(server, 10, on_drift, run)).collect();
+    let mut old: Vec<_> = (0..3)
+        .map(|_| Worker::start(server, 10, on_drift, run))
+        .collect();
     sleep(3_000);
     let (seconds, micros): (u64, u64) = server.cli(&["TIME"]);
     let changed = seconds * 1000 + micros / 1000;
@@ -121,15 +145,26 @@ fn a_rolling_change_resets_once_and_never_flaps() {
     let server = RedisServer::start();
     let (mut old, mut new, changed) = rolling_change(&server, "reset");
     assert_eq!(count(&mut new, "Reset"), 1, "one reset for the key");
-    assert_eq!(count(&mut old, "Reset") + count(&mut old, "Carried"), 0, "and none in turn");
-    assert_eq!(count(&mut old, "Followed"), 3, "every old process followed, and said so once");
+    assert_eq!(
+        count(&mut old, "Reset") + count(&mut old, "Carried"),
+        0,
+        "and none in turn"
+    );
+    assert_eq!(
+        count(&mut old, "Followed"),
+        3,
+        "every old process followed, and said so once"
+    );
     let mut all = history(&mut old);
     all.extend(history(&mut new));
     let reset: u64 = stored(&server, "reset");
     let since: Vec<_> = all.iter().copied().filter(|(at, _)| *at >= reset).collect();
     assert!(reset >= changed);
     let worst = worst_window(&since, PER_MS).unwrap();
-    assert_eq!(worst.permits, 20, "the new limit, exactly, from the reset on");
+    assert_eq!(
+        worst.permits, 20,
+        "the new limit, exactly, from the reset on"
+    );
 }
 
 #[test]

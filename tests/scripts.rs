@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::{
     ManualClock, Mode, OnDrift,
-    store::{Assertion, Config, MemoryStore, Outcome, Reconciled, Request, StateKeys, Store, scripts},
+    store::{
+        Assertion, Config, MemoryStore, Outcome, Reconciled, Request, StateKeys, Store, scripts,
+    },
 };
 use redis::Connection;
 use tests::redis_server::RedisServer;
@@ -52,7 +54,14 @@ impl Twins {
         }
     }
 
-    fn rust(&self, name: &str, config: Config, since: u64, permits: u32, assertion: Assertion) -> Seen {
+    fn rust(
+        &self,
+        name: &str,
+        config: Config,
+        since: u64,
+        permits: u32,
+        assertion: Assertion,
+    ) -> Seen {
         let request = Request::new(&self.keys, config, self.base + Duration::from_millis(since))
             .permits(permits)
             .assertion(assertion);
@@ -90,8 +99,18 @@ impl Twins {
         )
     }
 
-    fn lua(&mut self, name: &str, config: Config, since: u64, permits: u32, assertion: Assertion) -> Seen {
-        let (_, text) = scripts().into_iter().find(|(known, _)| *known == name).unwrap();
+    fn lua(
+        &mut self,
+        name: &str,
+        config: Config,
+        since: u64,
+        permits: u32,
+        assertion: Assertion,
+    ) -> Seen {
+        let (_, text) = scripts()
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap();
         self.calls += 1;
         let assertion = match assertion {
             Assertion::First(OnDrift::Carry) => "carry",
@@ -116,10 +135,20 @@ impl Twins {
             .unwrap()
     }
 
-    fn agree(&mut self, name: &str, config: Config, since: u64, permits: u32, assertion: Assertion) {
+    fn agree(
+        &mut self,
+        name: &str,
+        config: Config,
+        since: u64,
+        permits: u32,
+        assertion: Assertion,
+    ) {
         let rust = self.rust(name, config, since, permits, assertion);
         let lua = self.lua(name, config, since, permits, assertion);
-        assert_eq!(lua, rust, "(lua, rust) {name} of {permits} by {config:?}, {assertion:?}");
+        assert_eq!(
+            lua, rust,
+            "(lua, rust) {name} of {permits} by {config:?}, {assertion:?}"
+        );
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -134,35 +163,70 @@ impl Twins {
                 self.clock.step_back(Duration::from_millis(ms));
             }
             Step::Acquire { process, permits } => {
-                self.agree("acquire", configs[process], since(process), permits, Assertion::Steady);
+                self.agree(
+                    "acquire",
+                    configs[process],
+                    since(process),
+                    permits,
+                    Assertion::Steady,
+                );
             }
             Step::Peek { permits } => {
                 self.agree("peek", configs[0], since(0), permits, Assertion::Steady);
             }
             Step::First { process, carry } => {
-                let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
-                self.agree("acquire", configs[process], since(process), 1, Assertion::First(on_drift));
+                let on_drift = if carry {
+                    OnDrift::Carry
+                } else {
+                    OnDrift::Reset
+                };
+                self.agree(
+                    "acquire",
+                    configs[process],
+                    since(process),
+                    1,
+                    Assertion::First(on_drift),
+                );
             }
         }
     }
 
     /// Counter and log always add up to the rate in force.
     fn assert_whole(&mut self) {
-        let stored: Option<u64> =
-            redis::cmd("HGET").arg(self.keys.config()).arg("rate").query(&mut self.redis).unwrap();
-        let counter: Option<i64> =
-            redis::cmd("GET").arg(self.keys.counter()).query(&mut self.redis).unwrap();
-        let (Some(rate), Some(counter)) = (stored, counter) else { return };
-        let log: Vec<Vec<u8>> =
-            redis::cmd("ZRANGE").arg(self.keys.log()).arg(0).arg(-1).query(&mut self.redis).unwrap();
+        let stored: Option<u64> = redis::cmd("HGET")
+            .arg(self.keys.config())
+            .arg("rate")
+            .query(&mut self.redis)
+            .unwrap();
+        let counter: Option<i64> = redis::cmd("GET")
+            .arg(self.keys.counter())
+            .query(&mut self.redis)
+            .unwrap();
+        let (Some(rate), Some(counter)) = (stored, counter) else {
+            return;
+        };
+        let log: Vec<Vec<u8>> = redis::cmd("ZRANGE")
+            .arg(self.keys.log())
+            .arg(0)
+            .arg(-1)
+            .query(&mut self.redis)
+            .unwrap();
         let used: i64 = log.iter().map(|member| permits_of(member)).sum();
-        assert_eq!(counter + used, i64::try_from(rate).unwrap(), "counter {counter}, log {used}");
+        assert_eq!(
+            counter + used,
+            i64::try_from(rate).unwrap(),
+            "counter {counter}, log {used}"
+        );
         assert!(log.len() <= 152, "{} members", log.len());
     }
 }
 
 fn permits_of(member: &[u8]) -> i64 {
-    assert_eq!(member.len(), usize::from(member[0]) + 5, "a member is Redisson's");
+    assert_eq!(
+        member.len(),
+        usize::from(member[0]) + 5,
+        "a member is Redisson's"
+    );
     let tail: [u8; 4] = member[member.len() - 4..].try_into().unwrap();
     u32::from_le_bytes(tail).into()
 }
@@ -194,10 +258,20 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
     prop::collection::vec(step, 1..120)
 }
 
-fn random_traces(name: &str, cases: u32, rates: std::ops::Range<u32>, processes: usize, pers: &'static [u64]) {
+fn random_traces(
+    name: &str,
+    cases: u32,
+    rates: std::ops::Range<u32>,
+    processes: usize,
+    pers: &'static [u64],
+) {
     let server = RedisServer::start();
     let mut case = 0;
-    let trace = (rates, prop::sample::select(pers), prop::sample::select(vec![0_u64, 600_000]))
+    let trace = (
+        rates,
+        prop::sample::select(pers),
+        prop::sample::select(vec![0_u64, 600_000]),
+    )
         .prop_flat_map(move |(rate, per, keep)| {
             let configs: Vec<Config> = (0..processes as u64)
                 .map(|n| {
@@ -240,7 +314,13 @@ fn long_logs_are_merged_alike() {
     let config = [Config::new(1000, 10_000, Mode::Overall)];
     for round in 0..1500 {
         twins.run(&config, Step::Advance(round * 7 % 31));
-        twins.run(&config, Step::Acquire { process: 0, permits: 1 + u32::try_from(round % 3).unwrap() });
+        twins.run(
+            &config,
+            Step::Acquire {
+                process: 0,
+                permits: 1 + u32::try_from(round % 3).unwrap(),
+            },
+        );
     }
     twins.assert_whole();
 }

@@ -23,10 +23,22 @@ const RUNS: [(&str, Option<&str>); 8] = [
     ("ui/arguments/*.rs", None),
     ("ui/values/*.rs", None),
     ("ui/types/*.rs", None),
-    ("ui/limits_file/strict/*.rs", Some("ui/limits_file/strict/ratelimit.yaml")),
-    ("ui/limits_file/loose/*.rs", Some("ui/limits_file/loose/ratelimit.yaml")),
-    ("ui/limits_file/broken/*.rs", Some("ui/limits_file/broken/ratelimit.yaml")),
-    ("ui/limits_file/missing/*.rs", Some("ui/limits_file/missing/ratelimit.yaml")),
+    (
+        "ui/limits_file/strict/*.rs",
+        Some("ui/limits_file/strict/ratelimit.yaml"),
+    ),
+    (
+        "ui/limits_file/loose/*.rs",
+        Some("ui/limits_file/loose/ratelimit.yaml"),
+    ),
+    (
+        "ui/limits_file/broken/*.rs",
+        Some("ui/limits_file/broken/ratelimit.yaml"),
+    ),
+    (
+        "ui/limits_file/missing/*.rs",
+        Some("ui/limits_file/missing/ratelimit.yaml"),
+    ),
 ];
 
 #[test]
@@ -34,12 +46,15 @@ fn every_mistake_is_told_word_for_word() {
     let here = env::current_exe().expect("the path of this test");
     for (cases, limits) in RUNS {
         let mut run = Command::new(&here);
-        run.args(["--exact", "cases", "--ignored", "--nocapture"]).env(CASES, cases).env_remove(LIMITS);
+        run.args(["--exact", "cases", "--ignored", "--nocapture"])
+            .env(CASES, cases)
+            .env_remove(LIMITS);
         if let Some(limits) = limits {
             run.env(LIMITS, Path::new(env!("CARGO_MANIFEST_DIR")).join(limits));
         }
         let output = run.output().expect("this test can be run again");
-        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{cases}:\n{told}");
     }
 }

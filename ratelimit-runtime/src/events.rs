@@ -72,7 +72,10 @@ impl Event {
             Self::StoreUp
                 | Self::Reloaded
                 | Self::EmbeddedStore
-                | Self::Reconciled { outcome: Reconciled::Created | Reconciled::Unchanged, .. }
+                | Self::Reconciled {
+                    outcome: Reconciled::Created | Reconciled::Unchanged,
+                    ..
+                }
         )
     }
 }
@@ -85,17 +88,28 @@ impl fmt::Display for Event {
                  set `store` in the limits file or `RATELIMIT_STORE` to share them",
             ),
             Self::NotInstalled { problem } => {
-                write!(f, "rate limits were used before they were installed, and cannot be: {problem}")
+                write!(
+                    f,
+                    "rate limits were used before they were installed, and cannot be: {problem}"
+                )
             }
             Self::Unmatched { key } => {
-                write!(f, "`{key}` in the limits file matches no limiter of this program")
+                write!(
+                    f,
+                    "`{key}` in the limits file matches no limiter of this program"
+                )
             }
             Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is turned off"),
             Self::Reconciled { limiter, outcome } => match outcome {
                 Reconciled::Created => write!(f, "rate limit `{limiter}` created in the store"),
-                Reconciled::Unchanged => write!(f, "rate limit `{limiter}` is in the store unchanged"),
+                Reconciled::Unchanged => {
+                    write!(f, "rate limit `{limiter}` is in the store unchanged")
+                }
                 Reconciled::Reset => {
-                    write!(f, "rate limit `{limiter}` differed in the store and was reset to ours")
+                    write!(
+                        f,
+                        "rate limit `{limiter}` differed in the store and was reset to ours"
+                    )
                 }
                 Reconciled::Carried => write!(
                     f,
@@ -110,7 +124,10 @@ impl fmt::Display for Event {
             Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
             Self::StoreUp => f.write_str("rate limits reach their store again"),
             Self::Misconfigured { limiter, error } => {
-                write!(f, "rate limit `{limiter}` is counted locally, its store refuses: {error}")
+                write!(
+                    f,
+                    "rate limit `{limiter}` is counted locally, its store refuses: {error}"
+                )
             }
             Self::EvictionPossible { policy } => write!(
                 f,
@@ -125,7 +142,7 @@ impl fmt::Display for Event {
     }
 }
 
-type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
+pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Who is told of events.
 #[derive(Clone, Default)]
@@ -153,6 +170,8 @@ impl Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("callback", &self.callback.is_some()).finish()
+        f.debug_struct("Events")
+            .field("callback", &self.callback.is_some())
+            .finish()
     }
 }

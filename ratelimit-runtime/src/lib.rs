@@ -1,6 +1,70 @@
-//! Distributed rate limiting for async functions.
+//! Distributed rate limits for async functions: an attribute, a limits file, and state in Redis
+//! that is shared with Redisson.
+//!
+//! ```
+//! use ratelimit_runtime::{Limits, Reason, Rejection, rate_limit};
+//!
+//! #[rate_limit(key = "quotes:{user_id}", rate = 2, per = "1m", wait = "none")]
+//! async fn quote(user_id: u64) -> Result<&'static str, Rejection> {
+//!     Ok("festina lente")
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let limits = Limits::builder().memory().build().await?;
+//! limits.scope(async {
+//!     assert!(quote(1).await.is_ok());
+//!     assert!(quote(1).await.is_ok());
+//!     assert_eq!(quote(1).await.unwrap_err().reason(), Reason::Limited);
+//!     assert!(quote(2).await.is_ok(), "another user has another window");
+//! }).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How to read on
+//!
+//! - [`rate_limit`] is the attribute; its page shows what each argument expands to.
+//! - [`init`] sets a program's limits up from the limits file and the environment;
+//!   [`Limits::builder`] says the same in code. Tests run functions in a [`Limits::scope`].
+//! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
+//! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
+//! - [`guide::outages`]: what happens when Redis is slow or gone.
+//! - [`guide::architecture`]: the floors, the call path, the format of the state.
+//!
+//! # The limits file
+//!
+//! ```yaml
+//! store: redis://127.0.0.1:6379/0
+//! default: { rate: 100, per: 1s }
+//! limiters:
+//!   "quotes:{user_id}": { rate: 5, per: 1m, on_drift: carry }
+//! ```
+//!
+//! Every option is in the reference at [`ratelimit_spec::LimitsFile`]. What the file says goes before
+//! the attribute, field by field.
+//!
+//! # Crate features
+//!
+//! None is on by default.
+//!
+//! - `cluster`, `sentinel`: Redis Cluster and Redis Sentinel.
+//! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
+//!   roots in.
+//! - `axum`: rejections as axum responses.
+//! - `tracing`: events through `tracing`, with the target `ratelimit`.
+//! - `test-util`: the conformance suite for stores.
+//!
+//! # What is counted
+//!
+//! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
+//! when its age is `per`; refused calls count for nothing. Time is the Redis server's.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+// First, so that its macro is known below.
+#[doc(hidden)]
+pub mod __private;
 
 mod algorithm;
 mod call_site;
@@ -8,12 +72,10 @@ mod clock;
 mod decision;
 mod error;
 mod events;
+pub mod guide;
 mod key;
 mod limiter;
 mod limits;
-
-#[doc(hidden)]
-pub mod __private;
 mod quota;
 mod rejection;
 mod settings;
@@ -25,6 +87,7 @@ mod web;
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration};
 
+use self::__private as private;
 pub use self::{
     clock::{Clock, ManualClock},
     decision::Decision,
@@ -37,4 +100,3 @@ pub use self::{
     rejection::{FromRejection, Reason, Rejection},
     settings::{Effective, Source, Sourced},
 };
-use self::__private as private;

@@ -22,21 +22,20 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
 use tokio::time::Instant;
 
+use self::family::Cores;
 pub use self::{
     builder::LimitsBuilder,
     report::{LimiterReport, Report},
 };
-use self::family::Cores;
 pub(crate) use self::{current::Current, family::Family};
 use crate::{
-    Clock, Limiter, Quota, SetupError,
+    Clock, Limiter, Quota, SetupError, StoreError,
     call_site::CallSite,
     events::{Event, Events},
     limiter::Core,
     private::Registered,
     settings::Keys,
     store::{MemoryStore, RedisStore, Reply, Request, Store},
-    StoreError,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -132,7 +131,6 @@ impl AnyStore {
 
 impl Limits {
     /// Starts to set limits up; see [`LimitsBuilder`].
-    #[must_use]
     pub fn builder() -> LimitsBuilder {
         LimitsBuilder::default()
     }
@@ -215,11 +213,15 @@ impl Limits {
                 inner.current.store(Arc::new(Current::new(number, file)));
                 inner.generation.store(number, Ordering::Release);
                 inner.events.emit(&Event::Reloaded);
-                warnings.iter().for_each(|warning| inner.events.emit(warning));
+                warnings
+                    .iter()
+                    .for_each(|warning| inner.events.emit(warning));
                 Ok(())
             }
             Err(error) => {
-                inner.events.emit(&Event::ReloadFailed { problem: error.to_string() });
+                inner.events.emit(&Event::ReloadFailed {
+                    problem: error.to_string(),
+                });
                 Err(error)
             }
         }
@@ -248,24 +250,36 @@ impl Inner {
 
     /// The revision of the configuration: the builder's, else the limits file's, else 0.
     pub(crate) fn revision(&self) -> u64 {
-        self.revision.unwrap_or_else(|| self.current.load().revision())
+        self.revision
+            .unwrap_or_else(|| self.current.load().revision())
     }
 
     /// How many processes share a quota while the store is away.
     pub(crate) fn instances(&self) -> u32 {
-        self.instances.or_else(|| self.current.load().instances()).unwrap_or(1).max(1)
+        self.instances
+            .or_else(|| self.current.load().instances())
+            .unwrap_or(1)
+            .max(1)
     }
 
     /// The family of an annotated key, shared by all its call sites.
     pub(crate) fn family_of(&self, site: &CallSite) -> Arc<Family> {
-        let sites = || call_sites().into_iter().filter(|other| other.key == site.key);
+        let sites = || {
+            call_sites()
+                .into_iter()
+                .filter(|other| other.key == site.key)
+        };
         self.family(site.key, || {
             let mut annotations: Vec<_> = sites().map(CallSite::settings).collect();
             let mut declared: Vec<_> = sites().map(CallSite::declared_settings).collect();
             // A platform without a list of call sites still knows the one that asks.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
-            let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
+            let keys = if site.fixed().is_some() {
+                Keys::One
+            } else {
+                Keys::Many
+            };
             Family::annotated(site.key, keys, &annotations, &declared)
         })
     }
@@ -273,7 +287,9 @@ impl Inner {
     /// The limiter of a name built at run time.
     fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
-        let fixed = call_sites().into_iter().find(|site| site.fixed() == Some(name));
+        let fixed = call_sites()
+            .into_iter()
+            .find(|site| site.fixed() == Some(name));
         if let Some(site) = fixed {
             return self.family_of(site).only(self, name);
         }
@@ -301,11 +317,15 @@ impl Inner {
 
 /// Every annotated place the program was linked with.
 fn call_sites() -> Vec<&'static CallSite> {
-    inventory::iter::<Registered>().map(|Registered(site)| *site).collect()
+    inventory::iter::<Registered>()
+        .map(|Registered(site)| *site)
+        .collect()
 }
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limits").field("store", &self.0.store).finish_non_exhaustive()
+        f.debug_struct("Limits")
+            .field("store", &self.0.store)
+            .finish_non_exhaustive()
     }
 }

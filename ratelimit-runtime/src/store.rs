@@ -16,8 +16,8 @@ use tokio::time::Instant;
 #[doc(hidden)]
 pub use self::redis::scripts;
 pub use self::{memory::MemoryStore, redis::RedisStore};
-pub use crate::algorithm::reconcile::{Assertion, Config, Reconciled};
 use crate::StoreError;
+pub use crate::algorithm::reconcile::{Assertion, Config, Reconciled};
 
 /// Keeps the state of limiters and decides by it.
 ///
@@ -40,10 +40,8 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// As for `acquire`.
-    fn peek(
-        &self,
-        request: &Request<'_>,
-    ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
+    fn peek(&self, request: &Request<'_>)
+    -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
     /// Reconciles the configuration alone, for limiters that count in the process.
     ///
@@ -79,7 +77,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self { keys, permits: 1, config, revision: 0, since, assertion }
+        Self {
+            keys,
+            permits: 1,
+            config,
+            revision: 0,
+            since,
+            assertion,
+        }
     }
 
     /// Sets the number of permits.
@@ -170,7 +175,11 @@ impl StateKeys {
                 format!("{{{config}}}:{suffix}")
             }
         };
-        Self { counter: suffixed("value"), log: suffixed("permits"), config }
+        Self {
+            counter: suffixed("value"),
+            log: suffixed("permits"),
+            config,
+        }
     }
 
     /// The name of the limiter, under which its configuration lives.

@@ -38,7 +38,11 @@ impl Queue {
             return Err(Full);
         }
         let ahead = self.permits.fetch_add(permits.into(), Ordering::AcqRel);
-        Ok(Place { queue: self, permits, ahead })
+        Ok(Place {
+            queue: self,
+            permits,
+            ahead,
+        })
     }
 
     /// The milliseconds until the head expects to go.
@@ -76,14 +80,20 @@ impl<'a> Place<'a> {
     pub(crate) fn earliest(&self, config: Config, now: u64) -> u64 {
         let last = self.ahead + u64::from(self.permits) - 1;
         let windows = last.checked_div(config.rate).unwrap_or(0) * config.per_ms;
-        let head = if self.ahead == 0 { 0 } else { self.queue.head_in(now) };
+        let head = if self.ahead == 0 {
+            0
+        } else {
+            self.queue.head_in(now)
+        };
         windows.max(head)
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.queue.permits.fetch_sub(self.permits.into(), Ordering::AcqRel);
+        self.queue
+            .permits
+            .fetch_sub(self.permits.into(), Ordering::AcqRel);
         self.queue.waiters.fetch_sub(1, Ordering::AcqRel);
     }
 }

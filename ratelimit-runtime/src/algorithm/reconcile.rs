@@ -30,7 +30,12 @@ impl Config {
     /// A configuration whose idle state is kept for ever.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
-        Self { rate, per_ms, mode, keep_alive_ms: 0 }
+        Self {
+            rate,
+            per_ms,
+            mode,
+            keep_alive_ms: 0,
+        }
     }
 
     /// Sets how long an idle limiter is kept, in milliseconds.
@@ -99,7 +104,12 @@ pub(crate) fn reconcile(
     assertion: Assertion,
     now: u64,
 ) -> (Stored, Option<Reconciled>) {
-    let ours = |reset_ms| Stored { config: own, epoch, vouched_ms: now, reset_ms };
+    let ours = |reset_ms| Stored {
+        config: own,
+        epoch,
+        vouched_ms: now,
+        reset_ms,
+    };
     let Some(mut stored) = stored else {
         return (ours(None), Some(Reconciled::Created));
     };
@@ -113,7 +123,11 @@ pub(crate) fn reconcile(
             }
             return (stored, None);
         }
-        let kept = if greater { ours(stored.reset_ms) } else { stored };
+        let kept = if greater {
+            ours(stored.reset_ms)
+        } else {
+            stored
+        };
         return (kept, Some(Reconciled::Unchanged));
     }
 
@@ -122,9 +136,9 @@ pub(crate) fn reconcile(
         return (stored, Some(Reconciled::Followed));
     }
     // At most one reset per window; a change within it carries.
-    let cool = stored.reset_ms.is_none_or(|last| {
-        now < last || now - last >= own.per_ms.max(stored.config.per_ms)
-    });
+    let cool = stored
+        .reset_ms
+        .is_none_or(|last| now < last || now - last >= own.per_ms.max(stored.config.per_ms));
     if greater && assertion == Assertion::First(OnDrift::Reset) && cool {
         (ours(Some(now)), Some(Reconciled::Reset))
     } else {
@@ -136,8 +150,14 @@ pub(crate) fn reconcile(
 mod tests {
     use super::*;
 
-    const OLD: Epoch = Epoch { revision: 0, since: 1 };
-    const NEW: Epoch = Epoch { revision: 0, since: 2 };
+    const OLD: Epoch = Epoch {
+        revision: 0,
+        since: 1,
+    };
+    const NEW: Epoch = Epoch {
+        revision: 0,
+        since: 2,
+    };
     const RESET: Assertion = Assertion::First(OnDrift::Reset);
 
     fn config(rate: u64) -> Config {
@@ -170,8 +190,18 @@ mod tests {
 
     #[test]
     fn a_revision_counts_more_than_a_start() {
-        let stored = created(10, Epoch { revision: 7, since: 1 }, 0);
-        let later = Epoch { revision: 6, since: 9 };
+        let stored = created(
+            10,
+            Epoch {
+                revision: 7,
+                since: 1,
+            },
+            0,
+        );
+        let later = Epoch {
+            revision: 6,
+            since: 9,
+        };
         let (_, event) = reconcile(Some(stored), config(20), later, RESET, 5);
         assert_eq!(event, Some(Reconciled::Followed));
     }
@@ -180,7 +210,10 @@ mod tests {
     fn a_second_reset_within_a_window_carries() {
         let stored = created(10, OLD, 0);
         let (stored, _) = reconcile(Some(stored), config(20), NEW, RESET, 5);
-        let newer = Epoch { revision: 0, since: 3 };
+        let newer = Epoch {
+            revision: 0,
+            since: 3,
+        };
         let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 900);
         assert_eq!(event, Some(Reconciled::Carried));
         let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 1005);

@@ -130,7 +130,9 @@ impl Log {
     }
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
-        self.entries.back().map_or(0, |newest| (newest.at + per).saturating_sub(now))
+        self.entries
+            .back()
+            .map_or(0, |newest| (newest.at + per).saturating_sub(now))
     }
 }
 
@@ -160,7 +162,15 @@ mod tests {
 
     #[test]
     fn costs_count_and_refused_calls_do_not() {
-        let trace = [(0, 6), (500, 5), (500, 4), (1999, 1), (2000, 6), (2499, 1), (2500, 4)];
+        let trace = [
+            (0, 6),
+            (500, 5),
+            (500, 4),
+            (1999, 1),
+            (2000, 6),
+            (2499, 1),
+            (2500, 4),
+        ];
         assert_eq!(granted(10, 2000, &trace), [0, 500, 2000, 2500]);
     }
 
@@ -173,7 +183,11 @@ mod tests {
         for (permits, wait) in [(1, 750), (2, 850), (3, 950)] {
             let verdict = log.acquire(3, 1000, permits, 250);
             assert_eq!((verdict.granted, verdict.retry_after), (false, wait));
-            assert!(!log.clone().acquire(3, 1000, permits, 250 + wait - 1).granted);
+            assert!(
+                !log.clone()
+                    .acquire(3, 1000, permits, 250 + wait - 1)
+                    .granted
+            );
             assert!(log.clone().acquire(3, 1000, permits, 250 + wait).granted);
         }
     }
@@ -184,12 +198,19 @@ mod tests {
         for at in 0..10_000 {
             assert!(log.acquire(100_000, 10_000, 3, at).granted);
         }
-        assert!(log.entries.len() <= MERGE_AT + 51, "{} entries", log.entries.len());
+        assert!(
+            log.entries.len() <= MERGE_AT + 51,
+            "{} entries",
+            log.entries.len()
+        );
         assert_eq!(log.used, 30_000);
         log.expire(10_000, 15_000);
         assert!(log.used >= 30_000 - 3 * 5_001, "freed early");
         log.expire(10_000, 15_200);
-        assert!(log.used <= 30_000 - 3 * 5_001, "freed later than 2 % of the window");
+        assert!(
+            log.used <= 30_000 - 3 * 5_001,
+            "freed later than 2 % of the window"
+        );
     }
 
     #[test]
@@ -208,7 +229,10 @@ mod tests {
             assert!(log.acquire(10, 1000, 1, at).granted);
         }
         let verdict = log.acquire(3, 1000, 1, 10);
-        assert_eq!((verdict.granted, verdict.remaining, verdict.retry_after), (false, 0, 997));
+        assert_eq!(
+            (verdict.granted, verdict.remaining, verdict.retry_after),
+            (false, 0, 997)
+        );
         assert!(log.acquire(3, 1000, 1, 1007).granted);
     }
 }

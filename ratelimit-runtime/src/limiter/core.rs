@@ -13,8 +13,7 @@ use ratelimit_spec::{Mode, OnStoreError};
 use tokio::time::Instant;
 
 use crate::{
-    Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind,
-    clock,
+    Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind, clock,
     events::Event,
     limits::{Family, Inner},
     settings::{Effective, Missing},
@@ -62,7 +61,10 @@ pub(crate) struct Tally {
 
 impl Tally {
     fn reconciled(&self, outcome: Reconciled) {
-        let mut counts = self.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self
+            .reconciled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match counts.iter_mut().find(|(known, _)| *known == outcome) {
             Some((_, count)) => *count += 1,
             None => counts.push((outcome, 1)),
@@ -99,7 +101,10 @@ impl Core {
 
     /// What this process goes by, read anew after a reload.
     pub(crate) fn effective(&self, limits: &Inner) -> Result<(Effective, Config), Rejection> {
-        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+        self.rule(limits)
+            .numbers
+            .clone()
+            .map_err(|missing| self.not_configured(missing))
     }
 
     fn not_configured(&self, Missing(what): Missing) -> Rejection {
@@ -136,8 +141,16 @@ impl Core {
         };
         // Equal numbers are not a new configuration, so they are as old as before.
         let unchanged = config(&numbers) == config(&rule.numbers);
-        let since = if unchanged { rule.since } else { clock::instant() };
-        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
+        let since = if unchanged {
+            rule.since
+        } else {
+            clock::instant()
+        };
+        let renewed = Arc::new(Rule {
+            generation: current.number,
+            since,
+            numbers,
+        });
         self.rule.store(Arc::clone(&renewed));
         self.asserted.store(false, Ordering::Release);
         renewed
@@ -160,26 +173,37 @@ impl Core {
 
     async fn ask(&self, limits: &Inner, permits: u32, take: bool) -> Result<Decision, Rejection> {
         let rule = self.rule(limits);
-        let (effective, config) =
-            rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
+        let (effective, config) = rule
+            .numbers
+            .as_ref()
+            .map_err(|missing| self.not_configured(*missing))?;
         if let Some(problem) = &limits.broken {
-            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(Arc::clone(problem)));
+            return Err(self
+                .rejection(Reason::StoreMisconfigured)
+                .with_detail(Arc::clone(problem)));
         }
         if !effective.enabled.value {
             return Ok(unlimited(limits, *config));
         }
         if permits == 0 {
-            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
+            return Err(self
+                .rejection(Reason::InvalidPermits)
+                .with_detail("0; ask for 1 or more"));
         }
         let in_force = self.in_force();
-        let capacity = config.rate.max(in_force.map_or(0, |in_force| in_force.rate));
+        let capacity = config
+            .rate
+            .max(in_force.map_or(0, |in_force| in_force.rate));
         if u64::from(permits) > capacity {
             return Err(self.too_many(permits, *config));
         }
 
         let asserted = self.asserted.load(Ordering::Acquire);
-        let assertion =
-            if asserted { Assertion::Steady } else { Assertion::First(effective.on_drift.value) };
+        let assertion = if asserted {
+            Assertion::Steady
+        } else {
+            Assertion::First(effective.on_drift.value)
+        };
         let request = Request::new(&self.keys, *config, rule.since)
             .permits(permits)
             .revision(limits.revision())
@@ -206,7 +230,7 @@ impl Core {
                 let degraded = !self.look(limits, &request).await;
                 self.decide_here(limits, &request, take, degraded)
             }
-            Err(error) => self.without_store(limits, effective, &request, take, error),
+            Err(error) => self.without_store(limits, effective, &request, take, &error),
         }
     }
 
@@ -216,7 +240,11 @@ impl Core {
         let looked = self.looked_ms.load(Ordering::Acquire);
         let due = request.assertion != Assertion::Steady || now >= looked + LOOK_EVERY_MS;
         let mark = &self.looked_ms;
-        if !due || mark.compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if !due
+            || mark
+                .compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+        {
             return true;
         }
         match limits.store.assert(request).await {
@@ -252,20 +280,25 @@ impl Core {
         effective: &Effective,
         request: &Request<'_>,
         take: bool,
-        error: StoreError,
+        error: &StoreError,
     ) -> Result<Decision, Rejection> {
         if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(error.to_string()));
+            return Err(self
+                .rejection(Reason::StoreMisconfigured)
+                .with_detail(error.to_string()));
         }
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         match effective.on_store_error.value {
             OnStoreError::Allow => {
                 let config = self.in_force().unwrap_or(request.config);
-                Ok(Decision { degraded: true, ..unlimited(limits, config) })
+                Ok(Decision {
+                    degraded: true,
+                    ..unlimited(limits, config)
+                })
             }
-            OnStoreError::Reject => {
-                Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
-            }
+            OnStoreError::Reject => Err(self
+                .rejection(Reason::StoreUnavailable)
+                .with_detail(error.to_string())),
             _ => {
                 let decision = self.decide_locally(limits, request.permits, request.config, take);
                 decision.ok_or_else(|| {
@@ -335,14 +368,20 @@ impl Core {
             None => return,
         };
         self.family.tally.reconciled(outcome);
-        limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
+        limits.events.emit(&Event::Reconciled {
+            limiter: Arc::clone(&self.family.key),
+            outcome,
+        });
     }
 
     /// Tells once that a function which cannot refuse is counted locally.
     pub(crate) fn complain(&self, limits: &Inner, rejection: &Rejection) {
         if !self.complained.swap(true, Ordering::Relaxed) {
             let error = StoreError::misconfigured(rejection.to_string());
-            limits.events.emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
+            limits.events.emit(&Event::Misconfigured {
+                limiter: Arc::clone(&self.family.key),
+                error,
+            });
         }
     }
 
@@ -379,6 +418,8 @@ fn unlimited(limits: &Inner, config: Config) -> Decision {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Core")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

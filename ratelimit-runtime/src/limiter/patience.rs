@@ -28,7 +28,7 @@ impl From<Wait> for Patience {
         match wait {
             Wait::None => Self::None,
             Wait::UpTo(limit) => Self::UpTo(limit),
-            _ => Self::Forever,
+            Wait::Forever => Self::Forever,
         }
     }
 }
@@ -46,7 +46,11 @@ impl Core {
     ) -> Result<Decision, Rejection> {
         let result = self.in_turn(limits, permits, patience).await;
         let tally = &self.family.tally;
-        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
+        let counter = if result.is_ok() {
+            &tally.allowed
+        } else {
+            &tally.rejected
+        };
         counter.fetch_add(1, Ordering::Relaxed);
         result
     }
@@ -77,8 +81,13 @@ impl Core {
                 });
             }
         };
-        let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
-        let decision = self.wait_in(limits, &place, permits, until, refusal).await?;
+        let place = self
+            .queue
+            .join(permits)
+            .map_err(|Full| self.rejection(Reason::QueueFull))?;
+        let decision = self
+            .wait_in(limits, &place, permits, until, refusal)
+            .await?;
         self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
         Ok(decision)
     }
@@ -92,7 +101,9 @@ impl Core {
         refusal: Option<Decision>,
     ) -> Result<Decision, Rejection> {
         let now = limits.clock.now_ms();
-        let config = self.in_force().map_or_else(|| self.effective(limits).map(|(_, config)| config), Ok)?;
+        let config = self
+            .in_force()
+            .map_or_else(|| self.effective(limits).map(|(_, config)| config), Ok)?;
         let earliest = place.earliest(config, now);
         if until.is_some_and(|until| now + earliest > until) {
             return Err(self.not_before(Reason::WaitTooLong, earliest));
@@ -130,7 +141,9 @@ impl Core {
         place: &Place<'a>,
         until: Until,
     ) -> Result<tokio::sync::MutexGuard<'a, ()>, Rejection> {
-        let Some(until) = until else { return Ok(place.turn().await) };
+        let Some(until) = until else {
+            return Ok(place.turn().await);
+        };
         let left = until.saturating_sub(limits.clock.now_ms());
         tokio::select! {
             biased;
@@ -146,11 +159,15 @@ impl Core {
     /// takes, and what no wait can cure is settled by the local policy.
     pub(crate) async fn admit(&self, limits: &Inner, permits: u32) {
         loop {
-            let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else { return };
+            let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else {
+                return;
+            };
             match rejection.reason() {
                 Reason::StoreMisconfigured => {
                     self.complain(limits, &rejection);
-                    let Ok((_, config)) = self.effective(limits) else { return };
+                    let Ok((_, config)) = self.effective(limits) else {
+                        return;
+                    };
                     let decision = self.decide_locally(limits, permits, config, true);
                     if decision.is_some_and(|decision| decision.allowed) {
                         return;
@@ -167,12 +184,16 @@ impl Core {
     }
 
     fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
-        self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
+        self.rejection(reason)
+            .retry_after_some(refusal.retry_after)
+            .with_quota(refusal.quota)
     }
 
     fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
         let config = self.in_force();
-        let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
+        let rejection = self
+            .rejection(reason)
+            .retry_after_some(Some(Duration::from_millis(ms)));
         match config {
             Some(config) => rejection.with_quota(Quota::stored(config.rate, config.per_ms)),
             None => rejection,

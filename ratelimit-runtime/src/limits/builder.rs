@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     env, fmt, fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -12,12 +12,12 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use ratelimit_spec::expand_env;
+use ratelimit_spec::{check_prefix, expand_env};
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, call_sites, file, validate};
 use crate::{
     Clock, SetupError, clock,
-    events::{Event, Events},
+    events::{Callback, Event, Events},
     store::{
         MemoryStore, RedisStore,
         redis::{Certificates, address::Address},
@@ -65,7 +65,7 @@ pub struct LimitsBuilder {
     tls_ca: Option<PathBuf>,
     clock: Option<Clock>,
     watch: Option<Duration>,
-    on_event: Option<Arc<dyn Fn(&Event) + Send + Sync>>,
+    on_event: Option<Callback>,
 }
 
 impl LimitsBuilder {
@@ -102,7 +102,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Puts this before every key in the store. It must not hold braces.
+    /// Puts this before every key in the store: at most 31 bytes, without braces.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
         self
@@ -202,12 +202,17 @@ impl LimitsBuilder {
             let loaded = builder.source.load()?;
             let warnings = validate::check(loaded.as_ref(), &call_sites())?;
             let limits = builder.assemble(loaded, None)?;
-            warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
+            warnings
+                .iter()
+                .for_each(|warning| limits.inner().events.emit(warning));
             Ok(limits)
         };
         attempt().unwrap_or_else(|error: SetupError| {
             let problem = error.to_string();
-            let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
+            let limits = Self::default()
+                .memory()
+                .no_limits_file()
+                .assemble(None, Some(&problem));
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
             limits.inner().events.emit(&Event::NotInstalled { problem });
             limits
@@ -253,13 +258,8 @@ impl LimitsBuilder {
             (None, Some(prefix)) => expanded("key_prefix", prefix)?,
             (None, None) => String::new(),
         };
-        if prefix.len() > 64 || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
-            return Err(SetupError::one(format!(
-                "key prefix `{}` cannot be used; write at most 64 bytes without braces and control \
-                 characters",
-                prefix.escape_debug()
-            )));
-        }
+        check_prefix(&prefix)
+            .map_err(|why| SetupError::one(format!("`{}`: {why}", prefix.escape_debug())))?;
         Ok(prefix)
     }
 
@@ -287,20 +287,37 @@ impl LimitsBuilder {
         let address = Address::parse(&store)?;
         let limits = loaded.map(|file| &file.limits);
         let deadline = self.deadline.or(limits.and_then(|limits| limits.deadline));
-        let ca = match (&self.tls_ca, limits.and_then(|limits| limits.tls_ca.as_deref())) {
+        let ca = match (
+            &self.tls_ca,
+            limits.and_then(|limits| limits.tls_ca.as_deref()),
+        ) {
             (Some(path), _) => Some(path.clone()),
             (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
             (None, None) => None,
         };
-        let root = ca.map(read_certificates).transpose()?;
+        let root = ca.as_deref().map(read_certificates).transpose()?;
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
-        Ok(AnyStore::Redis(RedisStore::new(address, Certificates { root }, deadline, events.clone())))
+        Ok(AnyStore::Redis(RedisStore::new(
+            address,
+            Certificates { root },
+            deadline,
+            events.clone(),
+        )))
     }
 }
 
-fn read_certificates(path: PathBuf) -> Result<Vec<u8>, SetupError> {
-    fs::read(&path).map_err(|error| {
-        SetupError::one(format!("certificates `{}` cannot be read: {error}", path.display()))
+fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
+    if !cfg!(feature = "tls") {
+        return Err(SetupError::one(format!(
+            "certificates `{}` need the crate feature `tls`; it is not enabled",
+            path.display()
+        )));
+    }
+    fs::read(path).map_err(|error| {
+        SetupError::one(format!(
+            "certificates `{}` cannot be read: {error}",
+            path.display()
+        ))
     })
 }
 
@@ -335,6 +352,8 @@ fn watch_file(limits: &Limits, every: Duration) {
 impl fmt::Debug for LimitsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The store's address may hold a password.
-        f.debug_struct("LimitsBuilder").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("LimitsBuilder")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }

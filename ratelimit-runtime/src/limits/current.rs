@@ -25,7 +25,9 @@ impl Current {
     }
 
     pub(crate) fn revision(&self) -> u64 {
-        self.limits().and_then(|limits| limits.revision).unwrap_or(0)
+        self.limits()
+            .and_then(|limits| limits.revision)
+            .unwrap_or(0)
     }
 
     pub(crate) fn instances(&self) -> Option<u32> {
@@ -39,7 +41,10 @@ impl Current {
         if limits.limiter(name).is_some() {
             return Some(name.to_owned());
         }
-        let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
+        let prefix = limits
+            .prefixes
+            .iter()
+            .find(|entry| name.starts_with(&entry.prefix))?;
         Some(format!("{}*", prefix.prefix))
     }
 
@@ -55,7 +60,9 @@ impl Current {
             per: Some(quota.per()),
             ..Settings::default()
         });
-        let entry = self.limits().and_then(|limits| limits.limiter(&family.key).or(limits.limiter(name)));
+        let entry = self
+            .limits()
+            .and_then(|limits| limits.limiter(&family.key).or(limits.limiter(name)));
         let mut layers = Vec::with_capacity(6);
         if let Some(entry) = entry {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
@@ -65,13 +72,33 @@ impl Current {
         if family.annotation.is_none()
             && let Some(limits) = self.limits()
         {
-            let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix));
+            let prefix = limits
+                .prefixes
+                .iter()
+                .find(|entry| name.starts_with(&entry.prefix));
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
-        layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
-        layers.extend(given.as_ref().map(|settings| (Source::Annotation, settings)));
-        layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
-        layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
+        layers.extend(
+            family
+                .annotation
+                .as_ref()
+                .map(|settings| (Source::Annotation, settings)),
+        );
+        layers.extend(
+            given
+                .as_ref()
+                .map(|settings| (Source::Annotation, settings)),
+        );
+        layers.extend(
+            family
+                .declared
+                .as_ref()
+                .map(|settings| (Source::Compiled, settings)),
+        );
+        layers.extend(
+            self.limits()
+                .map(|limits| (Source::Default, &limits.default)),
+        );
         Effective::resolve(&layers, family.keys)
     }
 }

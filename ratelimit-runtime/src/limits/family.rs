@@ -78,7 +78,10 @@ pub(crate) struct Cores {
 
 impl Default for Cores {
     fn default() -> Self {
-        Self { cores: Cache::new(REMEMBERED), making: Mutex::new(()) }
+        Self {
+            cores: Cache::new(REMEMBERED),
+            making: Mutex::new(()),
+        }
     }
 }
 
@@ -116,6 +119,8 @@ fn merge(layers: &[Settings]) -> Settings {
 
 impl std::fmt::Debug for Family {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Family").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Family")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }

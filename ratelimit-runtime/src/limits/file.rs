@@ -55,7 +55,9 @@ impl Source {
         if let Self::Text(text) = self {
             return LoadedFile::parse("limits", text).map(Some);
         }
-        let Some(path) = self.path() else { return Ok(None) };
+        let Some(path) = self.path() else {
+            return Ok(None);
+        };
         let shown = path.display().to_string();
         let text = read(&path).map_err(|why| SetupError::one(format!("{shown}: {why}")))?;
         LoadedFile::parse(&shown, &text).map(Some)
@@ -63,7 +65,9 @@ impl Source {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
+    let length = fs::metadata(path)
+        .map_err(|error| format!("cannot be read: {error}"))?
+        .len();
     if length > MAX_BYTES {
         return Err(format!("{length} bytes are too many for a limits file"));
     }
@@ -74,9 +78,15 @@ fn read(path: &Path) -> Result<String, String> {
 impl LoadedFile {
     fn parse(shown: &str, text: &str) -> Result<Self, SetupError> {
         match LimitsFile::parse(text) {
-            Ok(limits) => Ok(Self { shown: shown.to_owned(), limits }),
+            Ok(limits) => Ok(Self {
+                shown: shown.to_owned(),
+                limits,
+            }),
             Err(problems) => Err(SetupError::new(
-                problems.iter().map(|problem| format!("{shown}:{problem}")).collect(),
+                problems
+                    .iter()
+                    .map(|problem| format!("{shown}:{problem}"))
+                    .collect(),
             )),
         }
     }
@@ -92,8 +102,14 @@ impl LoadedFile {
     /// The same of one field of a limiter, or of the limiter where the field is not in its entry.
     pub(super) fn place_of(&self, key: &str, field: Option<&str>) -> String {
         let entry = [Step::Key("limiters"), Step::Key(key)];
-        let Some(field) = field else { return self.place(&entry) };
+        let Some(field) = field else {
+            return self.place(&entry);
+        };
         let path = [entry[0], entry[1], Step::Key(field)];
-        if self.limits.position(&path).is_some() { self.place(&path) } else { self.place(&entry) }
+        if self.limits.position(&path).is_some() {
+            self.place(&path)
+        } else {
+            self.place(&entry)
+        }
     }
 }

@@ -31,7 +31,11 @@ pub(super) fn check(
     if let Some(file) = file {
         unmatched(file, &by_key, &mut problems, &mut warnings);
     }
-    if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
+    if problems.is_empty() {
+        Ok(warnings)
+    } else {
+        Err(SetupError::new(problems))
+    }
 }
 
 fn place(site: &CallSite) -> String {
@@ -46,7 +50,11 @@ fn disagreements(key: &str, sites: &[&CallSite], problems: &mut Vec<String>) {
     let fields = |site: &CallSite| {
         let said = site.settings();
         let mode = said.mode.map(|mode| mode.to_string());
-        [("rate", text(said.rate)), ("per", text(said.per)), ("mode", mode)]
+        [
+            ("rate", text(said.rate)),
+            ("per", text(said.per)),
+            ("mode", mode),
+        ]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -100,7 +108,9 @@ fn limiter(
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
-                warnings.push(Event::Disabled { limiter: key.into() });
+                warnings.push(Event::Disabled {
+                    limiter: key.into(),
+                });
             }
             Ok(effective) => {
                 for site in sites {
@@ -119,8 +129,12 @@ fn written(
     variant: Option<usize>,
     field: &str,
 ) -> String {
-    let (Some(file), Some(_)) = (file, entry) else { return "the limits".to_owned() };
-    let Some(n) = variant else { return file.place_of(key, Some(field)) };
+    let (Some(file), Some(_)) = (file, entry) else {
+        return "the limits".to_owned();
+    };
+    let Some(n) = variant else {
+        return file.place_of(key, Some(field));
+    };
     let own = [
         Step::Key("limiters"),
         Step::Key(key),
@@ -191,7 +205,9 @@ fn unmatched(
         if by_key.contains_key(&*entry.key) {
             continue;
         }
-        let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());
+        let undeclared = by_key
+            .keys()
+            .filter(|key| file.limits.limiter(key).is_none());
         let at = file.place_of(&entry.key, None);
         match nearest(&entry.key, undeclared.copied()) {
             Some(near) => problems.push(format!(
@@ -199,9 +215,14 @@ fn unmatched(
                 entry.key
             )),
             None if file.limits.unmatched == Unmatched::Error => {
-                problems.push(format!("{at}: `{}` matches no limiter of this program", entry.key));
+                problems.push(format!(
+                    "{at}: `{}` matches no limiter of this program",
+                    entry.key
+                ));
             }
-            None => warnings.push(Event::Unmatched { key: entry.key.clone() }),
+            None => warnings.push(Event::Unmatched {
+                key: entry.key.clone(),
+            }),
         }
     }
 }

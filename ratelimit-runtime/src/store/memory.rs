@@ -53,18 +53,34 @@ impl MemoryStore {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, anchor: clock::instant(), hasher: RandomState::new(), shards }
+        Self {
+            clock,
+            anchor: clock::instant(),
+            hasher: RandomState::new(),
+            shards,
+        }
     }
 
     fn shard(&self, name: &str) -> MutexGuard<'_, Shard> {
-        #[expect(clippy::cast_possible_truncation, reason = "any part of a hash picks a shard")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "any part of a hash picks a shard"
+        )]
         let index = self.hasher.hash_one(name) as usize % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn epoch(&self, request: &Request<'_>) -> Epoch {
-        let since = request.since.saturating_duration_since(self.anchor).as_micros();
-        Epoch { revision: request.revision, since: u64::try_from(since).unwrap_or(u64::MAX) }
+        let since = request
+            .since
+            .saturating_duration_since(self.anchor)
+            .as_micros();
+        Epoch {
+            revision: request.revision,
+            since: u64::try_from(since).unwrap_or(u64::MAX),
+        }
     }
 
     /// Runs a rule on the limiter's slot, with its configuration reconciled.
@@ -85,13 +101,22 @@ impl MemoryStore {
         }
         slot.stored = Some(stored);
         let config = stored.config;
-        let idle_after = config.keep_alive_ms.max(config.per_ms + config.per_ms / 50 + 1);
-        slot.idle_at = if config.keep_alive_ms == 0 { u64::MAX } else { now + idle_after };
+        let idle_after = config
+            .keep_alive_ms
+            .max(config.per_ms + config.per_ms / 50 + 1);
+        slot.idle_at = if config.keep_alive_ms == 0 {
+            u64::MAX
+        } else {
+            now + idle_after
+        };
 
         let reply = Reply::decided(request.permits, config, now, |permits| {
             rule(&mut slot.log, permits, config, now)
         });
-        Reply { reconciled, ..reply }
+        Reply {
+            reconciled,
+            ..reply
+        }
     }
 
     fn acquire_now(&self, request: &Request<'_>) -> Reply {
@@ -103,8 +128,13 @@ impl MemoryStore {
     fn peek_now(&self, request: &Request<'_>) -> Reply {
         let shard = self.shard(request.keys.config());
         let now = self.clock.now_ms();
-        let slot = shard.slots.get(request.keys.config()).filter(|slot| slot.idle_at > now);
-        let config = slot.and_then(|slot| slot.stored).map_or(request.config, |stored| stored.config);
+        let slot = shard
+            .slots
+            .get(request.keys.config())
+            .filter(|slot| slot.idle_at > now);
+        let config = slot
+            .and_then(|slot| slot.stored)
+            .map_or(request.config, |stored| stored.config);
         let empty = Log::default();
         let log = slot.map_or(&empty, |slot| &slot.log);
         Reply::decided(request.permits, config, now, |permits| {
@@ -127,7 +157,11 @@ impl MemoryStore {
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
         let shard = self.shard(keys.config());
         let now = self.clock.now_ms();
-        let log = shard.slots.get(keys.config()).map(|slot| slot.log.clone()).unwrap_or_default();
+        let log = shard
+            .slots
+            .get(keys.config())
+            .map(|slot| slot.log.clone())
+            .unwrap_or_default();
         Reply::decided(permits, config, now, |permits| {
             log.peek(config.rate, config.per_ms, permits, now)
         })
@@ -143,7 +177,15 @@ impl Reply {
         rule: impl FnOnce(u64) -> Verdict,
     ) -> Self {
         let silent = |outcome, remaining| {
-            (outcome, Verdict { granted: false, remaining, retry_after: 0, reset_after: 0 })
+            (
+                outcome,
+                Verdict {
+                    granted: false,
+                    remaining,
+                    retry_after: 0,
+                    reset_after: 0,
+                },
+            )
         };
         let permits = u64::from(permits);
         let (outcome, verdict) = if config.mode == Mode::PerClient {
@@ -152,7 +194,14 @@ impl Reply {
             silent(Outcome::ExceedsCapacity, config.rate)
         } else {
             let verdict = rule(permits);
-            (if verdict.granted { Outcome::Granted } else { Outcome::Refused }, verdict)
+            (
+                if verdict.granted {
+                    Outcome::Granted
+                } else {
+                    Outcome::Refused
+                },
+                verdict,
+            )
         };
         Self {
             outcome,
@@ -199,12 +248,18 @@ impl Store for MemoryStore {
             retry_after: 0,
             reset_after: 0,
         });
-        Ok(Reply { outcome: Outcome::Granted, remaining: reply.config.rate, ..reply })
+        Ok(Reply {
+            outcome: Outcome::Granted,
+            remaining: reply.config.rate,
+            ..reply
+        })
     }
 }
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("clock", &self.clock).finish_non_exhaustive()
+        f.debug_struct("MemoryStore")
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }

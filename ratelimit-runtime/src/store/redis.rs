@@ -30,7 +30,11 @@ pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 #[must_use]
 pub fn scripts() -> [(&'static str, &'static str); 3] {
-    [("acquire", ACQUIRE.text), ("peek", PEEK.text), ("assert", ASSERT.text)]
+    [
+        ("acquire", ACQUIRE.text),
+        ("peek", PEEK.text),
+        ("assert", ASSERT.text),
+    ]
 }
 
 /// Pauses between attempts the server answered with "not yet".
@@ -60,7 +64,11 @@ impl RedisStore {
         deadline: Duration,
         events: Events,
     ) -> Self {
-        Self { link: Link::new(address, certificates, events.clone()), deadline, events }
+        Self {
+            link: Link::new(address, certificates, events.clone()),
+            deadline,
+            events,
+        }
     }
 
     /// A store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that connects
@@ -71,7 +79,12 @@ impl RedisStore {
     /// When the address cannot be read, or needs a crate feature that is not enabled.
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
-        Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
+        Ok(Self::new(
+            address,
+            Certificates::default(),
+            deadline,
+            Events::default(),
+        ))
     }
 
     /// Where the store is, without the password.
@@ -83,14 +96,21 @@ impl RedisStore {
     /// settings under which limits cannot hold. A server that is away is no error: it is warned
     /// about, and `on_store_error` decides until it is back.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
-        let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
+        let keys = StateKeys::new(format!(
+            "{key_prefix}ratelimit-check-{}",
+            std::process::id()
+        ));
         let checked = timeout(self.deadline.max(Duration::from_secs(2)), async {
             let live = self.link.live(&keys).await?;
             let mut reply = live.connection().query(&script::check(&keys, true)).await;
-            if reply.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
+            if reply
+                .as_ref()
+                .is_err_and(|error| error.code() == Some("NOSCRIPT"))
+            {
                 reply = live.connection().query(&script::check(&keys, false)).await;
             }
-            let complaints = reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?));
+            let complaints =
+                reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?));
             match complaints.map_err(|error| classify(&error)) {
                 Ok(complaints) => refuse_complaints(&complaints)?,
                 Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
@@ -112,21 +132,32 @@ impl RedisStore {
     }
 
     async fn warn_of_eviction(&self, live: &Live) {
-        let reply = live.connection().query(redis::cmd("INFO").arg("memory")).await;
+        let reply = live
+            .connection()
+            .query(redis::cmd("INFO").arg("memory"))
+            .await;
         // A user who may not ask, or a cluster's many answers, cost the warning and no more.
         let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
             return;
         };
-        let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
+        let policy = text
+            .lines()
+            .find_map(|line| line.strip_prefix("maxmemory_policy:"));
         if let Some(policy) = policy.map(str::trim)
             && policy != "noeviction"
         {
-            self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
+            self.events.emit(&Event::EvictionPossible {
+                policy: policy.to_owned(),
+            });
         }
     }
 
     async fn run(&self, script: &Lazy<Script>, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let mut attempt = Attempt { link: &self.link, used: None, excuse: None };
+        let mut attempt = Attempt {
+            link: &self.link,
+            used: None,
+            excuse: None,
+        };
         match timeout(self.deadline, attempt.call(script, request)).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
@@ -138,7 +169,10 @@ impl RedisStore {
             }
             Err(_) => {
                 let waited = format!("redis: no answer within {:?}", self.deadline);
-                let error = attempt.excuse.take().unwrap_or_else(|| StoreError::unavailable(waited));
+                let error = attempt
+                    .excuse
+                    .take()
+                    .unwrap_or_else(|| StoreError::unavailable(waited));
                 if self.link.close(request.keys, error.clone())
                     && let Some(live) = attempt.used
                 {
@@ -163,7 +197,11 @@ impl Attempt<'_> {
         loop {
             let live = self.link.live(request.keys).await?;
             self.used = Some(Arc::clone(&live));
-            let call = Call { script, request, since: live.server_time(request.since) };
+            let call = Call {
+                script,
+                request,
+                since: live.server_time(request.since),
+            };
             let command = call.command(by_name);
             let error = match live.connection().query(&command).await {
                 Ok(value) => {
@@ -178,7 +216,11 @@ impl Attempt<'_> {
                     if let Some(value) = self.ask(&live, &call, &moving).await {
                         return read_reply(&value, request.config.keep_alive_ms);
                     }
-                    self.pause(&mut pause, StoreError::unavailable(format!("redis: {moving}"))).await;
+                    self.pause(
+                        &mut pause,
+                        StoreError::unavailable(format!("redis: {moving}")),
+                    )
+                    .await;
                 }
                 Fault::NotDone(NotDone::ReadOnly(error)) => {
                     self.link.discard(&live);
@@ -200,7 +242,10 @@ impl Attempt<'_> {
     async fn ask(&self, live: &Live, call: &Call<'_>, moving: &redis::RedisError) -> Option<Value> {
         #[cfg(feature = "cluster")]
         {
-            live.connection().query_moving(&call.command(false), moving).await.ok()
+            live.connection()
+                .query_moving(&call.command(false), moving)
+                .await
+                .ok()
         }
         #[cfg(not(feature = "cluster"))]
         {

@@ -54,12 +54,18 @@ impl<S: Store> Process<'_, S> {
 
     async fn acquire(&self, permits: u32) -> Reply {
         let request = self.request(permits, Assertion::Steady);
-        self.store.acquire(&request).await.expect("the store answers")
+        self.store
+            .acquire(&request)
+            .await
+            .expect("the store answers")
     }
 
     async fn first(&self, permits: u32, on_drift: OnDrift) -> Reply {
         let request = self.request(permits, Assertion::First(on_drift));
-        self.store.acquire(&request).await.expect("the store answers")
+        self.store
+            .acquire(&request)
+            .await
+            .expect("the store answers")
     }
 
     async fn peek(&self, permits: u32) -> Reply {
@@ -97,113 +103,251 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     let looked = keys("looked");
     peeks_without_taking(&process(&looked, config(2, 500), 0)).await;
     let one = keys("restart");
-    never_refills_on_a_restart(&process(&one, config(4, 60_000), 1), &process(&one, config(4, 60_000), 2)).await;
+    never_refills_on_a_restart(
+        &process(&one, config(4, 60_000), 1),
+        &process(&one, config(4, 60_000), 2),
+    )
+    .await;
     let one = keys("reset");
-    resets_once_and_follows(&process(&one, config(2, 60_000), 1), &process(&one, config(4, 60_000), 2)).await;
+    resets_once_and_follows(
+        &process(&one, config(2, 60_000), 1),
+        &process(&one, config(4, 60_000), 2),
+    )
+    .await;
     let one = keys("carry");
-    carries_what_was_used(&process(&one, config(10, 60_000), 1), &process(&one, config(6, 60_000), 2)).await;
+    carries_what_was_used(
+        &process(&one, config(10, 60_000), 1),
+        &process(&one, config(6, 60_000), 2),
+    )
+    .await;
     let one = keys("revision");
-    let newer = Process { revision: 1, ..process(&one, config(4, 60_000), 1) };
+    let newer = Process {
+        revision: 1,
+        ..process(&one, config(4, 60_000), 1)
+    };
     puts_revisions_before_starts(&newer, &process(&one, config(2, 60_000), 2)).await;
     let one = keys("mode");
-    let per_client = Config { mode: Mode::PerClient, ..config(2, 60_000) };
-    leaves_per_client_to_the_process(&process(&one, config(2, 60_000), 1), &process(&one, per_client, 2)).await;
-    keeps_limiters_apart(&process(&keys("a:b"), config(1, 60_000), 0), &process(&keys("a"), config(1, 60_000), 0)).await;
+    let per_client = Config {
+        mode: Mode::PerClient,
+        ..config(2, 60_000)
+    };
+    leaves_per_client_to_the_process(
+        &process(&one, config(2, 60_000), 1),
+        &process(&one, per_client, 2),
+    )
+    .await;
+    keeps_limiters_apart(
+        &process(&keys("a:b"), config(1, 60_000), 0),
+        &process(&keys("a"), config(1, 60_000), 0),
+    )
+    .await;
 }
 
 async fn never_grants_more_than_the_rate<S: Store>(limiter: &Process<'_, S>, time: &Time) {
     for left in [2, 1, 0] {
         let reply = limiter.acquire(1).await;
-        assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, left), "within the rate");
+        assert_eq!(
+            (reply.outcome, reply.remaining),
+            (Outcome::Granted, left),
+            "within the rate"
+        );
     }
     let refused = limiter.acquire(1).await;
     assert_eq!(refused.outcome, Outcome::Refused, "beyond the rate");
-    assert!((1..=400).contains(&refused.retry_after_ms), "the wait lies within the window: {refused:?}");
-    assert!(refused.reset_after_ms >= refused.retry_after_ms, "full after something is free: {refused:?}");
+    assert!(
+        (1..=400).contains(&refused.retry_after_ms),
+        "the wait lies within the window: {refused:?}"
+    );
+    assert!(
+        refused.reset_after_ms >= refused.retry_after_ms,
+        "full after something is free: {refused:?}"
+    );
     if let Time::Manual(_) = time {
         time.pass(refused.retry_after_ms - 1).await;
-        assert_eq!(limiter.acquire(1).await.outcome, Outcome::Refused, "a tick before the wait is over");
+        assert_eq!(
+            limiter.acquire(1).await.outcome,
+            Outcome::Refused,
+            "a tick before the wait is over"
+        );
         time.pass(1).await;
     } else {
         time.pass(refused.retry_after_ms).await;
     }
-    assert_eq!(limiter.acquire(1).await.outcome, Outcome::Granted, "when the wait is over");
+    assert_eq!(
+        limiter.acquire(1).await.outcome,
+        Outcome::Granted,
+        "when the wait is over"
+    );
 }
 
 async fn counts_costs_and_refuses_without_a_trace<S: Store>(limiter: &Process<'_, S>, time: &Time) {
-    assert_eq!(limiter.acquire(6).await.remaining, 4, "a call takes what it costs");
+    assert_eq!(
+        limiter.acquire(6).await.remaining,
+        4,
+        "a call takes what it costs"
+    );
     for _ in 0..50 {
         assert_eq!(limiter.acquire(5).await.outcome, Outcome::Refused, "5 of 4");
     }
-    assert_eq!(limiter.acquire(4).await.outcome, Outcome::Granted, "refused calls took nothing");
+    assert_eq!(
+        limiter.acquire(4).await.outcome,
+        Outcome::Granted,
+        "refused calls took nothing"
+    );
     let refused = limiter.acquire(10).await;
     time.pass(refused.retry_after_ms).await;
-    assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted, "the wait was for all ten");
+    assert_eq!(
+        limiter.acquire(10).await.outcome,
+        Outcome::Granted,
+        "the wait was for all ten"
+    );
 }
 
 async fn refuses_what_a_full_window_has_not<S: Store>(limiter: &Process<'_, S>) {
-    assert_eq!(limiter.acquire(6).await.outcome, Outcome::ExceedsCapacity, "6 of 5");
-    assert_eq!(limiter.acquire(5).await.outcome, Outcome::Granted, "it took nothing");
+    assert_eq!(
+        limiter.acquire(6).await.outcome,
+        Outcome::ExceedsCapacity,
+        "6 of 5"
+    );
+    assert_eq!(
+        limiter.acquire(5).await.outcome,
+        Outcome::Granted,
+        "it took nothing"
+    );
 }
 
 async fn peeks_without_taking<S: Store>(limiter: &Process<'_, S>) {
     for _ in 0..3 {
         let reply = limiter.peek(1).await;
-        assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 2), "a look takes nothing");
+        assert_eq!(
+            (reply.outcome, reply.remaining),
+            (Outcome::Granted, 2),
+            "a look takes nothing"
+        );
     }
     limiter.acquire(2).await;
     let reply = limiter.peek(1).await;
-    assert_eq!((reply.outcome, reply.remaining), (Outcome::Refused, 0), "a look sees what is used");
-    assert!((1..=500).contains(&reply.retry_after_ms), "and when to come back: {reply:?}");
+    assert_eq!(
+        (reply.outcome, reply.remaining),
+        (Outcome::Refused, 0),
+        "a look sees what is used"
+    );
+    assert!(
+        (1..=500).contains(&reply.retry_after_ms),
+        "and when to come back: {reply:?}"
+    );
 }
 
 async fn never_refills_on_a_restart<S: Store>(before: &Process<'_, S>, after: &Process<'_, S>) {
     let reply = before.first(4, OnDrift::Reset).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Created), "nothing was stored");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Created),
+        "nothing was stored"
+    );
     let reply = after.first(1, OnDrift::Reset).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Unchanged), "equal numbers");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Unchanged),
+        "equal numbers"
+    );
     assert_eq!(reply.outcome, Outcome::Refused, "a restart refills nothing");
 }
 
 async fn resets_once_and_follows<S: Store>(old: &Process<'_, S>, new: &Process<'_, S>) {
     old.first(2, OnDrift::Reset).await;
     let reply = new.first(1, OnDrift::Reset).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Reset), "the newer configuration wins");
-    assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 3), "with a full window");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Reset),
+        "the newer configuration wins"
+    );
+    assert_eq!(
+        (reply.outcome, reply.remaining),
+        (Outcome::Granted, 3),
+        "with a full window"
+    );
     for reply in [old.acquire(1).await, old.first(1, OnDrift::Reset).await] {
-        assert_eq!(reply.reconciled, Some(Reconciled::Followed), "the older one follows");
+        assert_eq!(
+            reply.reconciled,
+            Some(Reconciled::Followed),
+            "the older one follows"
+        );
         assert_eq!(reply.config.rate, 4, "and is told the numbers in force");
     }
     let reply = new.acquire(1).await;
-    assert_eq!((reply.reconciled, reply.remaining), (None, 0), "nobody resets in turn");
+    assert_eq!(
+        (reply.reconciled, reply.remaining),
+        (None, 0),
+        "nobody resets in turn"
+    );
 }
 
 async fn carries_what_was_used<S: Store>(old: &Process<'_, S>, new: &Process<'_, S>) {
     old.first(9, OnDrift::Carry).await;
     let reply = new.first(1, OnDrift::Carry).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Carried), "what was used still counts");
-    assert_eq!((reply.outcome, reply.config.rate), (Outcome::Refused, 6), "9 are used of 6");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Carried),
+        "what was used still counts"
+    );
+    assert_eq!(
+        (reply.outcome, reply.config.rate),
+        (Outcome::Refused, 6),
+        "9 are used of 6"
+    );
 }
 
 async fn puts_revisions_before_starts<S: Store>(newer: &Process<'_, S>, later: &Process<'_, S>) {
     newer.first(1, OnDrift::Reset).await;
     let reply = later.first(1, OnDrift::Reset).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Followed), "a lower revision started later");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Followed),
+        "a lower revision started later"
+    );
     assert_eq!(reply.config.rate, 4, "follows the greater one");
 }
 
-async fn leaves_per_client_to_the_process<S: Store>(overall: &Process<'_, S>, per_client: &Process<'_, S>) {
+async fn leaves_per_client_to_the_process<S: Store>(
+    overall: &Process<'_, S>,
+    per_client: &Process<'_, S>,
+) {
     overall.first(2, OnDrift::Carry).await;
     let request = per_client.request(1, Assertion::First(OnDrift::Carry));
-    let reply = per_client.store.assert(&request).await.expect("the store answers");
-    assert_eq!(reply.reconciled, Some(Reconciled::Carried), "the mode changes like any number");
+    let reply = per_client
+        .store
+        .assert(&request)
+        .await
+        .expect("the store answers");
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Carried),
+        "the mode changes like any number"
+    );
     assert_eq!(reply.config.mode, Mode::PerClient, "to the newer one");
     let reply = overall.acquire(1).await;
-    assert_eq!(reply.outcome, Outcome::PerClient, "the store does not count it any more");
+    assert_eq!(
+        reply.outcome,
+        Outcome::PerClient,
+        "the store does not count it any more"
+    );
 }
 
 async fn keeps_limiters_apart<S: Store>(one: &Process<'_, S>, other: &Process<'_, S>) {
-    assert_eq!(one.acquire(1).await.outcome, Outcome::Granted, "a fresh limiter");
-    assert_eq!(other.acquire(1).await.outcome, Outcome::Granted, "another name is another limiter");
-    assert_eq!(one.acquire(1).await.outcome, Outcome::Refused, "each counts its own");
+    assert_eq!(
+        one.acquire(1).await.outcome,
+        Outcome::Granted,
+        "a fresh limiter"
+    );
+    assert_eq!(
+        other.acquire(1).await.outcome,
+        Outcome::Granted,
+        "another name is another limiter"
+    );
+    assert_eq!(
+        one.acquire(1).await.outcome,
+        Outcome::Refused,
+        "each counts its own"
+    );
 }

@@ -12,8 +12,8 @@ use crate::{FromRejection, Reason, Rejection};
 /// a few words; neither the limiter nor the key is in it.
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(status(self.reason())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(status(self.reason()))
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let text = match self.reason() {
             Reason::ExceedsCapacity => "request exceeds the rate limit",
             _ if status == StatusCode::TOO_MANY_REQUESTS => "rate limit exceeded",
@@ -22,7 +22,9 @@ impl IntoResponse for Rejection {
         };
         let mut response = (status, text).into_response();
         if let Some(seconds) = retry_after(&self) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
-    RedisResult, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+    RedisError, RedisResult, Value, aio::MultiplexedConnection,
 };
 
 use super::address::{Address, Topology};
@@ -26,6 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub(crate) struct Certificates {
     /// Root certificates in PEM form, instead of the system's.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "the builder takes none")
+    )]
     pub(crate) root: Option<Vec<u8>>,
 }
 
@@ -47,16 +51,31 @@ impl Connection {
 
     /// Runs a command on the node a slot is just moving to.
     #[cfg(feature = "cluster")]
-    pub(super) async fn query_moving(&mut self, command: &Cmd, moving: &RedisError) -> RedisResult<Value> {
+    pub(super) async fn query_moving(
+        &mut self,
+        command: &Cmd,
+        moving: &RedisError,
+    ) -> RedisResult<Value> {
         use redis::cluster_routing::SingleNodeRoutingInfo;
 
-        let Self::Cluster(cluster) = self else { return self.query(command).await };
-        let Some((address, _)) = moving.redirect_node() else { return Err(moving.clone()) };
-        let Some((host, port)) = address.rsplit_once(':') else { return Err(moving.clone()) };
-        let Ok(port) = port.parse() else { return Err(moving.clone()) };
+        let Self::Cluster(cluster) = self else {
+            return self.query(command).await;
+        };
+        let Some((address, _)) = moving.redirect_node() else {
+            return Err(moving.clone());
+        };
+        let Some((host, port)) = address.rsplit_once(':') else {
+            return Err(moving.clone());
+        };
+        let Ok(port) = port.parse() else {
+            return Err(moving.clone());
+        };
         let mut pipeline = redis::pipe();
         pipeline.cmd("ASKING").ignore().add_command(command.clone());
-        let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
+        let route = SingleNodeRoutingInfo::ByAddress {
+            host: host.to_owned(),
+            port,
+        };
         let replies = cluster.route_pipeline(pipeline, 0, 2, route).await?;
         match replies.into_iter().nth(1) {
             Some(Value::ServerError(error)) => Err(error.into()),
@@ -108,7 +127,11 @@ async fn open(
         #[cfg(feature = "sentinel")]
         Topology::Sentinel { master } => sentinel(address, master, certificates, closed).await,
         #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
-        _ => Err((redis::ErrorKind::InvalidClientConfig, "crate feature not enabled").into()),
+        _ => Err((
+            redis::ErrorKind::InvalidClientConfig,
+            "crate feature not enabled",
+        )
+            .into()),
     }
 }
 
@@ -117,7 +140,9 @@ fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         // Every decision has its own deadline around the call.
         .set_response_timeout(None);
-    let Some(closed) = closed.map(Arc::clone) else { return config };
+    let Some(closed) = closed.map(Arc::clone) else {
+        return config;
+    };
     config.set_push_sender(move |push: PushInfo| {
         if push.kind == PushKind::Disconnection {
             closed.store(true, Ordering::Release);
@@ -127,7 +152,11 @@ fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
 }
 
 fn settings(node: &ConnectionInfo, resp3: bool) -> redis::RedisConnectionInfo {
-    let protocol = if resp3 { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
+    let protocol = if resp3 {
+        ProtocolVersion::RESP3
+    } else {
+        ProtocolVersion::RESP2
+    };
     node.redis_settings()
         .clone()
         .set_protocol(protocol)
@@ -150,7 +179,10 @@ fn client(node: ConnectionInfo, _: &Certificates) -> RedisResult<Client> {
 #[cfg(feature = "tls")]
 fn tls_certificates(certificates: &Certificates) -> Option<redis::TlsCertificates> {
     let root_cert = certificates.root.clone()?;
-    Some(redis::TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
+    Some(redis::TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root_cert),
+    })
 }
 
 /// rustls comes without a crypto provider; an application's own choice is left alone.
@@ -193,17 +225,19 @@ async fn sentinel(
 
     let sentinels = address.nodes.iter().map(|node| node.addr().clone());
     let redis = address.nodes[0].redis_settings();
-    let mut builder =
-        SentinelClientBuilder::new(sentinels, master.to_owned(), SentinelServerType::Master)?
-            .set_client_to_redis_db(redis.db())
-            .set_client_to_redis_protocol(settings(&address.nodes[0], closed.is_some()).protocol());
+    let mut builder = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
+        .set_client_to_redis_db(redis.db())
+        .set_client_to_redis_protocol(settings(&address.nodes[0], closed.is_some()).protocol());
     if let Some(username) = redis.username() {
         builder = builder.set_client_to_redis_username(username);
     }
     if let Some(password) = redis.password() {
         builder = builder.set_client_to_redis_password(password);
     }
-    if matches!(address.nodes[0].addr(), redis::ConnectionAddr::TcpTls { .. }) {
+    if matches!(
+        address.nodes[0].addr(),
+        redis::ConnectionAddr::TcpTls { .. }
+    ) {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
     }
     #[cfg(feature = "tls")]
@@ -214,5 +248,9 @@ async fn sentinel(
     }
     #[cfg(not(feature = "tls"))]
     let _ = certificates;
-    builder.build()?.get_async_connection_with_config(&config(closed)).await.map(Connection::Node)
+    builder
+        .build()?
+        .get_async_connection_with_config(&config(closed))
+        .await
+        .map(Connection::Node)
 }

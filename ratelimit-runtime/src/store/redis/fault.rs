@@ -22,7 +22,6 @@ pub(super) enum NotDone {
     /// The connection leads to a server that is no master any more.
     ReadOnly(StoreError),
     /// The slot's new home has it.
-    #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "only a cluster answers so"))]
     Moving(RedisError),
     /// Ask again in a moment.
     NotYet(StoreError),
@@ -44,14 +43,22 @@ const PERMANENT: [&str; 10] = [
 ];
 
 /// What rustls says when certificates do not fit; the driver knows them as plain I/O errors.
-const CERTIFICATE: [&str; 5] =
-    ["invalid peer certificate", "CertificateRequired", "UnknownCA", "BadCertificate", "CryptoProvider"];
+const CERTIFICATE: [&str; 5] = [
+    "invalid peer certificate",
+    "CertificateRequired",
+    "UnknownCA",
+    "BadCertificate",
+    "CryptoProvider",
+];
 
 pub(super) fn classify(error: &RedisError) -> Fault {
     let text = describe(error);
     let misconfigured = || Fault::Permanent(StoreError::misconfigured(text.clone()));
     let unavailable = || StoreError::unavailable(text.clone());
-    if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
+    if matches!(
+        error.kind(),
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
+    ) {
         return misconfigured();
     }
     match error.code().unwrap_or_default() {

@@ -34,7 +34,10 @@ pub(super) struct Script {
 
 impl Script {
     fn new(text: &'static str) -> Self {
-        Self { text, sha: redis::Script::new(text).get_hash().to_owned() }
+        Self {
+            text,
+            sha: redis::Script::new(text).get_hash().to_owned(),
+        }
     }
 
     /// The call by name.
@@ -62,11 +65,33 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     pub(super) fn command(&self, by_name: bool) -> Cmd {
-        let mut command = if by_name { self.script.by_name() } else { self.script.by_text() };
-        let Request { keys, permits, config, revision, assertion, .. } = self.request;
-        command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
-        command.arg(permits).arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
-        command.arg(config.keep_alive_ms).arg(revision).arg(self.since);
+        let mut command = if by_name {
+            self.script.by_name()
+        } else {
+            self.script.by_text()
+        };
+        let Request {
+            keys,
+            permits,
+            config,
+            revision,
+            assertion,
+            ..
+        } = self.request;
+        command
+            .arg(3)
+            .arg(keys.config())
+            .arg(keys.counter())
+            .arg(keys.log());
+        command
+            .arg(permits)
+            .arg(config.rate)
+            .arg(config.per_ms)
+            .arg(mode_ordinal(config.mode));
+        command
+            .arg(config.keep_alive_ms)
+            .arg(revision)
+            .arg(self.since);
         command.arg(match assertion {
             Assertion::Steady => "steady",
             Assertion::First(OnDrift::Carry) => "carry",
@@ -79,8 +104,16 @@ impl Call<'_> {
 
 /// The startup check, on a limiter's names: by name, then by text.
 pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
-    let mut command = if by_name { CHECK.by_name() } else { CHECK.by_text() };
-    command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
+    let mut command = if by_name {
+        CHECK.by_name()
+    } else {
+        CHECK.by_text()
+    };
+    command
+        .arg(3)
+        .arg(keys.config())
+        .arg(keys.counter())
+        .arg(keys.log());
     command
 }
 
@@ -95,7 +128,7 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
 fn mode_ordinal(mode: Mode) -> u8 {
     match mode {
         Mode::PerClient => 1,
-        _ => 0,
+        Mode::Overall => 0,
     }
 }
 
@@ -103,28 +136,46 @@ fn mode_ordinal(mode: Mode) -> u8 {
 fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};
-        let bytes = RandomState::new().hash_one(std::process::id()).to_le_bytes();
+        let bytes = RandomState::new()
+            .hash_one(std::process::id())
+            .to_le_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     });
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
     let process = PROCESS.to_le_bytes();
-    [process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3]]
+    [
+        process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3],
+    ]
 }
 
 /// Reads what a script returned; an unknown shape is an error, never a grant.
 pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, StoreError> {
     let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let Value::Array(items) = value else { return Err(unknown()) };
+    let Value::Array(items) = value else {
+        return Err(unknown());
+    };
     let mut numbers = [0_u64; 9];
     if items.len() != numbers.len() {
         return Err(unknown());
     }
     for (number, item) in numbers.iter_mut().zip(items) {
-        let Value::Int(value) = item else { return Err(unknown()) };
+        let Value::Int(value) = item else {
+            return Err(unknown());
+        };
         *number = u64::try_from(*value).map_err(|_| unknown())?;
     }
-    let [outcome, remaining, retry_after_ms, reset_after_ms, now_ms, rate, per_ms, mode, event] = numbers;
+    let [
+        outcome,
+        remaining,
+        retry_after_ms,
+        reset_after_ms,
+        now_ms,
+        rate,
+        per_ms,
+        mode,
+        event,
+    ] = numbers;
     let outcome = match outcome {
         0 => Outcome::Refused,
         1 => Outcome::Granted,
@@ -142,9 +193,26 @@ pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, Sto
         5 => Some(Reconciled::Followed),
         _ => return Err(unknown()),
     };
-    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-    let config = Config { rate, per_ms, mode, keep_alive_ms };
-    Ok(Reply { outcome, remaining, retry_after_ms, reset_after_ms, now_ms, config, reconciled })
+    let mode = if mode == 1 {
+        Mode::PerClient
+    } else {
+        Mode::Overall
+    };
+    let config = Config {
+        rate,
+        per_ms,
+        mode,
+        keep_alive_ms,
+    };
+    Ok(Reply {
+        outcome,
+        remaining,
+        retry_after_ms,
+        reset_after_ms,
+        now_ms,
+        config,
+        reconciled,
+    })
 }
 
 fn foreign() -> StoreError {

@@ -1,0 +1,13 @@
+//! What is too long for a page of its own type.
+
+/// Floors, call path, invariants, and the format of the state.
+#[doc = include_str!("../docs/architecture.md")]
+pub mod architecture {}
+
+/// When Redis is slow or gone.
+#[doc = include_str!("../docs/outages.md")]
+pub mod outages {}
+
+/// When configured and stored numbers differ.
+#[doc = include_str!("../docs/reconciliation.md")]
+pub mod reconciliation {}

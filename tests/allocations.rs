@@ -1,0 +1,69 @@
+//! What the runtime allocates for a decision, counted by an allocator that counts.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use allocation_counter::{AllocationInfo, measure};
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit};
+
+#[rate_limit(key = "static", rate = 1000, per = "1h", wait = "none")]
+async fn fixed() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "forever", rate = 1000, per = "1h")]
+async fn infallible() {}
+
+/// Runs a future that never has to wait.
+fn ready<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waited"),
+    }
+}
+
+/// What a hundred calls allocate, after one that warms up.
+fn of_a_hundred(mut call: impl FnMut()) -> AllocationInfo {
+    call();
+    measure(|| (0..100).for_each(|_| call()))
+}
+
+#[test]
+fn the_embedded_and_the_refused_path_allocate_nothing_for_a_fixed_key() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let limits = runtime
+        .block_on(Limits::builder().memory().no_limits_file().build())
+        .unwrap();
+    ready(limits.scope(async {
+        // The log has its final size when it is full.
+        while ready(fixed()).is_ok() {}
+        let refused = of_a_hundred(|| assert!(ready(fixed()).is_err()));
+        assert_eq!(refused.count_total, 0, "a refused call: {refused:?}");
+
+        ready(infallible());
+        let before = measure(|| (0..120).for_each(|_| ready(infallible())));
+        // Only the log's growth to its bound, which is the store's state and no call's.
+        assert!(before.count_total <= 6, "the first calls: {before:?}");
+        let admitted = of_a_hundred(|| ready(infallible()));
+        assert_eq!(admitted.count_total, 0, "an admitted call: {admitted:?}");
+    }));
+    let limiter = limits.limiter("handle", Quota::new(1, Duration::from_secs(3600)).unwrap());
+    let refused = of_a_hundred(|| {
+        let _ = ready(limiter.try_acquire(1));
+    });
+    assert_eq!(
+        refused.count_total, 0,
+        "a handle's refused call: {refused:?}"
+    );
+}

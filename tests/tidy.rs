@@ -1,0 +1,211 @@
+//! Rules about the code itself: floors, sizes, headers, indexes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+/// Every file with this ending below a folder, with its path from the root.
+fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, ending, found);
+            } else if path
+                .extension()
+                .is_some_and(|extension| extension == ending)
+            {
+                found.push(path);
+            }
+        }
+    }
+    let (root, mut found) = (root(), Vec::new());
+    walk(&root.join(folder), ending, &mut found);
+    found.sort();
+    found
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&root).unwrap().display().to_string();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+/// The floor of a module of the runtime; the architecture's first table.
+fn floor(module: &str) -> Option<u8> {
+    Some(match module {
+        "key" | "quota" | "decision" | "rejection" | "error" | "clock" => 0,
+        "algorithm" => 1,
+        "store" => 2,
+        "limiter" | "waiting" | "limits" | "settings" => 3,
+        "call_site" | "web" | "__private" | "private" => 4,
+        // Told by every floor, and knows words alone.
+        "events" | "lib" | "guide" => return None,
+        _ => panic!("`{module}` has no floor; give it one here and in docs/architecture.md"),
+    })
+}
+
+/// Where the names at the crate's root live.
+fn home(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "Clock" | "ManualClock" => "clock",
+        "Decision" => "decision",
+        "SetupError" | "StoreError" | "StoreErrorKind" => "error",
+        "Event" => "events",
+        "KeyPart" | "KeyText" => "key",
+        "Limiter" => "limiter",
+        "Limits" | "LimitsBuilder" | "Report" => "limits",
+        "Quota" | "QuotaError" => "quota",
+        "FromRejection" | "Reason" | "Rejection" => "rejection",
+        _ => return None,
+    })
+}
+
+/// The modules a file imports from its own crate, in `use crate::..` and in paths.
+fn imports(text: &str) -> Vec<String> {
+    let code: String = text
+        .split("#[cfg(test)]")
+        .next()
+        .unwrap()
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let mut found = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let group = rest.strip_prefix('{').map(|group| {
+            let mut depth = 1;
+            let end = group.find(|c| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                depth == 0
+            });
+            &group[..end.unwrap()]
+        });
+        let mut depth = 0;
+        let split = |c: char| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            depth == 0 && c == ','
+        };
+        let items: Vec<&str> = match group {
+            Some(group) => group.split(split).collect(),
+            None => vec![rest],
+        };
+        for item in items {
+            let end = item
+                .trim_start()
+                .find(|c: char| !c.is_alphanumeric() && c != '_');
+            let name = &item.trim_start()[..end.unwrap_or(item.trim_start().len())];
+            found.push(home(name).unwrap_or(name).to_owned());
+        }
+    }
+    found.retain(|name| !name.is_empty() && !name.starts_with("__ratelimit"));
+    found
+}
+
+#[test]
+fn imports_point_down() {
+    for (name, text) in files("ratelimit-runtime/src", "rs") {
+        let module = name.trim_start_matches("ratelimit-runtime/src/");
+        let module = module.split(['/', '.']).next().unwrap();
+        let Some(own) = floor(module) else { continue };
+        for import in imports(&text) {
+            let Some(other) = floor(&import) else {
+                continue;
+            };
+            // The set of limits reads the list of call sites: its one look up.
+            let list = module == "limits" && matches!(&*import, "call_site" | "private");
+            assert!(
+                other <= own || list,
+                "{name} (floor {own}) imports `{import}` (floor {other})"
+            );
+        }
+        if name.contains("store/redis") {
+            let rules = imports(&text).iter().any(|import| import == "algorithm");
+            assert!(!rules, "{name}: Lua is an implementation of its own");
+        }
+    }
+}
+
+#[test]
+fn files_stay_short() {
+    for folder in [
+        "ratelimit-runtime/src",
+        "ratelimit-macros/src",
+        "ratelimit-spec/src",
+        "xtask/src",
+    ] {
+        for (name, text) in files(folder, "rs") {
+            let lines = text.lines().count();
+            assert!(lines <= 420, "{name} has {lines} lines; split it by noun");
+        }
+    }
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 150, "README.md is a front door");
+}
+
+#[test]
+fn scripts_have_headers_and_read_time_in_one_place() {
+    for (name, text) in files("ratelimit-runtime/src/store/redis/lua", "lua") {
+        assert!(text.starts_with("-- "), "{name} starts with what it does");
+        let header: String = text
+            .lines()
+            .take_while(|line| line.starts_with("--"))
+            .collect();
+        for word in ["KEYS[", "ARGV["] {
+            let used = text
+                .lines()
+                .any(|line| !line.starts_with("--") && line.contains(word));
+            assert!(
+                !used || header.contains(word) || name.contains("config"),
+                "{name}: {word} in the header"
+            );
+        }
+        assert!(
+            name.ends_with("clock.lua") || name.ends_with("check.lua") || !text.contains("'TIME'"),
+            "{name} asks for time"
+        );
+        assert!(text.lines().count() <= 130, "{name} is too long");
+    }
+}
+
+#[test]
+fn every_example_is_in_the_index() {
+    let manifest = fs::read_to_string(root().join("examples/Cargo.toml")).unwrap();
+    let index = fs::read_to_string(root().join("examples/README.md")).unwrap();
+    for (name, text) in files("examples", "rs") {
+        let file = name.trim_start_matches("examples/");
+        if file == "lib.rs" {
+            continue;
+        }
+        assert!(
+            manifest.contains(&format!("path = \"{file}\"")),
+            "{file} in examples/Cargo.toml"
+        );
+        assert!(
+            index.contains(file.trim_end_matches(".rs")),
+            "{file} in examples/README.md"
+        );
+        assert!(
+            text.starts_with("//! ") && text.contains("cargo run -p examples --example"),
+            "{file} says how to run it"
+        );
+    }
+}
+
+#[test]
+fn only_the_clock_reads_time() {
+    for (name, text) in files("ratelimit-runtime/src", "rs") {
+        let reads = ["Instant::now()", "SystemTime::now()"]
+            .iter()
+            .any(|call| text.contains(call));
+        assert!(!reads || name.ends_with("clock.rs"), "{name} reads time");
+    }
+}
