@@ -17,13 +17,8 @@ pub const MIN_PER: Duration = Duration::from_millis(1);
 pub const MAX_PER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The units and their milliseconds, the longest first.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads a duration such as `500ms`, `1s` or `1h30m`.
 ///
@@ -45,10 +40,7 @@ const UNITS: [(&str, u64); 5] = [
 /// );
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let error = |kind| DurationError {
-        text: text.to_owned(),
-        kind,
-    };
+    let error = |kind| DurationError { text: text.to_owned(), kind };
     if text.is_empty() {
         return Err(error(Kind::Empty));
     }
@@ -109,11 +101,7 @@ pub fn format_duration(duration: Duration) -> String {
         }
         rest %= u128::from(millis);
     }
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// A text that is not a duration. Its [`Display`](fmt::Display) says why and what to write.
@@ -207,11 +195,7 @@ mod tests {
             ("0s1ms", 1),
             ("366d", 31_622_400_000),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(parse_duration("1ms"), Ok(MIN_PER));
         assert_eq!(parse_duration("366d"), Ok(MAX_PER));
@@ -221,35 +205,17 @@ mod tests {
     fn a_bad_duration_says_what_to_write() {
         let order = "do not get smaller from left to right; write one such as `1h30m`";
         for (text, message) in [
-            (
-                "",
-                "empty duration; write one such as `500ms`, `1s` or `1h30m`".into(),
-            ),
-            (
-                "60",
-                "`60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
-            ),
+            ("", "empty duration; write one such as `500ms`, `1s` or `1h30m`".into()),
+            ("60", "`60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into()),
             (
                 "1h30",
                 "`1h30` has no unit; write `1h30s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
             ),
-            (
-                "5sec",
-                "unknown unit `sec` in `5sec`; did you mean `s`?".into(),
-            ),
+            ("5sec", "unknown unit `sec` in `5sec`; did you mean `s`?".into()),
             ("5M", "unknown unit `M` in `5M`; did you mean `m`?".into()),
-            (
-                "1e9s",
-                "unknown unit `e` in `1e9s`; expected `d`, `h`, `m`, `s` or `ms`".into(),
-            ),
-            (
-                "1w",
-                "unknown unit `w` in `1w`; expected `d`, `h`, `m`, `s` or `ms`".into(),
-            ),
-            (
-                "100us",
-                "unknown unit `us` in `100us`; expected `d`, `h`, `m`, `s` or `ms`".into(),
-            ),
+            ("1e9s", "unknown unit `e` in `1e9s`; expected `d`, `h`, `m`, `s` or `ms`".into()),
+            ("1w", "unknown unit `w` in `1w`; expected `d`, `h`, `m`, `s` or `ms`".into()),
+            ("100us", "unknown unit `us` in `100us`; expected `d`, `h`, `m`, `s` or `ms`".into()),
             (
                 "1.5h",
                 "`1.5h` has a fraction; write whole numbers, such as `1s500ms` or `1h30m`".into(),
@@ -266,27 +232,16 @@ mod tests {
             ("s", unexpected("s", "s")),
             ("30m1h", format!("the units of `30m1h` {order}")),
             ("1h1h", format!("the units of `1h1h` {order}")),
-            (
-                "0s",
-                "`0s` is too short; the shortest duration is `1ms`".into(),
-            ),
-            (
-                "367d",
-                "`367d` is too long; the longest duration is `366d`".into(),
-            ),
-            (
-                "366d1ms",
-                "`366d1ms` is too long; the longest duration is `366d`".into(),
-            ),
+            ("0s", "`0s` is too short; the shortest duration is `1ms`".into()),
+            ("367d", "`367d` is too long; the longest duration is `366d`".into()),
+            ("366d1ms", "`366d1ms` is too long; the longest duration is `366d`".into()),
             (
                 "99999999999999999999d",
                 "`99999999999999999999d` is too long; the longest duration is `366d`".into(),
             ),
         ] {
-            let found = parse_duration(text)
-                .err()
-                .map(|error| error.to_string())
-                .unwrap_or_default();
+            let found =
+                parse_duration(text).err().map(|error| error.to_string()).unwrap_or_default();
             assert_eq!(found, message, "{text:?}");
         }
     }

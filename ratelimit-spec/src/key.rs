@@ -162,9 +162,7 @@ pub fn check_prefix(prefix: &str) -> Result<(), PrefixError> {
         // the counter of the limiter `a`.
         Err(PrefixError("has a brace; write it without"))
     } else if prefix.contains(char::is_control) {
-        Err(PrefixError(
-            "has a control character; write visible characters only",
-        ))
+        Err(PrefixError("has a control character; write visible characters only"))
     } else {
         Ok(())
     }
@@ -343,14 +341,8 @@ mod tests {
         assert_eq!(check_prefix(""), Ok(()));
         assert_eq!(check_prefix("shop:"), Ok(()));
         assert_eq!(check_prefix(&"a".repeat(31)), Ok(()));
-        assert_eq!(
-            message(&"a".repeat(32)),
-            "the key prefix is too long; write at most 31 bytes"
-        );
-        assert_eq!(
-            message("{shop}:"),
-            "the key prefix has a brace; write it without"
-        );
+        assert_eq!(message(&"a".repeat(32)), "the key prefix is too long; write at most 31 bytes");
+        assert_eq!(message("{shop}:"), "the key prefix has a brace; write it without");
         assert_eq!(
             message("a\n"),
             "the key prefix has a control character; write visible characters only"

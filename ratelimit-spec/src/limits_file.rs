@@ -184,10 +184,7 @@ impl Default for LimitsFile {
             default: Settings::default(),
             limiters: Vec::new(),
             prefixes: Vec::new(),
-            root: Node {
-                position: None,
-                value: Value::Null,
-            },
+            root: Node { position: None, value: Value::Null },
         }
     }
 }
@@ -206,11 +203,7 @@ impl LimitsFile {
         let mut file = read::file(&root, &mut report);
         file.root = root;
         let problems = report.finish();
-        if problems.is_empty() {
-            Ok(file)
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 
     /// Reads the values and their places.

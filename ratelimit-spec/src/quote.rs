@@ -43,18 +43,9 @@ mod tests {
     #[test]
     fn what_is_repeated_stays_short_and_on_one_line() {
         assert_eq!(Quoted("1 h").to_string(), "`1 h`");
-        assert_eq!(
-            Quoted("a\n\0\u{1b}[31m").to_string(),
-            "`a\\n\\u{0}\\u{1b}[31m`"
-        );
-        assert_eq!(
-            Quoted(&"é".repeat(61)).to_string(),
-            format!("`{}…`", "é".repeat(60))
-        );
-        assert_eq!(
-            Quoted(&"é".repeat(60)).to_string(),
-            format!("`{}`", "é".repeat(60))
-        );
+        assert_eq!(Quoted("a\n\0\u{1b}[31m").to_string(), "`a\\n\\u{0}\\u{1b}[31m`");
+        assert_eq!(Quoted(&"é".repeat(61)).to_string(), format!("`{}…`", "é".repeat(60)));
+        assert_eq!(Quoted(&"é".repeat(60)).to_string(), format!("`{}`", "é".repeat(60)));
     }
 
     #[test]

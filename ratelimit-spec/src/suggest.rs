@@ -84,14 +84,7 @@ mod tests {
 
     #[test]
     fn the_nearest_name_within_reach_is_suggested() {
-        let fields = [
-            "rate",
-            "per",
-            "mode",
-            "wait",
-            "on_store_error",
-            "keep_alive",
-        ];
+        let fields = ["rate", "per", "mode", "wait", "on_store_error", "keep_alive"];
         for (name, suggestion) in [
             ("rat", Some("rate")),
             ("raet", Some("rate")),
@@ -132,9 +125,6 @@ mod tests {
         let name = "a".repeat(100_000);
         assert_eq!(nearest(&name, [name.replace("aa", "ab").as_str()]), None);
         let off_by_one = format!("{name}b");
-        assert_eq!(
-            nearest(&name, [off_by_one.as_str()]),
-            Some(off_by_one.as_str())
-        );
+        assert_eq!(nearest(&name, [off_by_one.as_str()]), Some(off_by_one.as_str()));
     }
 }

@@ -195,11 +195,7 @@ impl Template {
         if works_on_cluster(&self.literals.join("x")) {
             return Ok(());
         }
-        let start = self
-            .text
-            .find("{{")
-            .or_else(|| self.text.find("}}"))
-            .unwrap_or(0);
+        let start = self.text.find("{{").or_else(|| self.text.find("}}")).unwrap_or(0);
         Err(TemplateError::new(
             start..start + 2,
             "the literal braces are no hash tag of Redis Cluster; the first `{{` needs a `}}` after \

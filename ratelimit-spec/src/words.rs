@@ -152,9 +152,9 @@ impl FromStr for Wait {
             "forever" => Ok(Self::Forever),
             "none" => Ok(Self::None),
             // Whoever starts with a digit, a sign or a point meant a duration.
-            _ if word.starts_with(|c: char| !c.is_alphabetic()) => parse_duration(word)
-                .map(Self::UpTo)
-                .map_err(|error| WordError(error.to_string())),
+            _ if word.starts_with(|c: char| !c.is_alphabetic()) => {
+                parse_duration(word).map(Self::UpTo).map_err(|error| WordError(error.to_string()))
+            }
             _ => {
                 let or = "a duration such as `250ms`";
                 Err(WordError::unknown("wait", word, Self::WORDS, or))

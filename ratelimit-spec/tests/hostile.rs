@@ -8,14 +8,8 @@ use ratelimit_spec::LimitsFile;
 /// the half minute that the YAML parser alone needs for the worst of them.
 const LIMIT: Duration = Duration::from_secs(2);
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this test is about the time that passes"
-)]
-#[expect(
-    clippy::print_stdout,
-    reason = "the times are worth a look, with `--nocapture`"
-)]
+#[expect(clippy::disallowed_methods, reason = "this test is about the time that passes")]
+#[expect(clippy::print_stdout, reason = "the times are worth a look, with `--nocapture`")]
 fn time(name: &str, text: &str) -> Duration {
     let start = std::time::Instant::now();
     let result = LimitsFile::parse(text);
@@ -24,10 +18,7 @@ fn time(name: &str, text: &str) -> Duration {
         Ok(_) => "read".to_owned(),
         Err(problems) => problems[0].to_string().chars().take(60).collect(),
     };
-    println!(
-        "{elapsed:>12.1?} {:>7} bytes {name:?}: {outcome}",
-        text.len()
-    );
+    println!("{elapsed:>12.1?} {:>7} bytes {name:?}: {outcome}", text.len());
     elapsed
 }
 
@@ -63,10 +54,7 @@ fn brackets(n_bytes: usize) -> Vec<(&'static str, String)> {
     let map = count(n_bytes, |n| format!("{n:x}_: {{}},"));
     let alias = |n: usize| format!("a{}: &a{} [*a{n}, *a{n}, *a{n}]\n", n + 1, n + 1);
     vec![
-        (
-            "nested maps",
-            count(n_bytes, |n| format!("{}a:\n", " ".repeat(n))),
-        ),
+        ("nested maps", count(n_bytes, |n| format!("{}a:\n", " ".repeat(n)))),
         ("[a, a]", format!("[{}]", fill("a,", n_bytes))),
         ("{a, a}", format!("{{{}}}", fill("a,", n_bytes))),
         ("{a: {}}", format!("{{{map}}}")),
@@ -90,27 +78,12 @@ fn limits(n_bytes: usize) -> Vec<(&'static str, String)> {
     vec![
         ("unknown fields", count(n_bytes, |n| format!("{n:x}_:\n"))),
         ("one field again", fill("strict: true\n", n_bytes)),
-        (
-            "limiters",
-            limiters(&|n| format!(" a{n:x}: {{rate: 2, per: 1s}}\n")),
-        ),
-        (
-            "bad limiters",
-            limiters(&|n| format!(" {{a{n:x}}}: {{rate: -2}}\n")),
-        ),
-        (
-            "bad keys",
-            limiters(&|n| format!(" \"{{a{n:x}\": {{rat: 2}}\n")),
-        ),
+        ("limiters", limiters(&|n| format!(" a{n:x}: {{rate: 2, per: 1s}}\n"))),
+        ("bad limiters", limiters(&|n| format!(" {{a{n:x}}}: {{rate: -2}}\n"))),
+        ("bad keys", limiters(&|n| format!(" \"{{a{n:x}\": {{rat: 2}}\n"))),
         ("prefixes", prefixes(&|n| format!("- prefix: a{n:x}\n"))),
-        (
-            "long prefixes",
-            prefixes(&|n| format!("- prefix: {}\n", "a".repeat(480 - n % 480))),
-        ),
-        (
-            "overrides",
-            format!("limiters:\n \"a:{{b}}\":\n  overrides:\n{overrides}"),
-        ),
+        ("long prefixes", prefixes(&|n| format!("- prefix: {}\n", "a".repeat(480 - n % 480)))),
+        ("overrides", format!("limiters:\n \"a:{{b}}\":\n  overrides:\n{overrides}")),
     ]
 }
 

@@ -15,11 +15,7 @@ fn parse(text: &str) -> LimitsFile {
 fn report(text: &str) -> String {
     match LimitsFile::parse(text) {
         Ok(file) => format!("no problem: {file:?}"),
-        Err(problems) => problems
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
     }
 }
 
@@ -32,10 +28,7 @@ fn check_reports(cases: &[(&str, &str)]) {
 #[test]
 fn every_option_is_read() {
     let file = parse(include_str!("../src/limits_file/reference.yaml"));
-    assert_eq!(
-        file.store.as_deref(),
-        Some("${REDIS_URL:-redis://127.0.0.1:6379/0}")
-    );
+    assert_eq!(file.store.as_deref(), Some("${REDIS_URL:-redis://127.0.0.1:6379/0}"));
     assert_eq!(file.tls_ca.as_deref(), Some("/etc/ssl/redis-ca.pem"));
     assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
     assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
@@ -53,32 +46,16 @@ fn every_option_is_read() {
     };
     assert_eq!(file.default, default);
 
-    let keys: Vec<&str> = file
-        .limiters
-        .iter()
-        .map(|entry| entry.key.as_str())
-        .collect();
+    let keys: Vec<&str> = file.limiters.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["orders:{user_id}", "quote", "report"]);
     let orders = file.limiter("orders:{user_id}").unwrap();
     assert_eq!(orders.settings.rate, Some(5));
-    assert_eq!(
-        orders.overrides[0].matches,
-        Match::Key("orders:42".to_owned())
-    );
+    assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
     assert_eq!(orders.overrides[0].settings.rate, Some(0));
-    assert_eq!(
-        orders.overrides[1].matches,
-        Match::Prefix("orders:vip-".to_owned())
-    );
+    assert_eq!(orders.overrides[1].matches, Match::Prefix("orders:vip-".to_owned()));
     let quote = file.limiter("quote").unwrap();
-    assert_eq!(
-        quote.settings.wait,
-        Some(Wait::UpTo(Duration::from_millis(250)))
-    );
-    assert_eq!(
-        file.limiter("report").unwrap().settings,
-        Settings::default()
-    );
+    assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
+    assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
     assert_eq!(file.prefixes[0].settings.per, Some(Duration::from_secs(1)));
@@ -97,10 +74,7 @@ fn a_file_that_says_nothing_is_the_default() {
         "\u{feff}",
     ] {
         let file = parse(text);
-        assert!(
-            file.strict && file.store.is_none() && file.limiters.is_empty(),
-            "{text:?}"
-        );
+        assert!(file.strict && file.store.is_none() && file.limiters.is_empty(), "{text:?}");
         assert_eq!(file.default, Settings::default());
     }
 }
@@ -114,10 +88,7 @@ fn other_ways_to_write_a_file_are_read_too() {
     ] {
         let file = parse(text);
         let settings = &file.limiter("a:{b}").expect(text).settings;
-        assert_eq!(
-            (settings.rate, settings.per),
-            (Some(5), Some(Duration::from_secs(60)))
-        );
+        assert_eq!((settings.rate, settings.per), (Some(5), Some(Duration::from_secs(60))));
     }
 }
 
@@ -125,14 +96,8 @@ fn other_ways_to_write_a_file_are_read_too() {
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
     let settings = "`enabled`, `rate`, `per`, `mode`, `wait`, `on_store_error`, `on_drift`";
     check_reports(&[
-        (
-            "limitters: {}\n",
-            "1:1: unknown field `limitters`; did you mean `limiters`?",
-        ),
-        (
-            "limits: {}\n",
-            "1:1: unknown field `limits`; did you mean `limiters`?",
-        ),
+        ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
+        ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
         (
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
@@ -153,10 +118,7 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
                  `keep_alive` or `overrides`"
             ),
         ),
-        (
-            "default:\n  Rate: 5\n",
-            "2:3: unknown field `Rate` in `default`; did you mean `rate`?",
-        ),
+        ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",
             &format!(
@@ -210,14 +172,8 @@ fn numbers_and_durations_are_what_they_seem() {
     let in_limiter = |field: &str| format!("limiters:\n  a:\n    {field}\n");
     for (field, message) in [
         ("rate: -1", format!("3:11: `rate` cannot be `-1`; {a_rate}")),
-        (
-            "rate: 2147483648",
-            format!("3:11: `rate` cannot be `2147483648`; {a_rate}"),
-        ),
-        (
-            "rate: 1e30",
-            format!("3:11: `rate` cannot be `1e30`; {a_rate}"),
-        ),
+        ("rate: 2147483648", format!("3:11: `rate` cannot be `2147483648`; {a_rate}")),
+        ("rate: 1e30", format!("3:11: `rate` cannot be `1e30`; {a_rate}")),
         (
             "rate: 999999999999999999999999999999",
             format!("3:11: `rate` cannot be `999999999999999999999999999999`; {a_rate}"),
@@ -226,50 +182,17 @@ fn numbers_and_durations_are_what_they_seem() {
             "rate: 340282366920938463463374607431768211455",
             format!("3:11: `rate` cannot be `3.402823669209385e38`; {a_rate}"),
         ),
-        (
-            "rate: \"5\"",
-            format!("3:11: `rate` cannot be the text `5`; {a_rate}"),
-        ),
-        (
-            "rate: 007",
-            format!("3:11: `rate` cannot be the text `007`; {a_rate}"),
-        ),
-        (
-            "rate: 1_000",
-            format!("3:11: `rate` cannot be the text `1_000`; {a_rate}"),
-        ),
-        (
-            "rate: 1.5",
-            format!("3:11: `rate` cannot be `1.5`; {a_rate}"),
-        ),
-        (
-            "rate: 5.0",
-            format!("3:11: `rate` cannot be `5.0`; {a_rate}"),
-        ),
-        (
-            "rate: .nan",
-            format!("3:11: `rate` cannot be `NaN`; {a_rate}"),
-        ),
-        (
-            "rate: true",
-            format!("3:11: `rate` cannot be `true`; {a_rate}"),
-        ),
-        (
-            "rate: [5]",
-            format!("3:5: `rate` cannot be a list; {a_rate}"),
-        ),
-        (
-            "rate: { per: 5 }",
-            format!("3:5: `rate` cannot be a map; {a_rate}"),
-        ),
-        (
-            "rate:",
-            format!("3:5: `rate` has no value; {a_rate}, or remove it"),
-        ),
-        (
-            "rate: ~",
-            format!("3:11: `rate` has no value; {a_rate}, or remove it"),
-        ),
+        ("rate: \"5\"", format!("3:11: `rate` cannot be the text `5`; {a_rate}")),
+        ("rate: 007", format!("3:11: `rate` cannot be the text `007`; {a_rate}")),
+        ("rate: 1_000", format!("3:11: `rate` cannot be the text `1_000`; {a_rate}")),
+        ("rate: 1.5", format!("3:11: `rate` cannot be `1.5`; {a_rate}")),
+        ("rate: 5.0", format!("3:11: `rate` cannot be `5.0`; {a_rate}")),
+        ("rate: .nan", format!("3:11: `rate` cannot be `NaN`; {a_rate}")),
+        ("rate: true", format!("3:11: `rate` cannot be `true`; {a_rate}")),
+        ("rate: [5]", format!("3:5: `rate` cannot be a list; {a_rate}")),
+        ("rate: { per: 5 }", format!("3:5: `rate` cannot be a map; {a_rate}")),
+        ("rate:", format!("3:5: `rate` has no value; {a_rate}, or remove it")),
+        ("rate: ~", format!("3:11: `rate` has no value; {a_rate}, or remove it")),
         (
             "per: 60",
             "3:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
@@ -278,23 +201,14 @@ fn numbers_and_durations_are_what_they_seem() {
             "per: 1.5",
             "3:10: `1.5` has a fraction; write whole numbers, such as `1s500ms` or `1h30m`".into(),
         ),
-        (
-            "per: 5sec",
-            "3:10: unknown unit `sec` in `5sec`; did you mean `s`?".into(),
-        ),
+        ("per: 5sec", "3:10: unknown unit `sec` in `5sec`; did you mean `s`?".into()),
         (
             "per: 1:30",
             "3:10: unexpected `:` in `1:30`; write a duration such as `500ms`, `1s` or `1h30m`"
                 .into(),
         ),
-        (
-            "per: 0s",
-            "3:10: `0s` is too short; the shortest duration is `1ms`".into(),
-        ),
-        (
-            "per: 2000d",
-            "3:10: `2000d` is too long; the longest duration is `366d`".into(),
-        ),
+        ("per: 0s", "3:10: `0s` is too short; the shortest duration is `1ms`".into()),
+        ("per: 2000d", "3:10: `2000d` is too long; the longest duration is `366d`".into()),
         (
             "per: null",
             "3:10: `per` has no value; write a duration such as `500ms`, `1s` or `1h30m`, or \
@@ -305,14 +219,8 @@ fn numbers_and_durations_are_what_they_seem() {
         assert_eq!(report(&in_limiter(field)), message, "{field}");
     }
     check_reports(&[
-        (
-            "revision: -1\n",
-            "1:11: `revision` cannot be `-1`; write a whole number such as `7`",
-        ),
-        (
-            "instances: 0\n",
-            "1:12: `instances` cannot be `0`; write a whole number from 1",
-        ),
+        ("revision: -1\n", "1:11: `revision` cannot be `-1`; write a whole number such as `7`"),
+        ("instances: 0\n", "1:12: `instances` cannot be `0`; write a whole number from 1"),
         (
             "deadline: 100\n",
             "1:11: `100` has no unit; write `100s`, or another of `d`, `h`, `m`, `s`, `ms`",
@@ -331,14 +239,8 @@ fn numbers_and_durations_are_what_they_seem() {
 #[test]
 fn words_are_the_known_ones() {
     check_reports(&[
-        (
-            "default: { mode: overal }\n",
-            "1:18: unknown mode `overal`; did you mean `overall`?",
-        ),
-        (
-            "default: { mode: 1 }\n",
-            "1:18: unknown mode `1`; expected `overall` or `per_client`",
-        ),
+        ("default: { mode: overal }\n", "1:18: unknown mode `overal`; did you mean `overall`?"),
+        ("default: { mode: 1 }\n", "1:18: unknown mode `1`; expected `overall` or `per_client`"),
         (
             "default: { wait: sometimes }\n",
             "1:18: unknown wait `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
@@ -360,32 +262,20 @@ fn words_are_the_known_ones() {
             "default: { on_store_error: open }\n",
             "1:28: unknown on_store_error `open`; expected `local`, `allow` or `reject`",
         ),
-        (
-            "default: { on_drift: Carry }\n",
-            "1:22: unknown on_drift `Carry`; did you mean `carry`?",
-        ),
+        ("default: { on_drift: Carry }\n", "1:22: unknown on_drift `Carry`; did you mean `carry`?"),
         (
             "default: { enabled: yes }\n",
             "1:21: `enabled` cannot be the text `yes`; write `true` or `false`",
         ),
-        (
-            "strict: 1\n",
-            "1:9: `strict` cannot be `1`; write `true` or `false`",
-        ),
-        (
-            "unmatched: ignore\n",
-            "1:12: unknown unmatched `ignore`; expected `warn` or `error`",
-        ),
+        ("strict: 1\n", "1:9: `strict` cannot be `1`; write `true` or `false`"),
+        ("unmatched: ignore\n", "1:12: unknown unmatched `ignore`; expected `warn` or `error`"),
     ]);
 }
 
 #[test]
 fn a_value_of_the_wrong_kind_is_refused() {
     check_reports(&[
-        (
-            "- a\n",
-            "1:1: a limits file cannot be a list; write fields such as `limiters:`",
-        ),
+        ("- a\n", "1:1: a limits file cannot be a list; write fields such as `limiters:`"),
         (
             "limiters\n",
             "1:1: a limits file cannot be the text `limiters`; write fields such as `limiters:`",
@@ -424,18 +314,9 @@ fn a_value_of_the_wrong_kind_is_refused() {
             "store: 5\n",
             "1:8: `store` cannot be `5`; write `memory` or a URL such as `redis://127.0.0.1:6379/0`",
         ),
-        (
-            "tls_ca: \"\"\n",
-            "1:9: `tls_ca` is empty; write the path of a file, or remove it",
-        ),
-        (
-            "key_prefix: 5\n",
-            "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`",
-        ),
-        (
-            "key_prefix: \"{a}:\"\n",
-            "1:13: the key prefix has a brace; write it without",
-        ),
+        ("tls_ca: \"\"\n", "1:9: `tls_ca` is empty; write the path of a file, or remove it"),
+        ("key_prefix: 5\n", "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`"),
+        ("key_prefix: \"{a}:\"\n", "1:13: the key prefix has a brace; write it without"),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
             "5:3: there is no key before `:` on this line; write `key: value`",
@@ -484,10 +365,7 @@ fn keys_and_prefixes_must_match_something() {
         ),
     ]);
     let long = format!("prefixes:\n  - prefix: {}\n", "a".repeat(481));
-    assert_eq!(
-        report(&long),
-        "2:13: `prefix` has 481 bytes; write at most 480"
-    );
+    assert_eq!(report(&long), "2:13: `prefix` has 481 bytes; write at most 480");
 }
 
 #[test]
@@ -509,78 +387,30 @@ fn yaml_that_limits_do_without_is_refused() {
             "a: |\n  b\n",
             "1:4: block text (`|`, `>`) is not supported; write it on one line, in quotes",
         ),
-        (
-            "a: 1\n---\nb: 2\n",
-            "2:1: a second document starts here; write one only",
-        ),
-        (
-            "---\n---\n",
-            "2:1: a second document starts here; write one only",
-        ),
+        ("a: 1\n---\nb: 2\n", "2:1: a second document starts here; write one only"),
+        ("---\n---\n", "2:1: a second document starts here; write one only"),
         ("a: 1\n...\n", "2:1: `...` is not supported; remove it"),
-        (
-            "%YAML 1.2\n",
-            "1:1: directives (`%`) are not supported; remove the line",
-        ),
-        (
-            "? a\n: b\n",
-            "1:1: explicit keys (`?`) are not supported; write `key: value`",
-        ),
+        ("%YAML 1.2\n", "1:1: directives (`%`) are not supported; remove the line"),
+        ("? a\n: b\n", "1:1: explicit keys (`?`) are not supported; write `key: value`"),
         ("a:\n\tb: 1\n", "2:1: tab in the indentation; write spaces"),
-        (
-            "a:\n  \tb: 1\n",
-            "2:3: tab in the indentation; write spaces",
-        ),
-        (
-            "a: \u{0}\n",
-            "1:4: character U+0000 cannot be used; remove it",
-        ),
-        (
-            "a: 1\u{2028}b: 2\n",
-            "1:5: character U+2028 cannot be used; remove it",
-        ),
-        (
-            "a: 1\rb: 2\n",
-            "1:5: character U+000D cannot be used; remove it",
-        ),
-        (
-            "a: `b`\n",
-            "1:4: text cannot start with a backtick; put it in quotes",
-        ),
-        (
-            "a: @b\n",
-            "1:4: text cannot start with `@`; put it in quotes",
-        ),
+        ("a:\n  \tb: 1\n", "2:3: tab in the indentation; write spaces"),
+        ("a: \u{0}\n", "1:4: character U+0000 cannot be used; remove it"),
+        ("a: 1\u{2028}b: 2\n", "1:5: character U+2028 cannot be used; remove it"),
+        ("a: 1\rb: 2\n", "1:5: character U+000D cannot be used; remove it"),
+        ("a: `b`\n", "1:4: text cannot start with a backtick; put it in quotes"),
+        ("a: @b\n", "1:4: text cannot start with `@`; put it in quotes"),
     ]);
 }
 
 #[test]
 fn yaml_that_is_none_says_what_is_missing() {
     check_reports(&[
-        (
-            "a: [1, 2\n",
-            "1:4: `[` is not closed; write `]` after the last entry",
-        ),
-        (
-            "a: [1}\n",
-            "1:6: `}` cannot close the `[` at 1:4; write `]`",
-        ),
-        (
-            "a: 1}\nb: }\n",
-            "2:4: `}` closes nothing; remove it, or put the text in quotes",
-        ),
-        (
-            "a: \"b\nc: d\n",
-            "1:4: the text is not closed; write `\"` at its end, on the same line",
-        ),
-        (
-            "a: \"b\" c\n",
-            "1:8: unexpected text after a value; put all of it in quotes",
-        ),
-        (
-            "a: b: c\n",
-            "1:5: a second `:` on this line; put text that holds `: ` in quotes",
-        ),
+        ("a: [1, 2\n", "1:4: `[` is not closed; write `]` after the last entry"),
+        ("a: [1}\n", "1:6: `}` cannot close the `[` at 1:4; write `]`"),
+        ("a: 1}\nb: }\n", "2:4: `}` closes nothing; remove it, or put the text in quotes"),
+        ("a: \"b\nc: d\n", "1:4: the text is not closed; write `\"` at its end, on the same line"),
+        ("a: \"b\" c\n", "1:8: unexpected text after a value; put all of it in quotes"),
+        ("a: b: c\n", "1:5: a second `:` on this line; put text that holds `: ` in quotes"),
         (
             "a: { b: 1\n  c: 2 }\n",
             "2:3: a comma is missing before this; separate entries with commas, and put text that \
@@ -590,10 +420,7 @@ fn yaml_that_is_none_says_what_is_missing() {
             "a: { key: orders:{id} }\n",
             "1:17: `:` before a bracket or comma; put text that holds these in quotes",
         ),
-        (
-            "a: [\n  - b\n]\n",
-            "2:3: `-` inside of `[` or `{`; separate entries with commas",
-        ),
+        ("a: [\n  - b\n]\n", "2:3: `-` inside of `[` or `{`; separate entries with commas"),
         (
             "limiters:\n  a: { rate: 1 }\n    per: 1s\n",
             "3:5: this line continues the value above; write a value on one line, and the fields of \
@@ -604,29 +431,17 @@ fn yaml_that_is_none_says_what_is_missing() {
             "3:3: the indentation is that of no line above; align the line with those of the same \
              map or list",
         ),
-        (
-            "a: 1\nb\nc: 2\n",
-            "3:1: not valid YAML: could not find expected ':'",
-        ),
-        (
-            "a: \"\\q\"\n",
-            "1:5: not valid YAML: found unknown escape character",
-        ),
+        ("a: 1\nb\nc: 2\n", "3:1: not valid YAML: could not find expected ':'"),
+        ("a: \"\\q\"\n", "1:5: not valid YAML: found unknown escape character"),
     ]);
 }
 
 #[test]
 fn a_file_has_bounds() {
     let deep = format!("a: {}{}\n", "[".repeat(16), "]".repeat(16));
-    assert_eq!(
-        report(&deep),
-        "1:19: more than 16 lists and maps in each other; write fewer"
-    );
+    assert_eq!(report(&deep), "1:19: more than 16 lists and maps in each other; write fewer");
     let large = format!("# {}\n", "é".repeat(MAX_BYTES / 2));
-    assert_eq!(
-        report(&large),
-        "the file has 262147 bytes; write at most 262144 (256 KiB)"
-    );
+    assert_eq!(report(&large), "the file has 262147 bytes; write at most 262144 (256 KiB)");
     let dense = format!("a: [{}]\n", "1,".repeat(100_000));
     assert_eq!(
         report(&dense),
@@ -668,10 +483,7 @@ store: ''
     let many: String = (0..1000).map(|n| format!("field{n}: 1\n")).collect();
     let problems = LimitsFile::parse(&many).unwrap_err();
     assert_eq!(problems.len(), 51);
-    assert_eq!(
-        problems[50].to_string(),
-        "there are more problems than these 50"
-    );
+    assert_eq!(problems[50].to_string(), "there are more problems than these 50");
 }
 
 #[test]
@@ -689,30 +501,19 @@ limiters:
 ";
     let file = parse(text);
     let position = |path: &[Step<'_>]| {
-        file.position(path)
-            .map(|position| position.to_string())
-            .unwrap_or_default()
+        file.position(path).map(|position| position.to_string()).unwrap_or_default()
     };
     let orders = [Step::Key("limiters"), Step::Key("orders:{id}")];
     let in_orders = |rest: &[Step<'_>]| position(&[&orders, rest].concat());
     assert_eq!(position(&[]), "1:1");
     assert_eq!(position(&[Step::Key("store")]), "1:8");
     assert_eq!(position(&[Step::Key("limiters")]), "2:1");
-    assert_eq!(
-        position(&[Step::Key("limiters"), Step::Key("quote"), Step::Key("per")]),
-        "3:26"
-    );
-    assert_eq!(
-        position(&[Step::Key("limiters"), Step::Key("report")]),
-        "9:3"
-    );
+    assert_eq!(position(&[Step::Key("limiters"), Step::Key("quote"), Step::Key("per")]), "3:26");
+    assert_eq!(position(&[Step::Key("limiters"), Step::Key("report")]), "9:3");
     assert_eq!(in_orders(&[]), "4:3");
     assert_eq!(in_orders(&[Step::Key("rate")]), "5:11");
     assert_eq!(in_orders(&[Step::Key("overrides"), Step::Index(0)]), "7:9");
-    assert_eq!(
-        in_orders(&[Step::Key("overrides"), Step::Index(0), Step::Key("rate")]),
-        "8:15"
-    );
+    assert_eq!(in_orders(&[Step::Key("overrides"), Step::Index(0), Step::Key("rate")]), "8:15");
     assert_eq!(in_orders(&[Step::Key("overrides"), Step::Index(1)]), "");
     assert_eq!(in_orders(&[Step::Key("per")]), "");
     assert_eq!(in_orders(&[Step::Index(0)]), "");
@@ -740,10 +541,7 @@ fn a_secret_in_the_file_is_not_repeated() {
         format!("store: \"{url}\\q\"\n"),
     ] {
         let report = report(&text);
-        assert!(
-            !report.starts_with("no problem") && !report.contains(secret),
-            "{report}"
-        );
+        assert!(!report.starts_with("no problem") && !report.contains(secret), "{report}");
     }
 }
 
@@ -751,12 +549,7 @@ fn a_secret_in_the_file_is_not_repeated() {
 fn settings_fill_each_other_in() {
     let file =
         parse("default: { rate: 5, per: 1s }\nlimiters: { a: { rate: 2, enabled: false } }\n");
-    let settings = file
-        .limiter("a")
-        .unwrap()
-        .settings
-        .clone()
-        .or(&file.default);
+    let settings = file.limiter("a").unwrap().settings.clone().or(&file.default);
     assert_eq!(settings.rate, Some(2));
     assert_eq!(settings.per, Some(Duration::from_secs(1)));
     assert_eq!(settings.enabled, Some(false));

@@ -37,11 +37,7 @@ fn template() -> impl Strategy<Value = Template> {
     pieces.prop_filter_map("a valid template", |pieces| {
         let placeholders = ["{p}", "{q?}"];
         let texts = pieces.iter().enumerate().map(|(n, (literal, is_last))| {
-            let placeholder = if *is_last && n > 0 {
-                ""
-            } else {
-                placeholders[n % 2]
-            };
+            let placeholder = if *is_last && n > 0 { "" } else { placeholders[n % 2] };
             format!("{literal}{placeholder}")
         });
         Template::parse(&texts.collect::<String>()).ok()
@@ -66,13 +62,8 @@ fn render(prefix: &str, template: &Template, values: &[Option<String>]) -> Strin
 fn values(template: &Template) -> impl Strategy<Value = Vec<Option<String>>> + use<> {
     let values = template.placeholders().iter().map(|placeholder| {
         let optional = placeholder.optional;
-        prop::option::of(value()).prop_map(move |value| {
-            if optional {
-                value
-            } else {
-                Some(value.unwrap_or_default())
-            }
-        })
+        prop::option::of(value())
+            .prop_map(move |value| if optional { value } else { Some(value.unwrap_or_default()) })
     });
     values.collect::<Vec<_>>()
 }
@@ -80,29 +71,18 @@ fn values(template: &Template) -> impl Strategy<Value = Vec<Option<String>>> + u
 /// The Redis keys that the Java client makes of a name.
 fn redis_keys(name: &str) -> [String; 3] {
     let suffix = |suffix: &str| {
-        if name.contains('{') {
-            format!("{name}:{suffix}")
-        } else {
-            format!("{{{name}}}:{suffix}")
-        }
+        if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
     };
     [name.to_owned(), suffix("value"), suffix("permits")]
 }
 
 /// The slot of a key in Redis Cluster: CRC-16/XMODEM of the hash tag, else of the whole key.
 fn slot(key: &str) -> u16 {
-    let tag = key
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map(|(tag, _)| tag);
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
     let crc = hashed.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                crc << 1 ^ 0x1021
-            }
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
         })
     });
     crc % 16_384
@@ -111,13 +91,9 @@ fn slot(key: &str) -> u16 {
 #[test]
 fn slots_are_those_of_redis() {
     // The answers of `CLUSTER KEYSLOT`.
-    for (key, expected) in [
-        ("123456789", 12_739),
-        ("foo", 12_182),
-        ("{foo}:value", 12_182),
-        ("bar", 5_061),
-        ("", 0),
-    ] {
+    for (key, expected) in
+        [("123456789", 12_739), ("foo", 12_182), ("{foo}:value", 12_182), ("bar", 5_061), ("", 0)]
+    {
         assert_eq!(slot(key), expected, "{key}");
     }
     assert_ne!(slot("a{b"), slot("a{b:value"));
@@ -125,10 +101,7 @@ fn slots_are_those_of_redis() {
 
 fn check_name(name: &str) {
     assert!(name.len() <= 512, "{} bytes: {name}", name.len());
-    assert!(
-        !name.is_empty() && !name.contains(char::is_control),
-        "{name:?}"
-    );
+    assert!(!name.is_empty() && !name.contains(char::is_control), "{name:?}");
     let [slot_of_hash, others @ ..] = redis_keys(name).map(|key| slot(&key));
     assert!(others.iter().all(|&slot| slot == slot_of_hash), "{name}");
 }
@@ -305,11 +278,7 @@ fn a_value_of_any_length_has_a_short_name() {
 fn neighbours_do_not_borrow_from_each_other() {
     let template = Template::parse("{p}:{p}").unwrap();
     let name = |one: &str, other: &str| {
-        render(
-            "",
-            &template,
-            &[Some(one.to_owned()), Some(other.to_owned())],
-        )
+        render("", &template, &[Some(one.to_owned()), Some(other.to_owned())])
     };
     assert_eq!(name("a:b", "c"), "a%3Ab:c");
     assert_eq!(name("a", "b:c"), "a:b%3Ac");

@@ -124,11 +124,7 @@ mod tests {
             ("${1A}", no_name),
             ("${s3cret!}", no_name),
         ] {
-            assert_eq!(
-                expand(text).as_ref().map_err(String::as_str),
-                Err(message),
-                "{text}"
-            );
+            assert_eq!(expand(text).as_ref().map_err(String::as_str), Err(message), "{text}");
         }
     }
 }

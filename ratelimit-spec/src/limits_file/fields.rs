@@ -60,12 +60,7 @@ impl Report {
             }
             seen.insert(name, key.position);
             let position = value.position_under(key);
-            fields.push(Field {
-                name,
-                name_position: key.position,
-                value,
-                position,
-            });
+            fields.push(Field { name, name_position: key.position, value, position });
         }
         Ok(fields)
     }
@@ -77,21 +72,14 @@ impl Report {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("expected {}", either(known)),
             };
-            format!(
-                "unknown field {}{}; {hint}",
-                Quoted(field.name),
-                section.place
-            )
+            format!("unknown field {}{}; {hint}", Quoted(field.name), section.place)
         });
     }
 
     /// Reports a value of the wrong kind.
     pub(super) fn wrong(&mut self, field: &Field<'_>, expected: &str) {
         self.add(field.position, || match &field.value.value {
-            Value::Null => format!(
-                "`{}` has no value; write {expected}, or remove it",
-                field.name
-            ),
+            Value::Null => format!("`{}` has no value; write {expected}, or remove it", field.name),
             value => format!("`{}` cannot be {value}; write {expected}", field.name),
         });
     }
@@ -137,9 +125,7 @@ impl Report {
                 return None;
             }
         };
-        parse_duration(&text)
-            .map_err(|error| self.refuse(field, &error))
-            .ok()
+        parse_duration(&text).map_err(|error| self.refuse(field, &error)).ok()
     }
 
     /// One of several words, or for `wait` a duration.
@@ -156,9 +142,7 @@ impl Report {
                 return None;
             }
         };
-        text.parse()
-            .map_err(|error| self.refuse(field, &error))
-            .ok()
+        text.parse().map_err(|error| self.refuse(field, &error)).ok()
     }
 
     /// A text that is not empty.
@@ -188,11 +172,6 @@ impl Report {
 
 fn duplicate(name: &str, first: Option<Position>, section: &Section<'_>) -> String {
     let Section { place, entry } = section;
-    let at = first
-        .map(|first| format!(" on line {}", first.line))
-        .unwrap_or_default();
-    format!(
-        "duplicate {entry} {}{place}; it is already there{at}",
-        Quoted(name)
-    )
+    let at = first.map(|first| format!(" on line {}", first.line)).unwrap_or_default();
+    format!("duplicate {entry} {}{place}; it is already there{at}", Quoted(name))
 }

@@ -34,17 +34,13 @@ impl Node {
     /// Reads a text that the guard let through.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
-            let position = error.location().map(|location| Position {
-                line: location.line(),
-                column: location.column(),
-            });
+            let position = error
+                .location()
+                .map(|location| Position { line: location.line(), column: location.column() });
             let message = error.to_string();
             // The position is said in front; what the parser was doing is said in its own terms.
             let what = message.split(" at line ").next().unwrap_or_default();
-            Problem {
-                position,
-                message: format!("not valid YAML: {what}"),
-            }
+            Problem { position, message: format!("not valid YAML: {what}") }
         })
     }
 
@@ -130,10 +126,7 @@ impl fmt::Display for Value {
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = deserializer.deserialize_any(ValueVisitor)?;
-        Ok(Self {
-            position: None,
-            value,
-        })
+        Ok(Self { position: None, value })
     }
 }
 

@@ -27,10 +27,7 @@ pub(super) enum Inside {
 
 /// Groups the tokens of a file that the parser has accepted.
 pub(super) fn outline(tokens: &[Token]) -> Option<Outline> {
-    Grouping {
-        tokens: tokens.iter().peekable(),
-    }
-    .block()
+    Grouping { tokens: tokens.iter().peekable() }.block()
 }
 
 struct Grouping<'a> {
@@ -39,9 +36,7 @@ struct Grouping<'a> {
 
 impl Grouping<'_> {
     fn next_if(&mut self, kind: Kind) -> Option<Position> {
-        self.tokens
-            .next_if(|token| token.kind == kind)
-            .map(|token| token.position)
+        self.tokens.next_if(|token| token.kind == kind).map(|token| token.position)
     }
 
     fn is_next(&mut self, kind: Kind) -> bool {
@@ -54,11 +49,7 @@ impl Grouping<'_> {
             return self.block_list();
         }
         let node = self.flow()?;
-        if self.is_next(Kind::Colon) {
-            Some(self.block_map(node))
-        } else {
-            Some(node)
-        }
+        if self.is_next(Kind::Colon) { Some(self.block_map(node)) } else { Some(node) }
     }
 
     fn block_list(&mut self) -> Option<Outline> {
@@ -70,10 +61,7 @@ impl Grouping<'_> {
         {
             elements.push(self.block_inside(dash.position, false));
         }
-        Some(Outline {
-            position,
-            inside: Inside::List(elements),
-        })
+        Some(Outline { position, inside: Inside::List(elements) })
     }
 
     fn block_map(&mut self, first_key: Outline) -> Outline {
@@ -82,13 +70,8 @@ impl Grouping<'_> {
         let mut key = Some(first_key);
         while let Some(this) = key.take() {
             self.next_if(Kind::Colon);
-            let value = self.block_inside(
-                Position {
-                    column: position.column,
-                    ..this.position
-                },
-                true,
-            );
+            let value =
+                self.block_inside(Position { column: position.column, ..this.position }, true);
             entries.push((this, value));
             let more = self.tokens.peek().is_some_and(|token| {
                 token.kind != Kind::Dash && token.position.column == position.column
@@ -97,10 +80,7 @@ impl Grouping<'_> {
                 key = self.flow();
             }
         }
-        Outline {
-            position,
-            inside: Inside::Map(entries),
-        }
+        Outline { position, inside: Inside::Map(entries) }
     }
 
     /// What belongs to a key or a dash: the rest of its line, or the lines that are indented more.
@@ -123,10 +103,7 @@ impl Grouping<'_> {
             Kind::OpenMap => Inside::Map(self.flow_map()),
             Kind::Colon | Kind::Dash | Kind::Close | Kind::Comma => return None,
         };
-        Some(Outline {
-            position: token.position,
-            inside,
-        })
+        Some(Outline { position: token.position, inside })
     }
 
     fn flow_list(&mut self) -> Vec<Option<Outline>> {
@@ -165,10 +142,6 @@ impl Grouping<'_> {
     /// What follows a key inside of brackets.
     fn flow_value(&mut self) -> Option<Outline> {
         self.next_if(Kind::Colon)?;
-        if self.is_next(Kind::Comma) || self.is_next(Kind::Close) {
-            None
-        } else {
-            self.flow()
-        }
+        if self.is_next(Kind::Comma) || self.is_next(Kind::Close) { None } else { self.flow() }
     }
 }

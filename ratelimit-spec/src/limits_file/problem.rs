@@ -65,10 +65,7 @@ impl Report {
         if self.problems.len() == MAX_PROBLEMS {
             self.is_cut = true;
         } else {
-            self.problems.push(Problem {
-                position,
-                message: message(),
-            });
+            self.problems.push(Problem { position, message: message() });
         }
     }
 
@@ -77,10 +74,7 @@ impl Report {
         self.problems.sort_by_key(|problem| problem.position);
         if self.is_cut {
             let message = format!("there are more problems than these {MAX_PROBLEMS}");
-            self.problems.push(Problem {
-                position: None,
-                message,
-            });
+            self.problems.push(Problem { position: None, message });
         }
         self.problems
     }

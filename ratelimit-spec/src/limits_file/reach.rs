@@ -19,26 +19,18 @@ pub(super) fn unreachable(matches: &[&Match]) -> Vec<(usize, usize)> {
     let mut around: Vec<(usize, usize)> = Vec::new();
     let mut last_key: Option<usize> = None;
     for index in order {
-        while around
-            .last()
-            .is_some_and(|&(prefix, _)| !text(index).starts_with(text(prefix)))
-        {
+        while around.last().is_some_and(|&(prefix, _)| !text(index).starts_with(text(prefix))) {
             around.pop();
         }
         let same_key = last_key.filter(|&key| is_key(index) && text(key) == text(index));
-        let earliest = around
-            .last()
-            .map(|&(_, earliest)| earliest)
-            .filter(|&at| at < index);
+        let earliest = around.last().map(|&(_, earliest)| earliest).filter(|&at| at < index);
         if let Some(earlier) = earliest.or(same_key) {
             found.push((index, earlier));
         }
         if is_key(index) {
             last_key = same_key.or(Some(index));
         } else {
-            let earliest = around
-                .last()
-                .map_or(index, |&(_, earliest)| earliest.min(index));
+            let earliest = around.last().map_or(index, |&(_, earliest)| earliest.min(index));
             around.push((index, earliest));
         }
     }
@@ -68,20 +60,10 @@ mod tests {
             (vec![key("ab"), prefix("a")], vec![]),
             (vec![key("a"), prefix("a")], vec![]),
             (vec![key("a"), prefix("ab")], vec![]),
-            (
-                vec![key("a"), key("b"), key("a"), key("a")],
-                vec![(2, 0), (3, 0)],
-            ),
-            (
-                vec![prefix(""), key("a"), prefix("b")],
-                vec![(1, 0), (2, 0)],
-            ),
+            (vec![key("a"), key("b"), key("a"), key("a")], vec![(2, 0), (3, 0)]),
+            (vec![prefix(""), key("a"), prefix("b")], vec![(1, 0), (2, 0)]),
         ] {
-            assert_eq!(
-                unreachable(&entries.iter().collect::<Vec<_>>()),
-                expected,
-                "{entries:?}"
-            );
+            assert_eq!(unreachable(&entries.iter().collect::<Vec<_>>()), expected, "{entries:?}");
         }
     }
 }

@@ -37,10 +37,7 @@ pub(super) fn options() -> impl Iterator<Item = &'static str> {
 /// Reads the whole file.
 pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
     let mut file = LimitsFile::default();
-    let section = Section {
-        place: "",
-        entry: "field",
-    };
+    let section = Section { place: "", entry: "field" };
     let fields = report.fields(root, &section).unwrap_or_else(|value| {
         report.add(root.position, || {
             format!("a limits file cannot be {value}; write fields such as `limiters:`")
@@ -118,10 +115,7 @@ fn key_prefix(field: &Field<'_>, report: &mut Report) -> Option<String> {
 }
 
 fn default(field: &Field<'_>, report: &mut Report) -> Settings {
-    let section = Section {
-        place: " in `default`",
-        entry: "field",
-    };
+    let section = Section { place: " in `default`", entry: "field" };
     let mut reader = SettingsReader::default();
     for field in settings_fields(field, &section, report) {
         if !reader.field(&field, report) {
@@ -132,10 +126,7 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
 }
 
 fn limiters(field: &Field<'_>, report: &mut Report) -> Vec<LimiterEntry> {
-    let section = Section {
-        place: "",
-        entry: "limiter",
-    };
+    let section = Section { place: "", entry: "limiter" };
     let fields = report.fields(field.value, &section).unwrap_or_else(|_| {
         report.wrong(field, "a map such as `checkout: { rate: 5, per: 1s }`");
         Vec::new()
@@ -154,15 +145,10 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     let key = entry.name;
     let template = Template::parse(key);
     if let Err(error) = &template {
-        report.add(entry.name_position, || {
-            format!("in the key {}: {error}", Quoted(key))
-        });
+        report.add(entry.name_position, || format!("in the key {}: {error}", Quoted(key)));
     }
     let place = format!(" in limiter {}", Quoted(key));
-    let section = Section {
-        place: &place,
-        entry: "field",
-    };
+    let section = Section { place: &place, entry: "field" };
     let mut reader = SettingsReader::default();
     let mut overrides = None;
     for field in settings_fields(entry, &section, report) {
@@ -176,11 +162,7 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     let overrides = overrides
         .map(|field| entries::overrides(&field, key, template.ok().as_ref(), &settings, report))
         .unwrap_or_default();
-    LimiterEntry {
-        key: key.to_owned(),
-        settings,
-        overrides,
-    }
+    LimiterEntry { key: key.to_owned(), settings, overrides }
 }
 
 /// The fields of a limiter or of the default.

@@ -27,14 +27,9 @@ const MAX_TOKENS: usize = 120_000;
 /// What it lets through costs the parser little: it is small, flat, and free of anchors.
 pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
     if text.len() > MAX_BYTES {
-        let message = format!(
-            "the file has {} bytes; write at most {MAX_BYTES} (256 KiB)",
-            text.len()
-        );
-        return Err(Problem {
-            position: None,
-            message,
-        });
+        let message =
+            format!("the file has {} bytes; write at most {MAX_BYTES} (256 KiB)", text.len());
+        return Err(Problem { position: None, message });
     }
     let mut scanner = Scanner::default();
     for (index, line) in text.split('\n').enumerate() {
@@ -154,10 +149,10 @@ impl Scanner {
             }
             '-' if stands_alone => self.dash(cursor),
             ':' if in_flow || stands_alone => self.colon(cursor),
-            '?' if in_flow || stands_alone => Err(self.problem(
-                column,
-                "explicit keys (`?`) are not supported; write `key: value`",
-            )),
+            '?' if in_flow || stands_alone => {
+                Err(self
+                    .problem(column, "explicit keys (`?`) are not supported; write `key: value`"))
+            }
             '"' | '\'' => self.quoted(c, cursor),
             _ => self.plain(c, cursor),
         }
@@ -190,10 +185,7 @@ impl Scanner {
     fn open(&mut self, kind: Kind, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         let column = cursor.column();
         self.start_value(column)?;
-        let position = Position {
-            line: self.line,
-            column,
-        };
+        let position = Position { line: self.line, column };
         self.flow.push(Token { kind, position });
         self.check_depth(column)?;
         cursor.skip(1);
@@ -279,10 +271,9 @@ impl Scanner {
         }
         match (self.after_value, self.flow.is_empty()) {
             (false, _) => Ok(()),
-            (true, true) => Err(self.problem(
-                column,
-                "unexpected text after a value; put all of it in quotes",
-            )),
+            (true, true) => {
+                Err(self.problem(column, "unexpected text after a value; put all of it in quotes"))
+            }
             (true, false) => {
                 let message = "a comma is missing before this; separate entries with commas, and \
                                put text that holds `[`, `]`, `{`, `}` or `,` in quotes";
@@ -302,21 +293,12 @@ impl Scanner {
                 format!("more than {MAX_TOKENS} keys, values and marks up to here; write fewer");
             return Err(self.problem(column, message));
         }
-        let position = Position {
-            line: self.line,
-            column,
-        };
+        let position = Position { line: self.line, column };
         self.tokens.push(Token { kind, position });
         Ok(())
     }
 
     fn problem(&self, column: usize, message: impl Into<String>) -> Problem {
-        Problem {
-            position: Some(Position {
-                line: self.line,
-                column,
-            }),
-            message: message.into(),
-        }
+        Problem { position: Some(Position { line: self.line, column }), message: message.into() }
     }
 }

@@ -64,25 +64,16 @@ impl<'de> Visitor<'de> for FailAt<'_> {
 
 fn place_by_parser(text: &str, path: &[Turn]) -> Position {
     let deserializer = serde_yaml::Deserializer::from_str(text);
-    let error = FailAt(path)
-        .deserialize(deserializer)
-        .expect_err("it fails on purpose");
+    let error = FailAt(path).deserialize(deserializer).expect_err("it fails on purpose");
     let location = error.location().expect("an error in the text has a place");
-    Position {
-        line: location.line(),
-        column: location.column(),
-    }
+    Position { line: location.line(), column: location.column() }
 }
 
 /// Checks that every node that is written has the place that the parser gives it.
 fn check_places(text: &str, node: &Node, path: &mut Vec<Turn>) {
     // Nothing, and the mark that stands for nothing, cannot be told apart in the tree.
     if node.position.is_some() || node.value != Value::Null {
-        assert_eq!(
-            node.position,
-            Some(place_by_parser(text, path)),
-            "{path:?} of\n{text}"
-        );
+        assert_eq!(node.position, Some(place_by_parser(text, path)), "{path:?} of\n{text}");
     }
     let mut check = |turn: Turn, node: &Node| {
         path.push(turn);
@@ -172,10 +163,7 @@ fn the_reference_sets_every_option() {
         .filter_map(name_of)
         .collect();
     for option in super::read::options() {
-        assert!(
-            options.iter().any(|known| known == option),
-            "{option} is missing"
-        );
+        assert!(options.iter().any(|known| known == option), "{option} is missing");
     }
     let read = format!("{file:?}");
     let default = format!("{:?}", file.default);

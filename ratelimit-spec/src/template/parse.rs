@@ -42,19 +42,14 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
             at += c.len_utf8();
         }
     }
-    Ok(Template {
-        text: text.to_owned(),
-        literals,
-        placeholders,
-    })
+    Ok(Template { text: text.to_owned(), literals, placeholders })
 }
 
 /// Reads the placeholder whose `{` is at `start`.
 fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
     let inside = start + 1;
-    let Some(length) = text[inside..]
-        .find(['{', '}'])
-        .filter(|&n| text[inside + n..].starts_with('}'))
+    let Some(length) =
+        text[inside..].find(['{', '}']).filter(|&n| text[inside + n..].starts_with('}'))
     else {
         let message = "`{` is not closed; write `{{` for a brace in the key";
         return Err(TemplateError::new(inside - 1..inside, message.to_owned()));
@@ -72,11 +67,7 @@ fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
     if !well_formed {
         return Err(explain(content, span));
     }
-    Ok(Placeholder {
-        path: segments.into_iter().map(str::to_owned).collect(),
-        optional,
-        span,
-    })
+    Ok(Placeholder { path: segments.into_iter().map(str::to_owned).collect(), optional, span })
 }
 
 fn explain(content: &str, span: Range<usize>) -> TemplateError {
@@ -84,21 +75,13 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
     let whole = Quoted(&whole);
     let message = match content.split_once(':') {
         _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
-        Some((path, _)) if !path.is_empty() => format!(
-            "{whole} has a format specification; write {}",
-            Quoted(&format!("{{{path}}}")),
-        ),
+        Some((path, _)) if !path.is_empty() => {
+            format!("{whole} has a format specification; write {}", Quoted(&format!("{{{path}}}")),)
+        }
         _ if content.contains(char::is_whitespace) => {
             let words: Vec<&str> = content.split_whitespace().collect();
-            let name = if words.is_empty() {
-                "user_id".to_owned()
-            } else {
-                words.join("_")
-            };
-            format!(
-                "{whole} holds a space; write {}",
-                Quoted(&format!("{{{name}}}"))
-            )
+            let name = if words.is_empty() { "user_id".to_owned() } else { words.join("_") };
+            format!("{whole} holds a space; write {}", Quoted(&format!("{{{name}}}")))
         }
         _ => format!("{whole} is not a parameter or a path of fields; {EXAMPLE}"),
     };
@@ -109,9 +92,7 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
 /// the attribute knows how to write it.
 fn is_identifier(segment: &str, first: bool) -> bool {
     let mut chars = segment.chars();
-    let starts = chars
-        .next()
-        .is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
+    let starts = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
     starts
         && chars.all(unicode_ident::is_xid_continue)
         && !matches!(segment, "_" | "crate" | "super" | "Self")

@@ -11,11 +11,7 @@ fn a_template_is_split_into_literals_and_placeholders() {
         ("checkout", &["checkout"][..], &[][..]),
         ("orders:{user_id}", &["orders:", ""], &["user_id"]),
         ("{a}", &["", ""], &["a"]),
-        (
-            "t:{order.tenant}:{id}!",
-            &["t:", ":", "!"],
-            &["order.tenant", "id"],
-        ),
+        ("t:{order.tenant}:{id}!", &["t:", ":", "!"], &["order.tenant", "id"]),
         ("{self.0.name}", &["", ""], &["self.0.name"]),
         ("{_x}:{type}", &["", ":", ""], &["_x", "type"]),
         ("größe:{größe}", &["größe:", ""], &["größe"]),
@@ -27,11 +23,7 @@ fn a_template_is_split_into_literals_and_placeholders() {
     ] {
         let template = Template::parse(text).expect(text);
         assert_eq!(template.literals(), literals, "{text}");
-        let found: Vec<String> = template
-            .placeholders()
-            .iter()
-            .map(|p| p.path.join("."))
-            .collect();
+        let found: Vec<String> = template.placeholders().iter().map(|p| p.path.join(".")).collect();
         assert_eq!(found, paths, "{text}");
         assert_eq!(template.is_static(), paths.is_empty());
         assert_eq!(template.text(), text);
@@ -58,29 +50,13 @@ fn a_bad_template_says_where_and_what_to_write() {
                   after it and something between them";
     let unclosed = "`{` is not closed; write `{{` for a brace in the key";
     for (text, span, message) in [
-        (
-            "",
-            0..0,
-            "empty key; write one such as `checkout` or `orders:{user_id}`".to_owned(),
-        ),
-        (
-            "a\nb",
-            1..2,
-            "control character `\\n` in the key; write visible characters only".into(),
-        ),
+        ("", 0..0, "empty key; write one such as `checkout` or `orders:{user_id}`".to_owned()),
+        ("a\nb", 1..2, "control character `\\n` in the key; write visible characters only".into()),
         ("a:{", 2..3, unclosed.into()),
         ("a:{id", 2..3, unclosed.into()),
         ("a:{id{b}", 2..3, unclosed.into()),
-        (
-            "a}",
-            1..2,
-            "`}` closes no placeholder; write `}}` for a brace in the key".into(),
-        ),
-        (
-            "{a}}",
-            3..4,
-            "`}` closes no placeholder; write `}}` for a brace in the key".into(),
-        ),
+        ("a}", 1..2, "`}` closes no placeholder; write `}}` for a brace in the key".into()),
+        ("{a}}", 3..4, "`}` closes no placeholder; write `}}` for a brace in the key".into()),
         ("a:{}", 2..4, format!("empty placeholder `{{}}`; {example}")),
         ("{0}", 0..3, not_a_path("{0}")),
         ("{?}", 0..3, not_a_path("{?}")),
@@ -96,11 +72,7 @@ fn a_bad_template_says_where_and_what_to_write() {
         ("{user-id}", 0..9, not_a_path("{user-id}")),
         ("{ⓐ}", 0..5, not_a_path("{ⓐ}")),
         ("{:?}", 0..4, not_a_path("{:?}")),
-        (
-            "{a:?}",
-            0..5,
-            "`{a:?}` has a format specification; write `{a}`".into(),
-        ),
+        ("{a:?}", 0..5, "`{a:?}` has a format specification; write `{a}`".into()),
         ("{ a }", 0..5, "`{ a }` holds a space; write `{a}`".into()),
         ("{ }", 0..3, "`{ }` holds a space; write `{user_id}`".into()),
         (

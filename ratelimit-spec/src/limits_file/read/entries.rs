@@ -35,11 +35,7 @@ pub(super) fn overrides(
     report: &mut Report,
 ) -> Vec<Override> {
     let noun = format!("an override of limiter {}", Quoted(limiter));
-    let kind = Kind {
-        noun: &noun,
-        matchers: &["key", "prefix"],
-        inherited,
-    };
+    let kind = Kind { noun: &noun, matchers: &["key", "prefix"], inherited };
     let example = "a list of entries such as `- { key: \"orders:42\", rate: 0 }`";
     let entries = entries(field, &kind, example, report);
     if let Some(template) = template {
@@ -47,10 +43,9 @@ pub(super) fn overrides(
             check_template(entry, template, report);
         }
     }
-    let overrides = entries.into_iter().map(|entry| Override {
-        matches: entry.matches,
-        settings: entry.settings,
-    });
+    let overrides = entries
+        .into_iter()
+        .map(|entry| Override { matches: entry.matches, settings: entry.settings });
     overrides.collect()
 }
 
@@ -89,10 +84,7 @@ fn entry(
 ) -> Option<Entry> {
     let (noun, matchers) = (kind.noun, kind.matchers);
     let place = format!(" in {noun}");
-    let section = Section {
-        place: &place,
-        entry: "field",
-    };
+    let section = Section { place: &place, entry: "field" };
     let fields = match report.fields(node, &section) {
         Ok(fields) => fields,
         Err(value) => {
@@ -115,10 +107,7 @@ fn entry(
     let settings = reader.finish(kind.inherited, report);
     match names[..] {
         [] => report.add(position, || {
-            format!(
-                "{noun} needs {}; write which names it is for",
-                either(matchers)
-            )
+            format!("{noun} needs {}; write which names it is for", either(matchers))
         }),
         [field] => {
             return names_of(&field, report).map(|matches| Entry {
@@ -137,10 +126,7 @@ fn entry(
 fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
     let (expected, matches): (_, fn(String) -> Match) = match field.name {
         "key" => ("one name, such as `key: \"orders:42\"`", Match::Key),
-        _ => (
-            "what names start with, such as `prefix: \"orders:vip-\"`",
-            Match::Prefix,
-        ),
+        _ => ("what names start with, such as `prefix: \"orders:vip-\"`", Match::Prefix),
     };
     let text = report.text(field, expected)?;
     if text.len() > MAX_NAME {

@@ -8,16 +8,8 @@ use crate::quote::either;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 
 /// The names of the fields.
-pub(super) const SETTINGS: &[&str] = &[
-    "enabled",
-    "rate",
-    "per",
-    "mode",
-    "wait",
-    "on_store_error",
-    "on_drift",
-    "keep_alive",
-];
+pub(super) const SETTINGS: &[&str] =
+    &["enabled", "rate", "per", "mode", "wait", "on_store_error", "on_drift", "keep_alive"];
 
 /// Collects settings, and where the two fields stand that have to fit each other.
 #[derive(Default)]

@@ -8,10 +8,7 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(line: &'a str) -> Self {
-        Self {
-            rest: line,
-            column: 1,
-        }
+        Self { rest: line, column: 1 }
     }
 
     /// The column of the next character, counted from 1.
@@ -55,9 +52,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn skip_indentation(&mut self) -> Option<usize> {
         let (line, start) = (self.rest, self.column);
         self.skip_blanks();
-        line[..line.len() - self.rest.len()]
-            .find('\t')
-            .map(|at| start + at)
+        line[..line.len() - self.rest.len()].find('\t').map(|at| start + at)
     }
 
     /// Skips text in quotes, the first of which comes next. Returns whether the last one was found.

@@ -42,10 +42,7 @@ impl Token {
 /// What the parser refuses or takes for a line break or a byte order mark, inside of a line.
 pub(super) fn is_forbidden(c: char) -> bool {
     c.is_control() && c != '\t'
-        || matches!(
-            c,
-            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        )
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Why text cannot start with this character, if it cannot.

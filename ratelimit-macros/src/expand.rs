@@ -1,0 +1,241 @@
+//! An annotated function with its guard.
+
+use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
+use quote::{ToTokens, TokenStreamExt, quote_spanned};
+
+use crate::args::Args;
+use crate::function::{Body, Code, Function, ends};
+use crate::limits_file::Lookup;
+use crate::problems::Problems;
+use crate::site::{self, Runtime, generated, reported_at};
+use crate::validate::{Guard, Numbers, Permits, validate};
+
+/// The whole attribute: what it takes, what it is on, what it becomes.
+pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
+    let mut problems = Problems::default();
+    let args = Args::parse(args, &mut problems);
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            problems.at(error.span(), "`#[rate_limit]` goes on an `async fn`; move it to one");
+            let (errors, _) = problems.into_tokens();
+            return generated!(#errors #item);
+        }
+    };
+    match validate(&args, &function, lookup, &mut problems) {
+        Some(guard) if problems.is_empty() => {
+            let runtime = Runtime::new(args.krate.value());
+            with_body(&function, |body| guarded(&runtime, &guard, &function, lookup, &body))
+        }
+        _ => unguarded(&function, problems),
+    }
+}
+
+/// The function as it was, so that one mistake is one error and not one more per caller.
+fn unguarded(function: &Function, problems: Problems) -> TokenStream {
+    let (errors, checks) = problems.into_tokens();
+    let function = with_body(function, |body| generated!(#checks #body));
+    generated!(#errors #function)
+}
+
+/// The function with another body: of the `async move` block when there is one, else of the function.
+fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+    let Function { attrs, vis, sig, body } = function;
+    let mut tokens = TokenStream::new();
+    tokens.append_all(attrs);
+    vis.to_tokens(&mut tokens);
+    sig.to_tokens(&mut tokens);
+    match body {
+        None => syn::Token![;](Span::mixed_site()).to_tokens(&mut tokens),
+        Some(Body { braces, code }) => braces.surround(&mut tokens, |tokens| {
+            tokens.extend(match code {
+                Code::Async(body) | Code::Sync(body) => change(body.clone()),
+                Code::Boxed(boxed) => {
+                    boxed.with_guarded(|body| braced(change(body), braces.span.join()))
+                }
+            });
+        }),
+    }
+    tokens
+}
+
+// Input:
+//     #[rate_limit(key = "orders:{user_id}", rate = 2, per = "1s", wait = "none")]
+//     async fn place_order(user_id: u64) -> Result<Receipt, ShopError> { body }
+//
+// Output, in the function's braces (paths shortened):
+//     static __LIMIT: CallSite = CallSite::new(..).rate(2).per_ms(1000).wait(Wait::None).fallible();
+//     submit! { &__LIMIT }
+//     const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
+//     let __key = __LIMIT.key(&[key_part(&user_id)]);
+//     if let Err(__rejection) = __LIMIT.acquire(__key, 1u32).await {
+//         return reject(__rejection);
+//     }
+//     { body }
+fn guarded(
+    runtime: &Runtime,
+    guard: &Guard<'_>,
+    function: &Function,
+    lookup: &Lookup,
+    body: &TokenStream,
+) -> TokenStream {
+    let private = runtime.private();
+    let start = guard.numbers.rate.as_ref().map_or_else(Span::call_site, |rate| ends(rate).0);
+    let call_site = site::call_site(runtime, &guard.key, Some(&function.name()), start);
+    let settings = settings(runtime, guard);
+    let registration = site::registration(runtime, lookup);
+    let admission = admission(runtime, guard, function);
+    let admission = match guard.skip_if {
+        Some(condition) => {
+            let condition = function.in_its_body(condition.to_token_stream());
+            let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
+            generated! {
+                let __skip: #ty = #condition;
+                if !__skip { #admission }
+            }
+        }
+        None => admission,
+    };
+    let place = function.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join());
+    let body = braced(body.clone(), place);
+    generated! {
+        static __LIMIT: #private::CallSite = #call_site #settings;
+        #registration
+        #admission
+        #body
+    }
+}
+
+/// What was written in the annotation, and nothing else: the limits file may set the rest.
+fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
+    let Numbers { rate, per, declared } = &guard.numbers;
+    let mut settings = TokenStream::new();
+    if let Some(rate) = rate {
+        settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
+    }
+    if let Some(per) = per.map(site::milliseconds) {
+        settings.extend(generated!(.per_ms(#per)));
+    }
+    if let Some((rate, per)) = declared {
+        let per = site::milliseconds(*per);
+        settings.extend(generated!(.declared(#rate, #per)));
+    }
+    if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
+        settings.extend(generated!(.mode(#mode)));
+    }
+    if let Some(wait) = guard.wait.map(|wait| site::wait(runtime, wait)) {
+        settings.extend(generated!(.wait(#wait)));
+    }
+    if let Some(policy) =
+        guard.on_store_error.map(|policy| site::word(runtime, "OnStoreError", policy))
+    {
+        settings.extend(generated!(.on_store_error(#policy)));
+    }
+    settings.extend(match guard.permits {
+        Permits::Fixed(1) => TokenStream::new(),
+        Permits::Fixed(permits) => {
+            let permits = Literal::u32_unsuffixed(permits);
+            generated!(.permits(#permits))
+        }
+        Permits::Computed(_) => generated!(.computed_permits()),
+    });
+    if guard.can_reject() {
+        settings.extend(generated!(.fallible()));
+    }
+    settings
+}
+
+/// The statements that end with a permit, or leave the function.
+fn admission(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
+    let key = site::key(runtime, &guard.parts);
+    let (computation, permits) = match guard.permits {
+        Permits::Fixed(permits) => (None, permits.to_token_stream()),
+        Permits::Computed(expr) => (Some(computed(runtime, expr, function)), generated!(__permits)),
+    };
+    if !guard.can_reject() {
+        return generated! {
+            let __key = #key;
+            __LIMIT.admit(__key, #permits).await;
+        };
+    }
+    let rejected = rejected(runtime, guard, function);
+    generated! {
+        #computation
+        let __key = #key;
+        if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, #permits).await {
+            return #rejected;
+        }
+    }
+}
+
+fn computed(runtime: &Runtime, expr: &syn::Expr, function: &Function) -> TokenStream {
+    let code = function.in_its_body(expr.to_token_stream());
+    let permits = runtime.call("permits", ends(expr), &code);
+    generated!(let __permits = #permits;)
+}
+
+/// What a call without a permit returns.
+fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
+    let Some(fallback) = guard.fallback else {
+        return runtime.call("reject", function.return_type_span(), &generated!(__rejection));
+    };
+    let private = runtime.private();
+    let (from, to) = ends(fallback);
+    let answer = runtime.call("Answer", (from, from), &generated!(#fallback(__rejection)));
+    let settled = quote_spanned!(reported_at(to)=> #answer.settle().await);
+    generated! {
+        {
+            use #private::SettlePlain as _;
+            #settled
+        }
+    }
+}
+
+/// Braces that count as generated: on braces of the user's, rustc would find the block unnecessary.
+fn braced(code: TokenStream, place: Span) -> TokenStream {
+    let mut block = Group::new(Delimiter::Brace, code);
+    block.set_span(reported_at(place));
+    block.into_token_stream()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_written_the_function_stays() {
+        let item: TokenStream =
+            "async fn f(r#type: u8, (a, _): (u8, u8)) { g(a) }".parse().unwrap();
+        for args in [
+            "",
+            ",",
+            ",,",
+            "=",
+            "= =",
+            "key",
+            "key =",
+            "key = =",
+            "key = \"\"",
+            "key = \"{\" }",
+            "key = \"{type}:{a.await.0}\", rate = 1, per = \"1s\"",
+            "key = \"{_x}\"",
+            "key = \"{typ}\"",
+            "key = b\"k\", rate = --1, per = '1'",
+            "key = \"a\", rate = -9223372036854775808, per = \"1s\", permits = 99999999999999999999999",
+            "rate == 1",
+            "crate = <u8 as T>::X, fallback = <T>::f",
+            "permits = , skip_if = ,",
+            "permits = fn, skip_if = }",
+            "\"key\" \"key\"",
+            "1, 2, 3",
+            "r#crate = x, r#key = \"k\"",
+        ] {
+            let Ok(args) = args.parse() else {
+                continue;
+            };
+            let expanded = expand(args, &item, &Lookup::Nothing);
+            assert!(expanded.to_string().contains("async fn f"), "{expanded}");
+            syn::parse2::<syn::File>(expanded).expect("it is code");
+        }
+    }
+}

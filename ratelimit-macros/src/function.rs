@@ -1,0 +1,184 @@
+//! The annotated function: its signature parsed, its body left as tokens.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{
+    AttrStyle, Attribute, FnArg, Pat, ReturnType, Signature, Token, Visibility, braced, token,
+};
+
+use crate::async_trait::{self, Boxed};
+
+/// A function, with or without a body.
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) body: Option<Body>,
+}
+
+/// The code between the outer braces.
+pub(crate) struct Body {
+    pub(crate) braces: token::Brace,
+    pub(crate) code: Code,
+}
+
+pub(crate) enum Code {
+    /// The body of an `async fn`. Kept as tokens: editors complete in half-typed code, and every error keeps its place.
+    Async(TokenStream),
+    /// What `#[async_trait]` makes of one.
+    Boxed(Boxed),
+    /// No future to guard.
+    Sync(TokenStream),
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let sig: Signature = input.parse()?;
+        if input.parse::<Option<Token![;]>>()?.is_some() {
+            return Ok(Self { attrs, vis, sig, body: None });
+        }
+        let content;
+        let braces = braced!(content in input);
+        // Our block is nested in the function's, where inner attributes are not allowed.
+        for mut attr in content.call(Attribute::parse_inner)? {
+            attr.style = AttrStyle::Outer;
+            attrs.push(attr);
+        }
+        let code = Code::read(&sig, content.parse()?);
+        Ok(Self { attrs, vis, sig, body: Some(Body { braces, code }) })
+    }
+}
+
+impl Code {
+    fn read(sig: &Signature, tokens: TokenStream) -> Self {
+        if sig.asyncness.is_some() {
+            return Self::Async(tokens);
+        }
+        match Boxed::find(sig, &tokens) {
+            Some(boxed) => Self::Boxed(boxed),
+            None => Self::Sync(tokens),
+        }
+    }
+
+    fn boxed(&self) -> Option<&Boxed> {
+        match self {
+            Self::Boxed(boxed) => Some(boxed),
+            Self::Async(_) | Self::Sync(_) => None,
+        }
+    }
+}
+
+impl Function {
+    pub(crate) fn name(&self) -> String {
+        self.sig.ident.unraw().to_string()
+    }
+
+    fn boxed(&self) -> Option<&Boxed> {
+        self.body.as_ref().and_then(|body| body.code.boxed())
+    }
+
+    /// The names a key may use: what the parameters bind, `self`, and const generics.
+    pub(crate) fn names(&self) -> Vec<Ident> {
+        let constants = self.sig.generics.const_params().map(|constant| constant.ident.clone());
+        let parameters = self.sig.inputs.iter().flat_map(|input| match input {
+            FnArg::Receiver(receiver) => vec![receiver.self_token.into()],
+            FnArg::Typed(typed) => bound_by(&typed.pat),
+        });
+        let mut names: Vec<Ident> = parameters.chain(constants).collect();
+        if let Some(boxed) = self.boxed() {
+            // The signature shows `__arg1` for a pattern then, and the pattern is inside.
+            names.extend(boxed.parameters().flat_map(bound_by));
+            names.retain(|name| name != "__self" && !name.to_string().starts_with("__arg"));
+        }
+        names
+    }
+
+    /// What stands for `self` where the guard goes.
+    pub(crate) fn receiver(&self) -> Option<Ident> {
+        let receiver = self.sig.receiver()?;
+        let moved = self.boxed().and_then(Boxed::receiver);
+        Some(moved.unwrap_or_else(|| receiver.self_token.into()))
+    }
+
+    /// From where to where the type is written that a rejection has to become.
+    pub(crate) fn return_type_span(&self) -> (Span, Span) {
+        match &self.sig.output {
+            ReturnType::Default => (self.sig.ident.span(), self.sig.ident.span()),
+            ReturnType::Type(_, declared) => {
+                let boxed = self.boxed().and_then(|_| async_trait::output_of(declared));
+                ends(boxed.unwrap_or(declared))
+            }
+        }
+    }
+
+    /// Code of an argument, as it reads where the guard goes.
+    pub(crate) fn in_its_body(&self, code: TokenStream) -> TokenStream {
+        match self.boxed().and_then(Boxed::receiver) {
+            Some(receiver) => replace_self(code, &receiver),
+            None => code,
+        }
+    }
+}
+
+/// Where some code begins and ends; one span over both is a nightly feature.
+pub(crate) fn ends(code: impl ToTokens) -> (Span, Span) {
+    let mut tokens = code.into_token_stream().into_iter();
+    let Some(first) = tokens.next() else {
+        return (Span::call_site(), Span::call_site());
+    };
+    let end = match tokens.last().as_ref().unwrap_or(&first) {
+        TokenTree::Group(group) => group.span_close(),
+        other => other.span(),
+    };
+    let start = match &first {
+        TokenTree::Group(group) => group.span_open(),
+        other => other.span(),
+    };
+    (start, end)
+}
+
+fn replace_self(code: TokenStream, receiver: &Ident) -> TokenStream {
+    let replaced = code.into_iter().map(|token| match token {
+        TokenTree::Ident(name) if name == "self" => {
+            let mut receiver = receiver.clone();
+            receiver.set_span(receiver.span().located_at(name.span()));
+            TokenTree::Ident(receiver)
+        }
+        TokenTree::Group(group) => {
+            let mut replaced =
+                Group::new(group.delimiter(), replace_self(group.stream(), receiver));
+            replaced.set_span(group.span());
+            TokenTree::Group(replaced)
+        }
+        other => other,
+    });
+    replaced.collect()
+}
+
+/// The names a pattern binds.
+fn bound_by(pat: &Pat) -> Vec<Ident> {
+    let all = |pats: &Punctuated<Pat, Token![,]>| pats.iter().flat_map(bound_by).collect();
+    match pat {
+        Pat::Ident(bound) => {
+            let within = bound.subpat.iter().flat_map(|(_, pat)| bound_by(pat));
+            std::iter::once(bound.ident.clone()).chain(within).collect()
+        }
+        Pat::Tuple(tuple) => all(&tuple.elems),
+        Pat::TupleStruct(tuple) => all(&tuple.elems),
+        Pat::Slice(slice) => all(&slice.elems),
+        Pat::Struct(fields) => {
+            fields.fields.iter().flat_map(|field| bound_by(&field.pat)).collect()
+        }
+        Pat::Reference(reference) => bound_by(&reference.pat),
+        Pat::Paren(inner) => bound_by(&inner.pat),
+        Pat::Type(typed) => bound_by(&typed.pat),
+        // Every alternative binds the same names.
+        Pat::Or(alternatives) => alternatives.cases.first().map(bound_by).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}

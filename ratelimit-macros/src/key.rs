@@ -1,0 +1,62 @@
+//! The key's literal and the template in it.
+
+use proc_macro2::Span;
+use ratelimit_spec::{Placeholder, Template};
+use syn::LitStr;
+
+use crate::problems::Problems;
+
+/// A key whose template is well formed.
+pub(crate) struct Key<'a> {
+    pub(crate) literal: &'a LitStr,
+    pub(crate) template: Template,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn parse(literal: &'a LitStr, problems: &mut Problems) -> Option<Self> {
+        match Template::parse(&literal.value()) {
+            Ok(template) => Some(Self { literal, template }),
+            Err(error) => {
+                problems.at(part_of(literal, error.span()), error);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        self.template.text()
+    }
+
+    pub(crate) fn placeholders(&self) -> &[Placeholder] {
+        self.template.placeholders()
+    }
+
+    pub(crate) fn span_of(&self, placeholder: &Placeholder) -> Span {
+        part_of(self.literal, placeholder.span.clone())
+    }
+
+    /// Whether `format_args!` reads this literal as we do, so that rustc can judge the names in it.
+    pub(crate) fn is_a_format_string(&self) -> bool {
+        self.placeholders()
+            .iter()
+            .all(|placeholder| placeholder.path.len() == 1 && !placeholder.optional)
+    }
+}
+
+/// `order.tenant`, as the user wrote it.
+pub(crate) fn written(placeholder: &Placeholder) -> String {
+    placeholder.path.join(".")
+}
+
+/// Only nightly compilers give the place of a part of a literal; elsewhere the caret covers all of it.
+fn part_of(literal: &LitStr, range: std::ops::Range<usize>) -> Span {
+    let token = literal.token();
+    let source = token.to_string();
+    let part = source.find('"').and_then(|quote| {
+        let start = quote + 1;
+        // Behind an escape, places in the value are no longer places in the source.
+        let verbatim = source[start..].starts_with(&literal.value());
+        verbatim.then(|| token.subspan(start + range.start..start + range.end)).flatten()
+    });
+    part.unwrap_or_else(|| literal.span())
+}

@@ -1,0 +1,134 @@
+//! The limits file that annotations are checked against while compiling.
+//!
+//! Not finding one is never a mistake, since a published crate is built without its workspace; only
+//! a file that was named has to be there. Nothing here panics, prints or writes, because the
+//! macro also runs inside editors.
+
+mod cache;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ratelimit_spec::{LimiterEntry, LimitsFile, Step};
+
+pub(crate) use cache::Contents;
+
+/// Where the file is when it is not where its name says.
+const VARIABLE: &str = "RATELIMIT_LIMITS";
+const FILE_NAME: &str = "ratelimit.yaml";
+
+/// What the search came to.
+pub(crate) enum Lookup {
+    Nothing,
+    /// The environment names a file that cannot be read.
+    Unreadable(String),
+    Found(Found),
+}
+
+/// A file that was read; whether it is a good one is another matter.
+pub(crate) struct Found {
+    /// Absolute, as `include_bytes!` wants it.
+    pub(crate) path: PathBuf,
+    /// As messages say it.
+    pub(crate) name: String,
+    pub(crate) contents: Arc<Contents>,
+}
+
+/// Where the compiler was started, and for which package.
+#[derive(Default)]
+struct Surroundings {
+    named: Option<OsString>,
+    manifest_dir: Option<PathBuf>,
+    current_dir: Option<PathBuf>,
+}
+
+/// Looks for the limits file of the package being compiled.
+pub(crate) fn find() -> Lookup {
+    Surroundings {
+        named: std::env::var_os(VARIABLE),
+        manifest_dir: std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
+        current_dir: std::env::current_dir().ok(),
+    }
+    .find()
+}
+
+impl Surroundings {
+    fn find(self) -> Lookup {
+        let Some(manifest_dir) = self.manifest_dir.as_deref().filter(|dir| !is_foreign(dir)) else {
+            return Lookup::Nothing;
+        };
+        match self.named.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => self.named_file(Path::new(name), manifest_dir),
+            None => search_upward(manifest_dir),
+        }
+    }
+
+    fn named_file(&self, name: &Path, manifest_dir: &Path) -> Lookup {
+        let places = std::iter::once(manifest_dir).chain(self.current_dir.as_deref());
+        let path = places.map(|place| place.join(name)).find(|path| path.is_file());
+        // Cargo makes a path absolute that its configuration gives relative to itself.
+        let root = workspace_root(manifest_dir);
+        let shown = root.and_then(|root| name.strip_prefix(root).ok()).unwrap_or(name);
+        let name = shown.display().to_string();
+        match path.and_then(|path| Some((cache::read(&path).ok()?, path))) {
+            Some((contents, path)) => Lookup::Found(Found { path, name, contents }),
+            None => Lookup::Unreadable(format!(
+                "`{VARIABLE}` names `{name}`, and no such file can be read; correct the path or unset the variable"
+            )),
+        }
+    }
+}
+
+/// From the manifest up to the workspace's root, which is where `Cargo.lock` is. Without a root
+/// nothing counts: the search would end in somebody's home directory.
+fn search_upward(manifest_dir: &Path) -> Lookup {
+    let found = workspace_root(manifest_dir).and_then(|root| {
+        let within = manifest_dir.ancestors().take_while(|dir| dir.starts_with(root));
+        let path = within.map(|dir| dir.join(FILE_NAME)).find(|path| path.is_file())?;
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let contents = cache::read(&path).ok()?;
+        Some(Found { path, name, contents })
+    });
+    found.map_or(Lookup::Nothing, Lookup::Found)
+}
+
+fn workspace_root(manifest_dir: &Path) -> Option<&Path> {
+    manifest_dir.ancestors().find(|dir| dir.join("Cargo.lock").is_file())
+}
+
+/// Someone else's package, unpacked from a registry, a repository or a vendor directory, or our own
+/// as `cargo package` verifies it: below the workspace, but to be built as if it were not.
+fn is_foreign(manifest_dir: &Path) -> bool {
+    let packaged = manifest_dir.ancestors().any(|dir| dir.ends_with("target/package"));
+    packaged
+        || [".cargo-ok", ".cargo-checksum.json"].iter().any(|mark| manifest_dir.join(mark).exists())
+}
+
+impl Lookup {
+    pub(crate) fn found(&self) -> Option<&Found> {
+        match self {
+            Lookup::Found(found) => Some(found),
+            Lookup::Nothing | Lookup::Unreadable(_) => None,
+        }
+    }
+}
+
+impl Found {
+    /// The limits, when the file is a good one.
+    pub(crate) fn limits(&self) -> Option<&LimitsFile> {
+        self.contents.as_ref().as_ref().ok()
+    }
+
+    /// `ratelimit.yaml:7`, where an entry begins.
+    pub(crate) fn place_of(&self, entry: &LimiterEntry) -> String {
+        let steps = [Step::Key("limiters"), Step::Key(&entry.key)];
+        match self.limits().and_then(|limits| limits.position(&steps)) {
+            Some(position) => format!("{}:{}", self.name, position.line),
+            None => self.name.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Files already read, so that a thousand annotations parse the limits file once.
+//!
+//! An entry holds as long as the file looks untouched: editors keep the macro's process alive for
+//! hours.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use ratelimit_spec::{LimitsFile, Problem};
+
+/// The limits, or what is wrong with the file.
+pub(crate) type Contents = Result<LimitsFile, Vec<Problem>>;
+
+/// Enough for the parser to see that a file is too large.
+const MOST_BYTES: u64 = 1 << 20;
+
+#[derive(Clone, Copy, PartialEq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+}
+
+struct Cached {
+    stamp: Stamp,
+    contents: Arc<Contents>,
+}
+
+static FILES: Mutex<Option<HashMap<PathBuf, Cached>>> = Mutex::new(None);
+
+/// What the file says now.
+pub(super) fn read(path: &Path) -> io::Result<Arc<Contents>> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = files.get_or_insert_default();
+    if let Some(cached) = files.get(path).filter(|cached| cached.stamp == stamp) {
+        return Ok(Arc::clone(&cached.contents));
+    }
+    let contents = Arc::new(parse(&mut file)?);
+    files.insert(path.to_owned(), Cached { stamp, contents: Arc::clone(&contents) });
+    Ok(contents)
+}
+
+fn parse(file: &mut File) -> io::Result<Contents> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    // A file that is not text fails in the parser, with a place.
+    Ok(LimitsFile::parse(&String::from_utf8_lossy(&bytes)))
+}

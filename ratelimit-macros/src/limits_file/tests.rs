@@ -1,0 +1,105 @@
+use std::fs;
+
+use super::*;
+
+/// A directory of its own for each test.
+fn workspace(test: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = std::env::temp_dir().join(format!("ratelimit-macros-{}-{test}", std::process::id()));
+    for (name, text) in files {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+fn lookup(manifest_dir: PathBuf, named: Option<&str>) -> Lookup {
+    let current_dir = manifest_dir.parent().map(Path::to_owned);
+    Surroundings { named: named.map(OsString::from), manifest_dir: Some(manifest_dir), current_dir }
+        .find()
+}
+
+const LIMITS: &str = "limiters:\n  orders: { rate: 2, per: 1s }\n";
+
+#[test]
+fn the_nearest_file_up_to_the_workspace_root_is_found() {
+    let root = workspace(
+        "upward",
+        &[("Cargo.lock", ""), ("ratelimit.yaml", LIMITS), ("app/web/Cargo.toml", "")],
+    );
+    let found = lookup(root.join("app/web"), None);
+    let found = found.found().expect("the file of the root");
+    assert_eq!(
+        (found.path.as_path(), found.name.as_str()),
+        (&*root.join("ratelimit.yaml"), "ratelimit.yaml")
+    );
+    assert_eq!(found.place_of(&found.limits().unwrap().limiters[0]), "ratelimit.yaml:2");
+
+    fs::write(root.join("app/ratelimit.yaml"), LIMITS).unwrap();
+    assert_eq!(lookup(root.join("app/web"), None).found().unwrap().name, "app/ratelimit.yaml");
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_file_above_the_root_or_without_a_root_is_none_of_ours() {
+    let root = workspace("above", &[("ratelimit.yaml", LIMITS), ("shop/Cargo.toml", "")]);
+    assert!(lookup(root.join("shop"), None).found().is_none());
+    fs::write(root.join("shop/Cargo.lock"), "").unwrap();
+    assert!(lookup(root.join("shop"), None).found().is_none());
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_packaged_or_vendored_crate_is_not_checked() {
+    let root = workspace(
+        "foreign",
+        &[
+            ("Cargo.lock", ""),
+            ("ratelimit.yaml", LIMITS),
+            ("target/package/shop-1.0.0/Cargo.toml", ""),
+            ("vendor/shop/.cargo-checksum.json", ""),
+        ],
+    );
+    for dir in ["target/package/shop-1.0.0", "vendor/shop"] {
+        assert!(lookup(root.join(dir), None).found().is_none(), "{dir}");
+        assert!(lookup(root.join(dir), Some("ratelimit.yaml")).found().is_none(), "{dir}");
+    }
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_named_file_is_looked_for_beside_the_manifest_and_then_where_the_compiler_runs() {
+    let root =
+        workspace("named", &[("Cargo.lock", ""), ("limits.yaml", LIMITS), ("app/Cargo.toml", "")]);
+    assert_eq!(
+        lookup(root.join("app"), Some("limits.yaml")).found().unwrap().path,
+        root.join("limits.yaml")
+    );
+    fs::write(root.join("app/limits.yaml"), LIMITS).unwrap();
+    assert_eq!(
+        lookup(root.join("app"), Some("limits.yaml")).found().unwrap().path,
+        root.join("app/limits.yaml")
+    );
+    assert!(matches!(lookup(root.join("app"), Some("limit.yaml")), Lookup::Unreadable(_)));
+    assert!(matches!(lookup(root.join("app"), Some("")), Lookup::Nothing));
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn an_edited_file_is_read_again() {
+    let root = workspace("edited", &[("Cargo.lock", ""), ("ratelimit.yaml", LIMITS)]);
+    let limiters =
+        || lookup(root.clone(), None).found().unwrap().limits().map(|limits| limits.limiters.len());
+    assert_eq!(limiters(), Some(1));
+    fs::write(root.join("ratelimit.yaml"), format!("{LIMITS}  quotes: {{ rate: 1, per: 1s }}\n"))
+        .unwrap();
+    assert_eq!(limiters(), Some(2));
+    fs::write(root.join("ratelimit.yaml"), "limiters: [").unwrap();
+    assert_eq!(limiters(), None);
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn without_cargo_nothing_is_looked_for() {
+    assert!(matches!(Surroundings::default().find(), Lookup::Nothing));
+}

@@ -1,0 +1,47 @@
+//! Every mistake in one annotation, gathered so that one build shows them all.
+
+use std::fmt::Display;
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+
+/// Mistakes found so far, each with the place it is reported at.
+#[derive(Default)]
+pub(crate) struct Problems {
+    errors: Option<syn::Error>,
+    checks: TokenStream,
+}
+
+impl Problems {
+    /// Adds a mistake whose caret is one token.
+    pub(crate) fn at(&mut self, span: Span, message: impl Display) {
+        self.add(syn::Error::new(span, message));
+    }
+
+    /// Adds a mistake whose caret covers all of `tokens`.
+    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl Display) {
+        self.add(syn::Error::new_spanned(tokens, message));
+    }
+
+    pub(crate) fn add(&mut self, error: syn::Error) {
+        match &mut self.errors {
+            Some(errors) => errors.combine(error),
+            None => self.errors = Some(error),
+        }
+    }
+
+    /// Leaves a mistake to rustc: `check` is an item that cannot compile, and rustc's message about it has the better caret.
+    pub(crate) fn leave_to_rustc(&mut self, check: TokenStream) {
+        self.checks.extend(check);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.errors.is_none() && self.checks.is_empty()
+    }
+
+    /// The mistakes as `compile_error!` items, and the items for rustc, which belong into the function's body.
+    pub(crate) fn into_tokens(self) -> (TokenStream, TokenStream) {
+        let errors = self.errors.map(syn::Error::into_compile_error);
+        (errors.unwrap_or_default(), self.checks)
+    }
+}

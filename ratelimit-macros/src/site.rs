@@ -1,0 +1,154 @@
+//! The static that stands for one place in the source, in the words of `ratelimit_runtime::__private`.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::time::Duration;
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use ratelimit_spec::Wait;
+
+use crate::key::Key;
+use crate::limits_file::Lookup;
+use crate::validate::Part;
+
+/// `quote!` with names that neither capture the user's nor can be captured by them.
+macro_rules! generated {
+    ($($tokens:tt)*) => {
+        quote::quote_spanned!(proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+pub(crate) use generated;
+
+/// For generated code that rustc should report at a place of the user's source.
+pub(crate) fn reported_at(place: Span) -> Span {
+    Span::mixed_site().located_at(place)
+}
+
+/// Paths into the runtime.
+pub(crate) struct Runtime(TokenStream);
+
+impl Runtime {
+    pub(crate) fn new(krate: Option<&syn::Path>) -> Self {
+        Self(match krate {
+            Some(path) => path.to_token_stream(),
+            None => generated!(::ratelimit_runtime),
+        })
+    }
+
+    /// `::ratelimit_runtime::Limiter`
+    pub(crate) fn limiter(&self) -> TokenStream {
+        let krate = &self.0;
+        generated!(#krate::Limiter)
+    }
+
+    /// `::ratelimit_runtime::__private`
+    pub(crate) fn private(&self) -> TokenStream {
+        let krate = &self.0;
+        generated!(#krate::__private)
+    }
+
+    /// The same, reported at a place of the user's source.
+    pub(crate) fn private_at(&self, place: Span) -> TokenStream {
+        let moved = self.private().into_iter().map(|mut token| {
+            token.set_span(reported_at(place));
+            token
+        });
+        moved.collect()
+    }
+
+    /// `::ratelimit_runtime::__private::name(arguments)`, reported from one place to another.
+    pub(crate) fn call(
+        &self,
+        name: &str,
+        (from, to): (Span, Span),
+        arguments: &TokenStream,
+    ) -> TokenStream {
+        let private = self.private_at(from);
+        let name = Ident::new(name, reported_at(to));
+        let path = quote_spanned!(reported_at(from)=> #private::#name);
+        quote_spanned!(reported_at(to)=> #path(#arguments))
+    }
+}
+
+// Input:
+//     "orders:{user_id}", module `shop`, function `place_order`
+//
+// Output:
+//     CallSite::new("orders:{user_id}", &["orders:", ""], Location::new("shop::place_order", file!(), line!()))
+//
+// `start` is where a mistake in it begins that rustc finds while it evaluates a constant.
+pub(crate) fn call_site(
+    runtime: &Runtime,
+    key: &Key<'_>,
+    function: Option<&str>,
+    start: Span,
+) -> TokenStream {
+    let (private, private_at_start) = (runtime.private(), runtime.private_at(start));
+    let (text, pieces) = (key.text(), key.template.literals());
+    let place = match function {
+        Some(function) => {
+            let function = format!("::{function}");
+            generated!(::core::concat!(::core::module_path!(), #function))
+        }
+        None => generated!(::core::module_path!()),
+    };
+    let arguments = generated! {
+        #text,
+        &[#(#pieces),*],
+        #private::Location::new(#place, ::core::file!(), ::core::line!()),
+    };
+    quote_spanned!(reported_at(start)=> #private_at_start::CallSite::new(#arguments))
+}
+
+/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again: the
+/// limits file and the variable that names it.
+pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
+    let private = runtime.private();
+    let contents = lookup.found().and_then(|found| include(&found.path));
+    generated! {
+        #private::submit! { &__LIMIT }
+        #contents
+        const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    }
+}
+
+fn include(path: &Path) -> Option<TokenStream> {
+    let path = path.to_str()?;
+    Some(generated!(
+        const _: &[u8] = ::core::include_bytes!(#path);
+    ))
+}
+
+/// `__LIMIT.key(&[key_part(&user_id)])`
+pub(crate) fn key(runtime: &Runtime, parts: &[Part]) -> TokenStream {
+    let parts = parts.iter().map(|Part { reference, optional, place }| {
+        let name = if *optional { "key_part_or_absent" } else { "key_part" };
+        runtime.call(name, (*place, *place), reference)
+    });
+    generated!(__LIMIT.key(&[#(#parts),*]))
+}
+
+/// `::ratelimit_runtime::__private::Mode::PerClient`, or another word by its type and its name there.
+pub(crate) fn word(runtime: &Runtime, ty: &str, word: impl Debug) -> TokenStream {
+    let private = runtime.private();
+    let (ty, variant) = (generated_name(ty), generated_name(&format!("{word:?}")));
+    generated!(#private::#ty::#variant)
+}
+
+pub(crate) fn wait(runtime: &Runtime, wait: Wait) -> TokenStream {
+    let Wait::UpTo(longest) = wait else {
+        return word(runtime, "Wait", wait);
+    };
+    let private = runtime.private();
+    let longest = milliseconds(longest);
+    generated!(#private::Wait::UpTo(::core::time::Duration::from_millis(#longest)))
+}
+
+fn generated_name(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> Literal {
+    Literal::u64_unsuffixed(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,35 @@
+//! The end of a message about an unknown name.
+
+/// "did you mean `rate`?" when something known is close, else the list of what is known.
+pub(crate) fn did_you_mean<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    match ratelimit_spec::nearest(name, known.clone()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("expected {}", one_of(known)),
+    }
+}
+
+/// "`a`, `b` or `c`".
+fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match (quoted.pop(), quoted.is_empty()) {
+        (Some(last), false) => format!("{} or {last}", quoted.join(", ")),
+        (Some(only), true) => only,
+        (None, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_name_is_suggested_and_a_strange_one_gets_the_list() {
+        let known = ["rate", "permits", "per"];
+        assert_eq!(did_you_mean("permit", known), "did you mean `permits`?");
+        assert_eq!(did_you_mean("colour", known), "expected `rate`, `permits` or `per`");
+        assert_eq!(one_of(["rate"]), "`rate`");
+    }
+}

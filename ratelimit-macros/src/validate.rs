@@ -1,0 +1,157 @@
+//! The rules. Each is judged whatever the others say, so that one build shows every broken one.
+
+mod declared;
+mod names;
+mod numbers;
+
+use ratelimit_spec::{Mode, OnStoreError, Wait};
+use syn::{Expr, LitStr, Path};
+
+use crate::args::{Arg, Args, Number, Slot};
+use crate::function::{Code, Function};
+use crate::key::Key;
+use crate::limits_file::Lookup;
+use crate::problems::Problems;
+
+pub(crate) use declared::{Declared, Numbers, declared};
+pub(crate) use names::Part;
+pub(crate) use numbers::Permits;
+
+/// An annotation without mistakes.
+pub(crate) struct Guard<'a> {
+    pub(crate) key: Key<'a>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) numbers: Numbers,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) permits: Permits<'a>,
+    pub(crate) fallback: Option<&'a Path>,
+    pub(crate) skip_if: Option<&'a Expr>,
+}
+
+/// Words that were understood; `None` also when they were not.
+struct Words {
+    mode: Option<Mode>,
+    wait: Option<Wait>,
+    on_store_error: Option<OnStoreError>,
+}
+
+impl Guard<'_> {
+    /// Whether a call may ever have to return something else than what its body returns.
+    pub(crate) fn can_reject(&self) -> bool {
+        let waits = matches!(self.wait, None | Some(Wait::Forever));
+        let asks_the_store = self.on_store_error == Some(OnStoreError::Reject);
+        let computed = matches!(self.permits, Permits::Computed(_));
+        !waits || asks_the_store || computed || self.fallback.is_some()
+    }
+}
+
+/// The annotation as code can be generated from it; meaningless when `problems` holds any.
+pub(crate) fn validate<'a>(
+    args: &'a Args,
+    function: &Function,
+    lookup: &Lookup,
+    problems: &mut Problems,
+) -> Option<Guard<'a>> {
+    needs_an_async_body(function, problems);
+    let key = key(&args.key, problems);
+    let rate = args.rate.given().and_then(|rate| numbers::rate(rate, problems));
+    let per = args.per.value().and_then(|per| numbers::duration(per, problems));
+    let words = Words {
+        mode: args.mode.value().and_then(|word| parsed(word, problems)),
+        wait: args.wait.value().and_then(|word| parsed(word, problems)),
+        on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
+    };
+    let permits = numbers::permits(&args.permits, problems);
+    let declared = declared(key.as_ref(), lookup, problems);
+    let numbers = declared.numbers(args, rate, per, problems);
+    fallback_can_be_called(args, &words, &declared, problems);
+    numbers::permits_fit(args, permits, &declared, problems);
+    let key = key?;
+    let parts = names::parts(&key, function, problems);
+    Some(Guard {
+        key,
+        parts,
+        numbers,
+        mode: words.mode,
+        wait: words.wait,
+        on_store_error: words.on_store_error,
+        permits: permits?,
+        fallback: args.fallback.value(),
+        skip_if: args.skip_if.value(),
+    })
+}
+
+fn needs_an_async_body(function: &Function, problems: &mut Problems) {
+    let sig = &function.sig;
+    match &function.body {
+        None => problems.on(&sig.ident, "`#[rate_limit]` needs a body to guard; move it to the method's implementations"),
+        Some(body) => match &body.code {
+            Code::Async(_) | Code::Boxed(_) => {}
+            Code::Sync(_) if crate::async_trait::returns_a_boxed_future(sig) => problems.on(
+                sig.fn_token,
+                "`#[rate_limit]` finds no `Box::pin(async move { .. })` to guard in this body; write an `async fn`, or \
+                 put `#[rate_limit]` above the attributes that rewrite the body",
+            ),
+            Code::Sync(_) => problems.on(
+                sig.fn_token,
+                "`#[rate_limit]` needs an `async fn`, because it awaits its permit before the body runs; write `async fn`",
+            ),
+        },
+    }
+}
+
+fn key<'a>(slot: &'a Slot<LitStr>, problems: &mut Problems) -> Option<Key<'a>> {
+    if slot.is_absent() {
+        problems.at(
+            proc_macro2::Span::call_site(),
+            "`#[rate_limit]` needs a key, the name of what is limited; write `key = \"orders\"`, or \
+             `key = \"orders:{user_id}\"` for one limit per user",
+        );
+    }
+    Key::parse(slot.value()?, problems)
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+    word: &LitStr,
+    problems: &mut Problems,
+) -> Option<T> {
+    match word.value().parse() {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.at(word.span(), error);
+            None
+        }
+    }
+}
+
+/// A fallback that nothing calls hides that its author expected rejections.
+fn fallback_can_be_called(
+    args: &Args,
+    words: &Words,
+    declared: &Declared<'_>,
+    problems: &mut Problems,
+) {
+    let Slot::Given(fallback) = &args.fallback else {
+        return;
+    };
+    let waits_forever = args.wait.is_absent() || words.wait == Some(Wait::Forever);
+    let never_refuses = args.on_store_error.is_absent()
+        || matches!(words.on_store_error, Some(OnStoreError::Local | OnStoreError::Allow));
+    let fixed = matches!(
+        args.permits,
+        Slot::Absent | Slot::Given(Arg { value: Number::Literal { .. }, .. })
+    );
+    if !(waits_forever && never_refuses && fixed) || declared.may_reject() {
+        return;
+    }
+    problems.at(
+        fallback.name.span(),
+        "`fallback` is never called, because this call waits for its permit as long as it takes; write \
+         `wait = \"none\"` or `wait = \"2s\"`, or remove `fallback`",
+    );
+    if let Some(wait) = args.wait.given() {
+        problems.at(wait.name.span(), "`wait` is set here");
+    }
+}

@@ -1,0 +1,162 @@
+//! What the limits file says about a key.
+
+use std::time::Duration;
+
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::ToTokens;
+use ratelimit_spec::{LimiterEntry, LimitsFile, OnStoreError, Settings, Wait, nearest};
+use syn::Expr;
+
+use crate::args::Args;
+use crate::key::Key;
+use crate::limits_file::{Found, Lookup};
+use crate::problems::Problems;
+
+/// As many mistakes of the file as one annotation repeats.
+const MOST_PROBLEMS: usize = 5;
+
+/// Rate and window, from the annotation and, where it is silent, from the file.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    pub(crate) rate: Option<Expr>,
+    pub(crate) per: Option<Duration>,
+    pub(crate) declared: Option<(TokenStream, Duration)>,
+}
+
+/// The file's part in an annotation.
+pub(crate) struct Declared<'a> {
+    /// Where messages without a better place go.
+    caret: Span,
+    found: Option<(&'a Found, &'a LimitsFile)>,
+    entry: Option<&'a LimiterEntry>,
+    /// Whether the file, or the key's absence from it, was already reported.
+    reported: bool,
+}
+
+/// Looks the key up; a key that is not in the file limits nothing its operators know of.
+pub(crate) fn declared<'a>(
+    key: Option<&Key<'_>>,
+    lookup: &'a Lookup,
+    problems: &mut Problems,
+) -> Declared<'a> {
+    let caret = key.map_or_else(Span::call_site, |key| key.literal.span());
+    let mut declared = Declared { caret, found: None, entry: None, reported: false };
+    match lookup {
+        Lookup::Nothing => {}
+        Lookup::Unreadable(reason) => {
+            problems.at(caret, reason);
+            declared.reported = true;
+        }
+        Lookup::Found(found) => match found.contents.as_ref() {
+            Ok(limits) => declared.found = Some((found, limits)),
+            Err(mistakes) => {
+                for mistake in mistakes.iter().take(MOST_PROBLEMS) {
+                    let space = if mistake.position.is_some() { "" } else { " " };
+                    problems.at(caret, format!("{}:{space}{mistake}", found.name));
+                }
+                declared.reported = true;
+            }
+        },
+    }
+    if let (Some(key), Some((found, limits))) = (key, declared.found) {
+        declared.entry = limits.limiter(key.text());
+        if declared.entry.is_none() && limits.strict {
+            problems.at(caret, undeclared(key, found, limits));
+            declared.reported = true;
+        }
+    }
+    declared
+}
+
+fn undeclared(key: &Key<'_>, found: &Found, limits: &LimitsFile) -> String {
+    let keys = limits.limiters.iter().map(|entry| entry.key.as_str());
+    let near = nearest(key.text(), keys).and_then(|near| limits.limiter(near));
+    let advice = match near {
+        Some(entry) => format!("did you mean `{}` (`{}`)?", entry.key, found.place_of(entry)),
+        None => "add it under `limiters`, or write `strict: false` in that file".to_owned(),
+    };
+    format!("key `{}` is not declared in `{}`; {advice}", key.text(), found.name)
+}
+
+impl Declared<'_> {
+    fn settings(&self) -> impl Iterator<Item = &Settings> {
+        let default = self.found.map(|(_, limits)| &limits.default);
+        self.entry.map(|entry| &entry.settings).into_iter().chain(default)
+    }
+
+    fn rate(&self) -> Option<u32> {
+        self.settings().find_map(|settings| settings.rate)
+    }
+
+    fn per(&self) -> Option<Duration> {
+        self.settings().find_map(|settings| settings.per)
+    }
+
+    /// The rate of the key's own entry, which wins over the annotation, and where it is.
+    pub(super) fn overriding_rate(&self) -> Option<(u32, String)> {
+        let (found, _) = self.found?;
+        let entry = self.entry?;
+        entry.settings.rate.map(|rate| (rate, found.place_of(entry)))
+    }
+
+    /// Whether the file makes a call rejectable that would not be by its annotation.
+    pub(super) fn may_reject(&self) -> bool {
+        self.settings().any(|settings| {
+            settings.wait.is_some_and(|wait| wait != Wait::Forever)
+                || settings.on_store_error == Some(OnStoreError::Reject)
+        })
+    }
+
+    /// The numbers of a key that has no annotation of its own.
+    pub(crate) fn both(&self) -> Option<(TokenStream, Duration)> {
+        Some((number(self.rate()?), self.per()?))
+    }
+
+    /// Every limit needs a rate and a window, from either place.
+    pub(super) fn numbers(
+        &self,
+        args: &Args,
+        rate: Option<Expr>,
+        per: Option<Duration>,
+        problems: &mut Problems,
+    ) -> Numbers {
+        if !args.rate.is_absent() && !args.per.is_absent() {
+            return Numbers { rate, per, declared: None };
+        }
+        let no_rate = args.rate.is_absent() && self.rate().is_none();
+        let no_per = args.per.is_absent() && self.per().is_none();
+        if !self.reported {
+            self.missing(args, no_rate, no_per, problems);
+        }
+        let declared_rate =
+            self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
+        let declared = declared_rate.zip(self.per().or(per));
+        Numbers { rate, per, declared }
+    }
+
+    fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {
+        let elsewhere = match self.found {
+            Some((found, _)) => format!("`{}` has none for this key", found.name),
+            None => "no limits file was found".to_owned(),
+        };
+        match (no_rate, no_per) {
+            (true, true) => problems.at(
+                self.caret,
+                format!("neither `rate` nor `per` is given, and {elsewhere}; write `rate = 100, per = \"1s\"`"),
+            ),
+            (true, false) => {
+                let place = args.per.given().map_or(self.caret, |per| per.name.span());
+                problems.at(place, format!("`per` is given without `rate`, and {elsewhere}; write `rate = 100`"));
+            }
+            (false, true) => {
+                let place = args.rate.given().map_or(self.caret, |rate| rate.name.span());
+                problems.at(place, format!("`rate` is given without `per`, and {elsewhere}; write `per = \"1s\"`"));
+            }
+            (false, false) => {}
+        }
+    }
+}
+
+fn number(rate: u32) -> TokenStream {
+    Literal::u32_unsuffixed(rate).to_token_stream()
+}

@@ -1,0 +1,129 @@
+//! What the placeholders of a key stand for.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use ratelimit_spec::Placeholder;
+use syn::ext::IdentExt;
+use syn::{Index, LitStr, Member};
+
+use crate::function::Function;
+use crate::key::{Key, written};
+use crate::problems::Problems;
+use crate::site::{generated, reported_at};
+use crate::suggest::did_you_mean;
+
+/// One placeholder's value, borrowed.
+pub(crate) struct Part {
+    pub(crate) reference: TokenStream,
+    pub(crate) optional: bool,
+    /// Where errors about it belong.
+    pub(crate) place: Span,
+}
+
+/// The values in the order of the placeholders.
+pub(super) fn parts(key: &Key<'_>, function: &Function, problems: &mut Problems) -> Vec<Part> {
+    let names = function.names();
+    let mut parts = Vec::new();
+    let mut unknown = Vec::new();
+    for placeholder in key.placeholders() {
+        match names.iter().find(|name| name.unraw() == placeholder.path[0]) {
+            Some(name) => parts.push(part(key, placeholder, name, function)),
+            None => unknown.push(placeholder),
+        }
+    }
+    if key.is_a_format_string()
+        && unknown.iter().all(|placeholder| looks_like_a_variable(&placeholder.path[0]))
+    {
+        if !unknown.is_empty() {
+            let message = unknown_name(unknown[0], function, &names);
+            problems.leave_to_rustc(unknown_name_check(key.literal, &names, &message));
+        }
+        return parts;
+    }
+    for placeholder in unknown {
+        problems.at(key.span_of(placeholder), unknown_name(placeholder, function, &names));
+    }
+    parts
+}
+
+fn part(key: &Key<'_>, placeholder: &Placeholder, name: &Ident, function: &Function) -> Part {
+    let place = key.span_of(placeholder);
+    let mut root = match function.receiver() {
+        Some(receiver) if name == "self" => receiver,
+        _ => name.clone(),
+    };
+    // It means what it means in the signature, wherever the key's text comes from.
+    root.set_span(root.span().located_at(place));
+    let fields = placeholder.path[1..].iter().map(|field| member(field, reported_at(place)));
+    Part {
+        reference: quote_spanned!(reported_at(place)=> &#root #(.#fields)*),
+        optional: placeholder.optional,
+        place,
+    }
+}
+
+fn member(field: &str, span: Span) -> Member {
+    if let Ok(index) = field.parse() {
+        return Member::Unnamed(Index { index, span });
+    }
+    // Raw when it is a keyword, `await` among them.
+    let mut name = syn::parse_str(field).unwrap_or_else(|_| Ident::new_raw(field, span));
+    name.set_span(span);
+    Member::Named(name)
+}
+
+/// A constant would satisfy `format_args!`, and it is no parameter.
+fn looks_like_a_variable(name: &str) -> bool {
+    name != "self"
+        && name.starts_with(|first: char| first.is_lowercase())
+        && syn::parse_str::<Ident>(name).is_ok()
+}
+
+fn unknown_name(placeholder: &Placeholder, function: &Function, names: &[Ident]) -> String {
+    let (written, function, root) =
+        (written(placeholder), function.name(), placeholder.path[0].as_str());
+    if root == "self" {
+        return format!(
+            "`{{{written}}}` needs a method, and `{function}` has no `self`; name a parameter"
+        );
+    }
+    if names.is_empty() {
+        return format!(
+            "`{{{written}}}` names no parameter of `{function}`, which has none; remove it from the key"
+        );
+    }
+    let known: Vec<String> = names.iter().map(|name| name.unraw().to_string()).collect();
+    let suggestion = did_you_mean(root, known.iter().map(String::as_str));
+    format!("`{{{written}}}` names no parameter of `{function}`; {suggestion}")
+}
+
+// Input:
+//     "orders:{usr_id}", of a function with the parameters `user_id` and `order`
+//
+// Output:
+//     const _: () = {
+//         let _ = |user_id: &str, order: &str| {
+//             let _ = format_args!("orders:{usr_id}");
+//         };
+//         panic!("{}", "`{usr_id}` names no parameter ..");
+//     };
+//
+// rustc finds `usr_id` inside the literal and suggests `user_id`. Should the name be in scope after
+// all, as that of a static, the constant still fails.
+fn unknown_name_check(literal: &LitStr, names: &[Ident], message: &str) -> TokenStream {
+    let names = names.iter().filter(|name| *name != "self").map(|name| {
+        let mut name = name.clone();
+        name.set_span(literal.span());
+        name
+    });
+    let panic = quote_spanned!(reported_at(literal.span())=> ::core::panic!("{}", #message));
+    generated! {
+        #[allow(unused_variables)]
+        const _: () = {
+            let _ = |#(#names: &str),*| {
+                let _ = ::core::format_args!(#literal);
+            };
+            #panic
+        };
+    }
+}

@@ -1,0 +1,31 @@
+// #[must_use]
+// #[rate_limit(key = "quote", rate = 2, per = "1s")]
+// #[tracing::instrument]
+// pub(crate) async unsafe fn quote() -> Price {
+//     #![allow(dead_code)]
+//     price().await
+// }
+
+#[must_use]
+#[tracing::instrument]
+#[allow(dead_code)]
+pub(crate) async unsafe fn quote() -> Price {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(2)
+        .per_ms(1000);
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    __LIMIT.admit(__key, 1u32).await;
+    { price().await }
+}

@@ -1,0 +1,33 @@
+// #[rate_limit(key = "import:{tenant}", rate = 1000, per = "1m", permits = rows.len())]
+// async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
+//     store(tenant, rows).await
+// }
+
+async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "import:{tenant}",
+            &["import:", ""],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::import"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(1000)
+        .per_ms(60000)
+        .computed_permits()
+        .fallible();
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __permits = ::ratelimit_runtime::__private::permits(rows.len());
+    let __key = __LIMIT.key(&[::ratelimit_runtime::__private::key_part(&tenant)]);
+    if let ::core::result::Result::Err(__rejection) = __LIMIT
+        .acquire(__key, __permits)
+        .await
+    {
+        return ::ratelimit_runtime::__private::reject(__rejection);
+    }
+    { store(tenant, rows).await }
+}

@@ -1,0 +1,45 @@
+// #[rate_limit(
+//     key = "quote",
+//     rate = 100,
+//     per = "250ms",
+//     mode = "per_client",
+//     permits = 3,
+//     wait = "2s",
+//     on_store_error = "reject",
+// )]
+// async fn quote() -> Result<Price, ShopError> {
+//     Ok(price().await?)
+// }
+
+async fn quote() -> Result<Price, ShopError> {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(100)
+        .per_ms(250)
+        .mode(::ratelimit_runtime::__private::Mode::PerClient)
+        .wait(
+            ::ratelimit_runtime::__private::Wait::UpTo(
+                ::core::time::Duration::from_millis(2000),
+            ),
+        )
+        .on_store_error(::ratelimit_runtime::__private::OnStoreError::Reject)
+        .permits(3)
+        .fallible();
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 3u32).await
+    {
+        return ::ratelimit_runtime::__private::reject(__rejection);
+    }
+    { Ok(price().await?) }
+}

@@ -1,0 +1,35 @@
+// #[rate_limit(key = "quote", rate = 2, per = "1s", wait = "none", fallback = cache::last_price)]
+// async fn quote() -> Price {
+//     price().await
+// }
+
+async fn quote() -> Price {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(2)
+        .per_ms(1000)
+        .wait(::ratelimit_runtime::__private::Wait::None)
+        .fallible();
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 1u32).await
+    {
+        return {
+            use ::ratelimit_runtime::__private::SettlePlain as _;
+            ::ratelimit_runtime::__private::Answer(cache::last_price(__rejection))
+                .settle()
+                .await
+        };
+    }
+    { price().await }
+}

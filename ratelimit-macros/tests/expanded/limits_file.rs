@@ -1,0 +1,25 @@
+// #[rate_limit(key = "quote")]
+// async fn quote() -> Price {
+//     price().await
+// }
+
+async fn quote() -> Price {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .declared(2, 1000);
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: &[u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    __LIMIT.admit(__key, 1u32).await;
+    { price().await }
+}

@@ -1,0 +1,30 @@
+// #[rate_limit(key = "quote", rate = 2, per = "1s", wait = "none", crate = crate::limits)]
+// async fn quote() -> Result<Price, Rejection> {
+//     Ok(price().await)
+// }
+
+async fn quote() -> Result<Price, Rejection> {
+    static __LIMIT: crate::limits::__private::CallSite = crate::limits::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            crate::limits::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(2)
+        .per_ms(1000)
+        .wait(crate::limits::__private::Wait::None)
+        .fallible();
+    crate::limits::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 1u32).await
+    {
+        return crate::limits::__private::reject(__rejection);
+    }
+    { Ok(price().await) }
+}

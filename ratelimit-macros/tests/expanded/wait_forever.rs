@@ -1,0 +1,27 @@
+// #[rate_limit(key = "quote", rate = 2, per = "1s", wait = "forever", on_store_error = "allow")]
+// async fn quote() -> Price {
+//     price().await
+// }
+
+async fn quote() -> Price {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            "quote",
+            &["quote"],
+            ::ratelimit_runtime::__private::Location::new(
+                ::core::concat!(::core::module_path!(), "::quote"),
+                ::core::file!(),
+                ::core::line!(),
+            ),
+        )
+        .rate(2)
+        .per_ms(1000)
+        .wait(::ratelimit_runtime::__private::Wait::Forever)
+        .on_store_error(::ratelimit_runtime::__private::OnStoreError::Allow);
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    __LIMIT.admit(__key, 1u32).await;
+    { price().await }
+}

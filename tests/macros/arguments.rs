@@ -1,0 +1,306 @@
+//! What each argument does to a call, and `limiter!`.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::{Limits, Mode, OnStoreError, Reason, Rejection, limiter, rate_limit};
+
+use super::{alone, limits, refused};
+
+const RATE: u32 = 1;
+
+#[rate_limit(key = "constant", rate = self::RATE, per = "1h", wait = "none")]
+async fn by_constant() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rate_by_a_constant() {
+    alone(async {
+        assert_eq!(by_constant().await, Ok(()));
+        assert_eq!(refused(by_constant().await), Some(Reason::Limited));
+    })
+    .await;
+}
+
+#[rate_limit(
+    key = "each",
+    rate = 1,
+    per = "1h",
+    wait = "none",
+    mode = "per_client",
+    on_store_error = "allow"
+)]
+async fn each_process() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_budget_for_each_process() {
+    let limits = limits().await;
+    let calls = limits.scope(async {
+        assert_eq!(each_process().await, Ok(()));
+        assert_eq!(refused(each_process().await), Some(Reason::Limited));
+    });
+    calls.await;
+    let report = limits.report();
+    let limiter = report
+        .limiters
+        .iter()
+        .find(|limiter| limiter.key == "each")
+        .expect("it is on the list");
+    let settings = limiter.settings.as_ref().expect("it has a quota");
+    assert_eq!(settings.mode.value, Mode::PerClient);
+    assert_eq!(settings.on_store_error.value, OnStoreError::Allow);
+}
+
+#[rate_limit(key = "session:{session?}", rate = 1, per = "1h", wait = "none")]
+async fn by_session(session: Option<&str>) -> Result<(), Rejection> {
+    let _ = session;
+    Ok(())
+}
+
+#[rate_limit(key = "{{pair}}:{left}:{right}", rate = 1, per = "1h", wait = "none")]
+async fn by_pair(left: &str, right: String) -> Result<String, Rejection> {
+    Ok(format!("{left}{right}"))
+}
+
+#[tokio::test]
+async fn keys_are_told_apart() {
+    alone(async {
+        assert!(by_session(Some("a")).await.is_ok());
+        assert!(by_session(None).await.is_ok());
+        assert_eq!(
+            refused(by_session(None).await),
+            Some(Reason::Limited),
+            "all without one share a limit"
+        );
+
+        assert!(by_pair("a:b", "c".to_owned()).await.is_ok());
+        assert!(by_pair("a", "b:c".to_owned()).await.is_ok());
+        assert!(by_pair("a}{", "b".to_owned()).await.is_ok());
+        assert_eq!(
+            refused(by_pair("a", "b:c".to_owned()).await),
+            Some(Reason::Limited)
+        );
+    })
+    .await;
+}
+
+static COSTED: AtomicU32 = AtomicU32::new(0);
+
+fn cost(items: &[u8]) -> usize {
+    COSTED.fetch_add(1, Ordering::Relaxed);
+    items.len()
+}
+
+#[rate_limit(key = "cost", rate = 3, per = "1h", wait = "none", permits = cost(&items))]
+async fn at_a_cost(items: Vec<u8>) -> Result<Vec<u8>, Rejection> {
+    Ok(items)
+}
+
+#[rate_limit(key = "fixed-cost", rate = 3, per = "1h", wait = "none", permits = 2)]
+async fn at_a_fixed_cost() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_say() {
+    alone(async {
+        assert_eq!(
+            refused(at_a_cost(vec![]).await),
+            Some(Reason::InvalidPermits)
+        );
+        assert_eq!(
+            refused(at_a_cost(vec![0; 4]).await),
+            Some(Reason::ExceedsCapacity)
+        );
+        assert!(at_a_cost(vec![0; 3]).await.is_ok());
+        assert_eq!(refused(at_a_cost(vec![0]).await), Some(Reason::Limited));
+        assert_eq!(
+            COSTED.load(Ordering::Relaxed),
+            4,
+            "evaluated once for each call"
+        );
+
+        assert!(at_a_fixed_cost().await.is_ok());
+        assert_eq!(refused(at_a_fixed_cost().await), Some(Reason::Limited));
+    })
+    .await;
+}
+
+#[rate_limit(key = "bounded", rate = 1, per = "1s", wait = "1500ms")]
+async fn bounded() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "patient", rate = 1, per = "1h")]
+async fn patient() -> u8 {
+    1
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_as_long_as_they_say() {
+    alone(async {
+        let limits = Limits::current();
+        assert!(bounded().await.is_ok());
+        let second = tokio::spawn({
+            let limits = limits.clone();
+            async move { limits.scope(bounded()).await }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(
+            refused(bounded().await),
+            Some(Reason::WaitTooLong),
+            "its turn comes in 1900 ms"
+        );
+        assert!(second.await.unwrap().is_ok());
+
+        assert_eq!(patient().await, 1);
+        let waited = tokio::time::timeout(Duration::from_secs(3500), patient()).await;
+        assert!(waited.is_err(), "the hour is not over");
+        assert_eq!(patient().await, 1);
+    })
+    .await;
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Own(u8),
+    Instead(Rejection),
+    Later(Rejection),
+}
+
+#[rate_limit(key = "plain-fallback", rate = 1, per = "1h", wait = "none", fallback = instead)]
+async fn with_a_fallback() -> Answer {
+    Answer::Own(1)
+}
+
+#[rate_limit(key = "async-fallback:{id}", rate = 1, per = "1h", wait = "none", fallback = later::instead)]
+async fn with_an_async_fallback(id: u8) -> Answer {
+    Answer::Own(id)
+}
+
+fn instead(rejection: Rejection) -> Answer {
+    Answer::Instead(rejection)
+}
+
+mod later {
+    pub(super) async fn instead(rejection: super::Rejection) -> super::Answer {
+        tokio::task::yield_now().await;
+        super::Answer::Later(rejection)
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_answers_instead() {
+    alone(async {
+        assert_eq!(with_a_fallback().await, Answer::Own(1));
+        assert!(matches!(with_a_fallback().await, Answer::Instead(why) if why.limiter() == "plain-fallback"));
+        assert_eq!(with_an_async_fallback(2).await, Answer::Own(2));
+        let later = with_an_async_fallback(2).await;
+        assert!(matches!(later, Answer::Later(why) if why.limiter() == "async-fallback:{id}"));
+    })
+    .await;
+}
+
+#[rate_limit(key = "skipped:{user}", rate = 1, per = "1h", wait = "none", skip_if = user == "admin" || user.is_empty())]
+async fn skipped(user: &str) -> Result<usize, Rejection> {
+    Ok(user.len())
+}
+
+#[tokio::test]
+async fn a_condition_lets_calls_through() {
+    alone(async {
+        assert!(skipped("ann").await.is_ok());
+        assert_eq!(refused(skipped("ann").await), Some(Reason::Limited));
+        for _ in 0..3 {
+            assert!(skipped("admin").await.is_ok());
+        }
+        let admin = limiter!("skipped:{user}", user = "admin");
+        assert!(
+            admin.try_acquire(1).await.is_ok(),
+            "its permit was never taken"
+        );
+    })
+    .await;
+}
+
+mod renamed {
+    pub(super) use ratelimit_runtime as limits;
+}
+
+#[rate_limit(key = "renamed", rate = 1, per = "1h", wait = "none", crate = renamed::limits)]
+async fn through_another_name() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_runtime_under_another_name() {
+    alone(async {
+        assert!(through_another_name().await.is_ok());
+        let handle = limiter!("renamed", crate = self::renamed::limits);
+        assert_eq!(refused(handle.try_acquire(1).await), Some(Reason::Limited));
+    })
+    .await;
+}
+
+#[rate_limit(
+    key = "handles:{order.tenant}:{user?}",
+    rate = 2,
+    per = "1h",
+    wait = "none"
+)]
+async fn with_handles(order: Order, user: Option<u64>) -> Result<Option<u64>, Rejection> {
+    drop(order);
+    Ok(user)
+}
+
+struct Order {
+    tenant: String,
+}
+
+#[tokio::test]
+async fn a_handle_is_the_limiter_of_the_function() {
+    alone(async {
+        let order = Order {
+            tenant: "a/b".to_owned(),
+        };
+        let handle = limiter!(
+            "handles:{order.tenant}:{user?}",
+            user = Some(42),
+            order.tenant = order.tenant.as_str()
+        );
+        assert!(handle.try_acquire(1).await.is_ok());
+        assert!(with_handles(order, Some(42)).await.is_ok());
+        assert_eq!(refused(handle.try_acquire(1).await), Some(Reason::Limited));
+
+        let nobody = limiter!(
+            "handles:{order.tenant}:{user?}",
+            order.tenant = "a/b",
+            user = None::<u64>
+        );
+        assert!(nobody.try_acquire(1).await.is_ok());
+        assert_ne!(nobody.name(), handle.name());
+    })
+    .await;
+}
+
+#[rate_limit(key = "twice:{id}:{id}", rate = 1, per = "1h", wait = "none")]
+async fn twice(id: u32) -> Result<u32, Rejection> {
+    Ok(id)
+}
+
+#[tokio::test]
+async fn a_value_of_a_handle_is_evaluated_once() {
+    alone(async {
+        let evaluated = AtomicU32::new(7);
+        let next = || evaluated.fetch_add(1, Ordering::Relaxed);
+        let handle = limiter!("twice:{id}:{id}", id = next());
+        assert_eq!(evaluated.load(Ordering::Relaxed), 8);
+        assert!(handle.name().contains("twice:7:7"), "{}", handle.name());
+        assert!(handle.try_acquire(1).await.is_ok());
+        assert_eq!(refused(twice(7).await), Some(Reason::Limited));
+    })
+    .await;
+}

@@ -1,0 +1,7 @@
+use ratelimit_runtime::limiter;
+
+fn handle() {
+    let _ = limiter!("orders:{user_id}", user_id = 42, order_id = 43);
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use ratelimit_runtime::rate_limit;
+
+#[rate_limit]
+async fn search() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use ratelimit_runtime::rate_limit;
+
+#[rate_limit(key = "search", rate = 2, per = "1s")]
+struct Search;
+
+fn main() {}
