@@ -37,7 +37,7 @@ enum Step {
 }
 
 /// What a decision looks like from outside.
-type Seen = (u64, u64, u64, u64, u64, u64, u64, u64, u64);
+type Seen = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 impl Twins {
     fn new(redis: Connection, name: String) -> Self {
@@ -96,6 +96,7 @@ impl Twins {
             reply.config.per_ms,
             mode,
             event,
+            reply.ahead_ms,
         )
     }
 

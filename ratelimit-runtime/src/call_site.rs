@@ -49,11 +49,7 @@ impl Location {
     /// A place in the source.
     #[must_use]
     pub const fn new(function: &'static str, file: &'static str, line: u32) -> Self {
-        Self {
-            function,
-            file,
-            line,
-        }
+        Self { function, file, line }
     }
 }
 
@@ -92,10 +88,7 @@ impl CallSite {
     /// At compile time, when a constant is no rate.
     #[must_use]
     pub const fn rate(mut self, rate: u32) -> Self {
-        assert!(
-            rate >= 1 && rate <= MAX_RATE,
-            "`rate` must be 1 to 2147483647 permits"
-        );
+        assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
         self.rate = Some(rate);
         self
     }
@@ -199,11 +192,9 @@ impl CallSite {
             let rejection = core.rejection(crate::Reason::InvalidPermits);
             return Err(rejection.with_detail(permits.complaint()));
         };
-        let (effective, _) = core.effective(limits.inner())?;
-        let patience = Patience::from(effective.wait.value);
-        core.acquire(limits.inner(), permits, patience)
-            .await
-            .map(|_| ())
+        let numbers = core.numbers(limits.inner())?;
+        let patience = Patience::from(numbers.effective.wait.value);
+        core.acquire(limits.inner(), permits, patience).await.map(|_| ())
     }
 
     /// Takes permits before a body that cannot be refused.
@@ -229,8 +220,7 @@ impl CallSite {
             return self.core_in(&known.1, inner, name);
         }
         let family = inner.family_of(self);
-        self.family
-            .store(Some(Arc::new((inner.id, Arc::clone(&family)))));
+        self.family.store(Some(Arc::new((inner.id, Arc::clone(&family)))));
         self.core_in(&family, inner, name)
     }
 
@@ -265,9 +255,7 @@ impl CallSite {
     pub(crate) fn declared_settings(&self) -> Settings {
         Settings {
             rate: self.declared.map(|(rate, _)| rate),
-            per: self
-                .declared
-                .map(|(_, per_ms)| Duration::from_millis(per_ms)),
+            per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
             ..Settings::default()
         }
     }

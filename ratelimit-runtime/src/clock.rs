@@ -44,10 +44,7 @@ impl Clock {
     #[must_use]
     pub fn system() -> Self {
         let epoch = wall_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Kind::System {
-            anchor: instant(),
-            epoch,
-        })
+        Self(Kind::System { anchor: instant(), epoch })
     }
 
     /// Milliseconds since the Unix epoch.
@@ -114,26 +111,19 @@ impl ManualClock {
     /// A clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Manual {
-            now_ms: AtomicU64::new(1_700_000_000_000),
-            moved: Notify::new(),
-        }))
+        Self(Arc::new(Manual { now_ms: AtomicU64::new(1_700_000_000_000), moved: Notify::new() }))
     }
 
     /// Moves the time forward and wakes whoever slept until then. Parts of a millisecond are
     /// dropped.
     pub fn advance(&self, duration: Duration) {
-        self.0
-            .now_ms
-            .fetch_add(whole_ms(duration), Ordering::SeqCst);
+        self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);
         self.0.moved.notify_waiters();
     }
 
     /// Moves the time back, as a corrected server clock does. Parts of a millisecond are dropped.
     pub fn step_back(&self, duration: Duration) {
-        self.0
-            .now_ms
-            .fetch_sub(whole_ms(duration), Ordering::SeqCst);
+        self.0.now_ms.fetch_sub(whole_ms(duration), Ordering::SeqCst);
     }
 
     fn now_ms(&self) -> u64 {
@@ -167,18 +157,12 @@ impl fmt::Debug for ManualClock {
 }
 
 /// The monotonic clock, for deadlines and ages.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads time"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
 pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads time"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
 fn wall_time() -> SystemTime {
     SystemTime::now()
 }

@@ -24,19 +24,13 @@ impl StoreError {
     /// An error that time can cure.
     #[must_use]
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self {
-            kind: StoreErrorKind::Unavailable,
-            message: message.into(),
-        }
+        Self { kind: StoreErrorKind::Unavailable, message: message.into() }
     }
 
     /// An error that lasts until somebody mends it.
     #[must_use]
     pub fn misconfigured(message: impl Into<String>) -> Self {
-        Self {
-            kind: StoreErrorKind::Misconfigured,
-            message: message.into(),
-        }
+        Self { kind: StoreErrorKind::Misconfigured, message: message.into() }
     }
 
     /// Whether time can cure it.
@@ -72,9 +66,7 @@ impl SetupError {
     }
 
     pub(crate) fn one(problem: impl Into<String>) -> Self {
-        Self {
-            problems: vec![problem.into()],
-        }
+        Self { problems: vec![problem.into()] }
     }
 
     /// Each problem, with the place it is in where it has one.
@@ -95,14 +87,8 @@ impl fmt::Display for SetupError {
         match &self.problems[..] {
             [problem] => f.write_str(problem),
             problems => {
-                write!(
-                    f,
-                    "{} problems keep the rate limits from starting:",
-                    problems.len()
-                )?;
-                problems
-                    .iter()
-                    .try_for_each(|problem| write!(f, "\n  {problem}"))
+                write!(f, "{} problems keep the rate limits from starting:", problems.len())?;
+                problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What operators should hear of, told once and in one place.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{StoreError, store::Reconciled};
 
@@ -50,6 +50,14 @@ pub enum Event {
         /// What the store said.
         error: StoreError,
     },
+    /// A peer with a wrong clock wrote grants into the future, or the server's clock stepped back.
+    /// They count from now on.
+    ClockAhead {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+        /// How far in the future.
+        ahead: Duration,
+    },
     /// Redis may evict keys when memory is short, and limits with them.
     EvictionPossible {
         /// Its `maxmemory-policy`, which should be `noeviction`.
@@ -72,10 +80,7 @@ impl Event {
             Self::StoreUp
                 | Self::Reloaded
                 | Self::EmbeddedStore
-                | Self::Reconciled {
-                    outcome: Reconciled::Created | Reconciled::Unchanged,
-                    ..
-                }
+                | Self::Reconciled { outcome: Reconciled::Created | Reconciled::Unchanged, .. }
         )
     }
 }
@@ -94,10 +99,7 @@ impl fmt::Display for Event {
                 )
             }
             Self::Unmatched { key } => {
-                write!(
-                    f,
-                    "`{key}` in the limits file matches no limiter of this program"
-                )
+                write!(f, "`{key}` in the limits file matches no limiter of this program")
             }
             Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is turned off"),
             Self::Reconciled { limiter, outcome } => match outcome {
@@ -106,10 +108,7 @@ impl fmt::Display for Event {
                     write!(f, "rate limit `{limiter}` is in the store unchanged")
                 }
                 Reconciled::Reset => {
-                    write!(
-                        f,
-                        "rate limit `{limiter}` differed in the store and was reset to ours"
-                    )
+                    write!(f, "rate limit `{limiter}` differed in the store and was reset to ours")
                 }
                 Reconciled::Carried => write!(
                     f,
@@ -124,11 +123,13 @@ impl fmt::Display for Event {
             Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
             Self::StoreUp => f.write_str("rate limits reach their store again"),
             Self::Misconfigured { limiter, error } => {
-                write!(
-                    f,
-                    "rate limit `{limiter}` is counted locally, its store refuses: {error}"
-                )
+                write!(f, "rate limit `{limiter}` is counted locally, its store refuses: {error}")
             }
+            Self::ClockAhead { limiter, ahead } => write!(
+                f,
+                "rate limit `{limiter}` holds grants dated {ahead:?} in the future; check the clocks of \
+                 its Java peers and of the server"
+            ),
             Self::EvictionPossible { policy } => write!(
                 f,
                 "Redis evicts keys by `{policy}` when memory is short, and rate limits with them; \
@@ -170,8 +171,6 @@ impl Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events")
-            .field("callback", &self.callback.is_some())
-            .finish()
+        f.debug_struct("Events").field("callback", &self.callback.is_some()).finish()
     }
 }

@@ -99,4 +99,5 @@ pub use self::{
     quota::{Quota, QuotaError},
     rejection::{FromRejection, Reason, Rejection},
     settings::{Effective, Source, Sourced},
+    store::{Config, KeepState},
 };

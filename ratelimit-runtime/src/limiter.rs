@@ -2,6 +2,7 @@
 
 mod core;
 mod handle;
+mod manage;
 mod patience;
 
 pub use self::handle::Limiter;

@@ -15,6 +15,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -35,7 +36,10 @@ use crate::{
     limiter::Core,
     private::Registered,
     settings::Keys,
-    store::{MemoryStore, RedisStore, Reply, Request, Store},
+    store::{
+        Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, StateKeys, Store,
+        WriteWhen,
+    },
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -106,27 +110,29 @@ pub(crate) enum AnyStore {
     Redis(RedisStore),
 }
 
-impl AnyStore {
-    pub(crate) async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        match self {
-            Self::Memory(store) => store.acquire(request).await,
-            Self::Redis(store) => store.acquire(request).await,
-        }
-    }
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $ty:ty),*) -> $output:ty;)*) => {
+        impl AnyStore {$(
+            pub(crate) async fn $name(&self, $($argument: $ty),*) -> Result<$output, StoreError> {
+                match self {
+                    Self::Memory(store) => store.$name($($argument),*).await,
+                    Self::Redis(store) => store.$name($($argument),*).await,
+                }
+            }
+        )*}
+    };
+}
 
-    pub(crate) async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        match self {
-            Self::Memory(store) => store.peek(request).await,
-            Self::Redis(store) => store.peek(request).await,
-        }
-    }
-
-    pub(crate) async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        match self {
-            Self::Memory(store) => store.assert(request).await,
-            Self::Redis(store) => store.assert(request).await,
-        }
-    }
+forward! {
+    acquire(request: &Request<'_>) -> Reply;
+    peek(request: &Request<'_>) -> Reply;
+    assert(request: &Request<'_>) -> Reply;
+    release(keys: &StateKeys, permits: u32) -> u64;
+    write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState) -> bool;
+    read(keys: &StateKeys) -> Option<Config>;
+    delete(keys: &StateKeys) -> bool;
+    expire(keys: &StateKeys, expiry: Expiry) -> bool;
+    ttl(keys: &StateKeys) -> Option<Duration>;
 }
 
 impl Limits {
@@ -189,8 +195,9 @@ impl Limits {
     /// The limiter of this name with the quota of the limits file: its entry under `limiters`, the
     /// first matching one under `prefixes`, or `default`.
     ///
-    /// What it does when there is none of them is refuse, as
-    /// [`NotConfigured`](crate::Reason::NotConfigured).
+    /// When there is none of them, whatever the store holds is right: so a limiter that belongs to a
+    /// Java service is used without repeating its numbers. When the store holds nothing either, the
+    /// limiter refuses, as [`NotConfigured`](crate::Reason::NotConfigured).
     #[must_use]
     pub fn configured(&self, name: &str) -> Limiter {
         Limiter::new(self.0.named(name, Keys::Many, None), self.clone())
@@ -213,15 +220,11 @@ impl Limits {
                 inner.current.store(Arc::new(Current::new(number, file)));
                 inner.generation.store(number, Ordering::Release);
                 inner.events.emit(&Event::Reloaded);
-                warnings
-                    .iter()
-                    .for_each(|warning| inner.events.emit(warning));
+                warnings.iter().for_each(|warning| inner.events.emit(warning));
                 Ok(())
             }
             Err(error) => {
-                inner.events.emit(&Event::ReloadFailed {
-                    problem: error.to_string(),
-                });
+                inner.events.emit(&Event::ReloadFailed { problem: error.to_string() });
                 Err(error)
             }
         }
@@ -250,36 +253,24 @@ impl Inner {
 
     /// The revision of the configuration: the builder's, else the limits file's, else 0.
     pub(crate) fn revision(&self) -> u64 {
-        self.revision
-            .unwrap_or_else(|| self.current.load().revision())
+        self.revision.unwrap_or_else(|| self.current.load().revision())
     }
 
     /// How many processes share a quota while the store is away.
     pub(crate) fn instances(&self) -> u32 {
-        self.instances
-            .or_else(|| self.current.load().instances())
-            .unwrap_or(1)
-            .max(1)
+        self.instances.or_else(|| self.current.load().instances()).unwrap_or(1).max(1)
     }
 
     /// The family of an annotated key, shared by all its call sites.
     pub(crate) fn family_of(&self, site: &CallSite) -> Arc<Family> {
-        let sites = || {
-            call_sites()
-                .into_iter()
-                .filter(|other| other.key == site.key)
-        };
+        let sites = || call_sites().into_iter().filter(|other| other.key == site.key);
         self.family(site.key, || {
             let mut annotations: Vec<_> = sites().map(CallSite::settings).collect();
             let mut declared: Vec<_> = sites().map(CallSite::declared_settings).collect();
             // A platform without a list of call sites still knows the one that asks.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
-            let keys = if site.fixed().is_some() {
-                Keys::One
-            } else {
-                Keys::Many
-            };
+            let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
             Family::annotated(site.key, keys, &annotations, &declared)
         })
     }
@@ -287,9 +278,7 @@ impl Inner {
     /// The limiter of a name built at run time.
     fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
-        let fixed = call_sites()
-            .into_iter()
-            .find(|site| site.fixed() == Some(name));
+        let fixed = call_sites().into_iter().find(|site| site.fixed() == Some(name));
         if let Some(site) = fixed {
             return self.family_of(site).only(self, name);
         }
@@ -317,15 +306,11 @@ impl Inner {
 
 /// Every annotated place the program was linked with.
 fn call_sites() -> Vec<&'static CallSite> {
-    inventory::iter::<Registered>()
-        .map(|Registered(site)| *site)
-        .collect()
+    inventory::iter::<Registered>().map(|Registered(site)| *site).collect()
 }
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limits")
-            .field("store", &self.0.store)
-            .finish_non_exhaustive()
+        f.debug_struct("Limits").field("store", &self.0.store).finish_non_exhaustive()
     }
 }

@@ -43,18 +43,12 @@ impl Quota {
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
         }
-        Ok(Self {
-            rate: rate.into(),
-            per,
-        })
+        Ok(Self { rate: rate.into(), per })
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
     pub(crate) fn stored(rate: u64, per_ms: u64) -> Self {
-        Self {
-            rate,
-            per: Duration::from_millis(per_ms),
-        }
+        Self { rate, per: Duration::from_millis(per_ms) }
     }
 
     /// Permits per window.
@@ -94,10 +88,7 @@ impl fmt::Display for QuotaError {
                 write!(f, "a rate of 0 admits nobody; use 1 to {MAX_RATE} permits")
             }
             Wrong::HighRate(rate) => {
-                write!(
-                    f,
-                    "a rate of {rate} is too high; use 1 to {MAX_RATE} permits"
-                )
+                write!(f, "a rate of {rate} is too high; use 1 to {MAX_RATE} permits")
             }
             Wrong::Window(per) => write!(
                 f,

@@ -64,13 +64,7 @@ pub enum Reason {
 
 impl Rejection {
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
-        Self {
-            limiter: Arc::clone(limiter),
-            reason,
-            retry_after: None,
-            quota: None,
-            detail: None,
-        }
+        Self { limiter: Arc::clone(limiter), reason, retry_after: None, quota: None, detail: None }
     }
 
     pub(crate) fn retry_after_some(mut self, retry_after: Option<Duration>) -> Self {
@@ -120,10 +114,7 @@ impl fmt::Display for Rejection {
         match self.reason {
             Reason::Limited => write!(f, "rate limit `{limiter}` exceeded")?,
             Reason::WaitTooLong => {
-                write!(
-                    f,
-                    "rate limit `{limiter}` exceeded, and its permit would come too late"
-                )?;
+                write!(f, "rate limit `{limiter}` exceeded, and its permit would come too late")?;
             }
             Reason::StoreUnavailable => {
                 write!(f, "rate limit `{limiter}` could not be checked")?;
@@ -132,19 +123,13 @@ impl fmt::Display for Rejection {
                 write!(f, "rate limit `{limiter}` cannot be checked")?;
             }
             Reason::ExceedsCapacity => {
-                write!(
-                    f,
-                    "rate limit `{limiter}` can never grant so many permits at once"
-                )?;
+                write!(f, "rate limit `{limiter}` can never grant so many permits at once")?;
             }
             Reason::QueueFull => {
                 write!(f, "too many calls are waiting for rate limit `{limiter}`")?;
             }
             Reason::InvalidPermits => {
-                write!(
-                    f,
-                    "rate limit `{limiter}` was asked for a senseless number of permits"
-                )?;
+                write!(f, "rate limit `{limiter}` was asked for a senseless number of permits")?;
             }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }

@@ -91,33 +91,19 @@ impl Effective {
             get: impl Fn(&Settings) -> Option<T>,
         ) -> Option<Sourced<T>> {
             layers.iter().find_map(|(source, settings)| {
-                get(settings).map(|value| Sourced {
-                    value,
-                    source: *source,
-                })
+                get(settings).map(|value| Sourced { value, source: *source })
             })
         }
         fn or_built_in<T>(found: Option<Sourced<T>>, value: T) -> Sourced<T> {
-            found.unwrap_or(Sourced {
-                value,
-                source: Source::BuiltIn,
-            })
+            found.unwrap_or(Sourced { value, source: Source::BuiltIn })
         }
 
         let enabled = or_built_in(first(layers, |s| s.enabled), true);
         let (rate, per) = (first(layers, |s| s.rate), first(layers, |s| s.per));
         // A limiter that is turned off needs no numbers.
-        let spare = |value| {
-            (!enabled.value).then_some(Sourced {
-                value,
-                source: Source::BuiltIn,
-            })
-        };
+        let spare = |value| (!enabled.value).then_some(Sourced { value, source: Source::BuiltIn });
         let rate = rate.or(spare(0)).ok_or(Missing("rate"))?;
-        let no_per = Sourced {
-            value: Duration::from_secs(1),
-            source: Source::BuiltIn,
-        };
+        let no_per = Sourced { value: Duration::from_secs(1), source: Source::BuiltIn };
         let idle = rate.value == 0 || !enabled.value;
         let per = per.or(idle.then_some(no_per)).ok_or(Missing("per"))?;
         let kept = match keys {
@@ -138,16 +124,12 @@ impl Effective {
 
     /// The numbers a store holds.
     pub(crate) fn config(&self) -> Config {
-        Config::new(
-            self.rate.value.into(),
-            whole_ms(self.per.value),
-            self.mode.value,
-        )
-        // Redisson refuses a shorter one, and a log must outlive its window.
-        .keep_alive_ms(match whole_ms(self.keep_alive.value) {
-            0 => 0,
-            ms => ms.max(whole_ms(self.per.value) * 2),
-        })
+        Config::new(self.rate.value.into(), whole_ms(self.per.value), self.mode.value)
+            // Redisson refuses a shorter one, and a log must outlive its window.
+            .keep_alive_ms(match whole_ms(self.keep_alive.value) {
+                0 => 0,
+                ms => ms.max(whole_ms(self.per.value) * 2),
+            })
     }
 
     /// The quota; of rate 0 when it admits nobody.

@@ -8,7 +8,7 @@ pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use tokio::time::Instant;
 
@@ -43,6 +43,72 @@ pub trait Store: Send + Sync + 'static {
     fn peek(&self, request: &Request<'_>)
     -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
+    /// Gives permits back, the oldest ones first, and returns how many there were to give back: no
+    /// window can come to hold too many. Nothing when nobody ever configured the limiter, or when it
+    /// is `per_client`.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn release(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Writes a configuration on purpose, and returns whether it did. It stays until a process starts
+    /// that is configured otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn write(
+        &self,
+        keys: &StateKeys,
+        config: Config,
+        when: WriteWhen,
+        state: KeepState,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// What is stored, unless nobody ever configured the limiter.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn read(
+        &self,
+        keys: &StateKeys,
+    ) -> impl Future<Output = Result<Option<Config>, StoreError>> + Send;
+
+    /// Deletes configuration and state, and returns whether there was any.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn delete(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Sets or clears when everything of a limiter expires, and returns whether that changed
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn expire(
+        &self,
+        keys: &StateKeys,
+        expiry: Expiry,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// How long the limiter has left; nothing when it does not expire or does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn ttl(
+        &self,
+        keys: &StateKeys,
+    ) -> impl Future<Output = Result<Option<Duration>, StoreError>> + Send;
+
     /// Reconciles the configuration alone, for limiters that count in the process.
     ///
     /// # Errors
@@ -52,6 +118,37 @@ pub trait Store: Send + Sync + 'static {
         &self,
         request: &Request<'_>,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
+}
+
+/// Under which condition [`Store::write`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteWhen {
+    /// Whatever is stored.
+    Always,
+    /// Only when nothing is, or only a part.
+    Absent,
+    /// Only when something is.
+    Present,
+}
+
+/// What happens to permits in use when a quota is changed on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeepState {
+    /// They are forgotten: the whole new quota is free.
+    Reset,
+    /// They still count.
+    Keep,
+}
+
+/// When a limiter expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expiry {
+    /// So many milliseconds from now.
+    At(u64),
+    /// So many milliseconds after its last use; 0 is never. Redisson's `keepAliveTime`.
+    Idle(u64),
+    /// Not, unless it is kept alive for a time after each use.
+    Cleared,
 }
 
 /// One request to a [`Store`].
@@ -77,14 +174,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self {
-            keys,
-            permits: 1,
-            config,
-            revision: 0,
-            since,
-            assertion,
-        }
+        Self { keys, permits: 1, config, revision: 0, since, assertion }
     }
 
     /// Sets the number of permits.
@@ -123,6 +213,8 @@ pub struct Reply {
     pub reset_after_ms: u64,
     /// Milliseconds since the Unix epoch by the store's clock.
     pub now_ms: u64,
+    /// How far in the future a peer's grant was dated, in milliseconds; its clock is wrong then.
+    pub ahead_ms: u64,
     /// The configuration in force.
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
@@ -141,6 +233,8 @@ pub enum Outcome {
     ExceedsCapacity,
     /// The limiter is stored as `per_client`, so the store does not count it.
     PerClient,
+    /// Nothing is stored, and the process has no numbers of its own.
+    Unknown,
 }
 
 /// The names one limiter's state lives under, by Redisson's rule: the configuration under the
@@ -175,11 +269,7 @@ impl StateKeys {
                 format!("{{{config}}}:{suffix}")
             }
         };
-        Self {
-            counter: suffixed("value"),
-            log: suffixed("permits"),
-            config,
-        }
+        Self { counter: suffixed("value"), log: suffixed("permits"), config }
     }
 
     /// The name of the limiter, under which its configuration lives.

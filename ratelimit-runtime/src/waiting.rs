@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use crate::store::Config;
 
@@ -20,6 +20,8 @@ pub(crate) struct Queue {
     permits: AtomicU64,
     /// When the head expects its permits, in the clock's milliseconds.
     head_at: AtomicU64,
+    /// Wakes the head before its time.
+    stir: Notify,
 }
 
 /// The queue has no room.
@@ -38,11 +40,12 @@ impl Queue {
             return Err(Full);
         }
         let ahead = self.permits.fetch_add(permits.into(), Ordering::AcqRel);
-        Ok(Place {
-            queue: self,
-            permits,
-            ahead,
-        })
+        Ok(Place { queue: self, permits, ahead })
+    }
+
+    /// Lets the head look again: something may be free before its time.
+    pub(crate) fn stir(&self) {
+        self.stir.notify_waiters();
     }
 
     /// The milliseconds until the head expects to go.
@@ -70,6 +73,11 @@ impl<'a> Place<'a> {
         self.queue.turn.try_lock().ok()
     }
 
+    /// Waits until somebody stirs the queue.
+    pub(crate) async fn stirred(&self) {
+        self.queue.stir.notified().await;
+    }
+
     /// Says when this caller, now the head, expects to go.
     pub(crate) fn expect_at(&self, at: u64) {
         self.queue.head_at.store(at, Ordering::Release);
@@ -80,20 +88,14 @@ impl<'a> Place<'a> {
     pub(crate) fn earliest(&self, config: Config, now: u64) -> u64 {
         let last = self.ahead + u64::from(self.permits) - 1;
         let windows = last.checked_div(config.rate).unwrap_or(0) * config.per_ms;
-        let head = if self.ahead == 0 {
-            0
-        } else {
-            self.queue.head_in(now)
-        };
+        let head = if self.ahead == 0 { 0 } else { self.queue.head_in(now) };
         windows.max(head)
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.queue
-            .permits
-            .fetch_sub(self.permits.into(), Ordering::AcqRel);
+        self.queue.permits.fetch_sub(self.permits.into(), Ordering::AcqRel);
         self.queue.waiters.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -33,3 +33,8 @@ pub mod window;
 pub use binary::{server_binary, server_version};
 pub use notes::could_not_run;
 pub use waiting::eventually;
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

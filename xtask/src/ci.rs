@@ -23,19 +23,11 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
 }
 
 fn clippy(what: &[&str]) -> Outcome {
-    run(cargo(&["clippy", "--locked"])
-        .args(what)
-        .args(["--", "-D", "warnings"]))
+    run(cargo(&["clippy", "--locked"]).args(what).args(["--", "-D", "warnings"]))
 }
 
 fn docs() -> Outcome {
-    let what = [
-        "doc",
-        "--locked",
-        "--workspace",
-        "--no-deps",
-        "--all-features",
-    ];
+    let what = ["doc", "--locked", "--workspace", "--no-deps", "--all-features"];
     run(cargo(&what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 

@@ -1,15 +1,13 @@
 //! Developer commands: `cargo xtask <command>`.
 //!
 //! Nothing but the standard library, so that the first command of a fresh clone starts at once.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a command line says how long it took"
-)]
+#![allow(clippy::disallowed_methods, reason = "a command line says how long it took")]
 
 use std::{env, process::ExitCode};
 
 mod ci;
 mod features;
+mod interop;
 mod redis;
 mod shell;
 mod test;
@@ -33,6 +31,11 @@ const COMMANDS: &[Command] = &[
         run: test::run_tests,
     },
     Command {
+        name: "interop",
+        about: "compiles the Java side, then runs the tests against Redisson, or some of them",
+        run: interop::run_tests,
+    },
+    Command {
         name: "ci",
         about: "formatting, lints, docs, each feature alone, then all tests",
         run: ci::run_all,
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
         }
         eprintln!("usage: cargo xtask <command>\n");
         for Command { name, about, .. } in COMMANDS {
-            eprintln!("  {name:<6} {about}");
+            eprintln!("  {name:<7} {about}");
         }
         return ExitCode::from(2);
     };

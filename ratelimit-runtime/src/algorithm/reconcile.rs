@@ -30,12 +30,7 @@ impl Config {
     /// A configuration whose idle state is kept for ever.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
-        Self {
-            rate,
-            per_ms,
-            mode,
-            keep_alive_ms: 0,
-        }
+        Self { rate, per_ms, mode, keep_alive_ms: 0 }
     }
 
     /// Sets how long an idle limiter is kept, in milliseconds.
@@ -67,6 +62,18 @@ pub(crate) struct Stored {
     epoch: Epoch,
     vouched_ms: u64,
     reset_ms: Option<u64>,
+    /// Written on purpose and not by what some process is configured with.
+    pub(crate) outside: bool,
+}
+
+impl Stored {
+    /// A configuration written on purpose: it stays until a process starts that is configured
+    /// otherwise.
+    pub(crate) fn written(config: Config, before: Option<Self>) -> Self {
+        let epoch = before.map_or(Epoch { revision: 0, since: 0 }, |before| before.epoch);
+        let reset_ms = before.and_then(|before| before.reset_ms);
+        Self { config, epoch, vouched_ms: 0, reset_ms, outside: true }
+    }
 }
 
 /// Whether a process states its configuration or goes by what is stored.
@@ -75,6 +82,8 @@ pub(crate) struct Stored {
 pub enum Assertion {
     /// It has used the key before: go by what is stored.
     Steady,
+    /// It has no numbers of its own: whatever is stored is right.
+    Follow,
     /// It uses the key for the first time, or its configuration changed; a difference it wins is
     /// settled like this.
     First(OnDrift),
@@ -96,7 +105,8 @@ pub enum Reconciled {
     Followed,
 }
 
-/// Returns what is stored from now on, and what happened, if anything.
+/// Returns what is stored from now on, and what happened, if anything. For a process that follows
+/// there must be something stored.
 pub(crate) fn reconcile(
     stored: Option<Stored>,
     own: Config,
@@ -104,17 +114,16 @@ pub(crate) fn reconcile(
     assertion: Assertion,
     now: u64,
 ) -> (Stored, Option<Reconciled>) {
-    let ours = |reset_ms| Stored {
-        config: own,
-        epoch,
-        vouched_ms: now,
-        reset_ms,
-    };
+    let ours = |reset_ms| Stored { config: own, epoch, vouched_ms: now, reset_ms, outside: false };
     let Some(mut stored) = stored else {
         return (ours(None), Some(Reconciled::Created));
     };
+    if assertion == Assertion::Follow {
+        return (stored, None);
+    }
     let asserting = assertion != Assertion::Steady;
-    let greater = epoch > stored.epoch;
+    let greater = !stored.outside && epoch > stored.epoch;
+    let newer = greater || (stored.outside && asserting);
 
     if stored.config.same_limit(&own) {
         if !asserting {
@@ -123,23 +132,19 @@ pub(crate) fn reconcile(
             }
             return (stored, None);
         }
-        let kept = if greater {
-            ours(stored.reset_ms)
-        } else {
-            stored
-        };
+        let kept = if newer { ours(stored.reset_ms) } else { stored };
         return (kept, Some(Reconciled::Unchanged));
     }
 
-    let abandoned = now >= stored.vouched_ms + ABANDONED_AFTER_MS;
-    if !greater && !abandoned {
+    let abandoned = !stored.outside && now >= stored.vouched_ms + ABANDONED_AFTER_MS;
+    if !newer && !abandoned {
         return (stored, Some(Reconciled::Followed));
     }
     // At most one reset per window; a change within it carries.
     let cool = stored
         .reset_ms
         .is_none_or(|last| now < last || now - last >= own.per_ms.max(stored.config.per_ms));
-    if greater && assertion == Assertion::First(OnDrift::Reset) && cool {
+    if newer && assertion == Assertion::First(OnDrift::Reset) && cool {
         (ours(Some(now)), Some(Reconciled::Reset))
     } else {
         (ours(stored.reset_ms), Some(Reconciled::Carried))
@@ -150,14 +155,8 @@ pub(crate) fn reconcile(
 mod tests {
     use super::*;
 
-    const OLD: Epoch = Epoch {
-        revision: 0,
-        since: 1,
-    };
-    const NEW: Epoch = Epoch {
-        revision: 0,
-        since: 2,
-    };
+    const OLD: Epoch = Epoch { revision: 0, since: 1 };
+    const NEW: Epoch = Epoch { revision: 0, since: 2 };
     const RESET: Assertion = Assertion::First(OnDrift::Reset);
 
     fn config(rate: u64) -> Config {
@@ -190,18 +189,8 @@ mod tests {
 
     #[test]
     fn a_revision_counts_more_than_a_start() {
-        let stored = created(
-            10,
-            Epoch {
-                revision: 7,
-                since: 1,
-            },
-            0,
-        );
-        let later = Epoch {
-            revision: 6,
-            since: 9,
-        };
+        let stored = created(10, Epoch { revision: 7, since: 1 }, 0);
+        let later = Epoch { revision: 6, since: 9 };
         let (_, event) = reconcile(Some(stored), config(20), later, RESET, 5);
         assert_eq!(event, Some(Reconciled::Followed));
     }
@@ -210,10 +199,7 @@ mod tests {
     fn a_second_reset_within_a_window_carries() {
         let stored = created(10, OLD, 0);
         let (stored, _) = reconcile(Some(stored), config(20), NEW, RESET, 5);
-        let newer = Epoch {
-            revision: 0,
-            since: 3,
-        };
+        let newer = Epoch { revision: 0, since: 3 };
         let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 900);
         assert_eq!(event, Some(Reconciled::Carried));
         let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 1005);

@@ -24,21 +24,22 @@ struct Entry {
 }
 
 /// What the rule says to one request; times in milliseconds from `now`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) granted: bool,
     pub(crate) remaining: u64,
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
+    /// How far in the future a grant was dated, after the clock stepped back.
+    pub(crate) ahead: u64,
 }
 
 impl Log {
     /// Takes permits, or says when they will be free. `permits` must not exceed `rate`.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let expired = self.expire(per, now);
-        if expired || self.used + permits > rate {
-            self.restamp(now, now + bucket(per));
-        }
+        let looked = expired || self.used + permits > rate;
+        let ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
         if self.used + permits <= rate {
             let at = self.record(permits, per, now);
             return Verdict {
@@ -46,9 +47,10 @@ impl Log {
                 remaining: rate - self.used,
                 retry_after: 0,
                 reset_after: (at + per).saturating_sub(now),
+                ahead,
             };
         }
-        self.refusal(rate, per, permits, now)
+        Verdict { ahead, ..self.refusal(rate, per, permits, now) }
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
@@ -63,6 +65,7 @@ impl Log {
             remaining: rate - copy.used,
             retry_after: 0,
             reset_after: copy.full_after(per, now),
+            ahead: 0,
         }
     }
 
@@ -72,6 +75,7 @@ impl Log {
             remaining: rate.saturating_sub(self.used),
             retry_after: self.wait_for(self.used + permits - rate, per, now),
             reset_after: self.full_after(per, now),
+            ahead: 0,
         }
     }
 
@@ -87,17 +91,44 @@ impl Log {
         self.entries.len() < before
     }
 
-    /// After the clock stepped back, what lies in the future counts from now.
-    fn restamp(&mut self, now: u64, latest: u64) {
-        if self.entries.back().is_none_or(|newest| newest.at <= latest) {
-            return;
-        }
+    /// After the clock stepped back, what lies in the future counts from now. Returns how far in
+    /// the future it was.
+    fn restamp(&mut self, now: u64, latest: u64) -> u64 {
+        let Some(newest) = self.entries.back().filter(|newest| newest.at > latest) else {
+            return 0;
+        };
+        let ahead = newest.at - now;
         for entry in &mut self.entries {
             if entry.at > latest {
                 entry.at = now;
             }
         }
         self.entries.make_contiguous().sort_by_key(|entry| entry.at);
+        ahead
+    }
+
+    /// Gives permits back, the oldest ones, so that no window can hold too many. Returns how many
+    /// there were to give back.
+    pub(crate) fn release(&mut self, per: u64, permits: u64, now: u64) -> u64 {
+        self.expire(per, now);
+        let mut left = permits;
+        while left > 0
+            && let Some(oldest) = self.entries.front_mut()
+        {
+            let back = left.min(oldest.permits);
+            oldest.permits -= back;
+            left -= back;
+            self.used -= back;
+            if oldest.permits == 0 {
+                self.entries.pop_front();
+            }
+        }
+        permits - left
+    }
+
+    /// Whether it says no more than a new one.
+    pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
+        self.entries.back().is_none_or(|newest| newest.at + per <= now)
     }
 
     /// Writes a grant down and returns the time it is dated.
@@ -130,9 +161,7 @@ impl Log {
     }
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
-        self.entries
-            .back()
-            .map_or(0, |newest| (newest.at + per).saturating_sub(now))
+        self.entries.back().map_or(0, |newest| (newest.at + per).saturating_sub(now))
     }
 }
 
@@ -162,15 +191,7 @@ mod tests {
 
     #[test]
     fn costs_count_and_refused_calls_do_not() {
-        let trace = [
-            (0, 6),
-            (500, 5),
-            (500, 4),
-            (1999, 1),
-            (2000, 6),
-            (2499, 1),
-            (2500, 4),
-        ];
+        let trace = [(0, 6), (500, 5), (500, 4), (1999, 1), (2000, 6), (2499, 1), (2500, 4)];
         assert_eq!(granted(10, 2000, &trace), [0, 500, 2000, 2500]);
     }
 
@@ -183,11 +204,7 @@ mod tests {
         for (permits, wait) in [(1, 750), (2, 850), (3, 950)] {
             let verdict = log.acquire(3, 1000, permits, 250);
             assert_eq!((verdict.granted, verdict.retry_after), (false, wait));
-            assert!(
-                !log.clone()
-                    .acquire(3, 1000, permits, 250 + wait - 1)
-                    .granted
-            );
+            assert!(!log.clone().acquire(3, 1000, permits, 250 + wait - 1).granted);
             assert!(log.clone().acquire(3, 1000, permits, 250 + wait).granted);
         }
     }
@@ -198,19 +215,12 @@ mod tests {
         for at in 0..10_000 {
             assert!(log.acquire(100_000, 10_000, 3, at).granted);
         }
-        assert!(
-            log.entries.len() <= MERGE_AT + 51,
-            "{} entries",
-            log.entries.len()
-        );
+        assert!(log.entries.len() <= MERGE_AT + 51, "{} entries", log.entries.len());
         assert_eq!(log.used, 30_000);
         log.expire(10_000, 15_000);
         assert!(log.used >= 30_000 - 3 * 5_001, "freed early");
         log.expire(10_000, 15_200);
-        assert!(
-            log.used <= 30_000 - 3 * 5_001,
-            "freed later than 2 % of the window"
-        );
+        assert!(log.used <= 30_000 - 3 * 5_001, "freed later than 2 % of the window");
     }
 
     #[test]
@@ -229,10 +239,7 @@ mod tests {
             assert!(log.acquire(10, 1000, 1, at).granted);
         }
         let verdict = log.acquire(3, 1000, 1, 10);
-        assert_eq!(
-            (verdict.granted, verdict.remaining, verdict.retry_after),
-            (false, 0, 997)
-        );
+        assert_eq!((verdict.granted, verdict.remaining, verdict.retry_after), (false, 0, 997));
         assert!(log.acquire(3, 1000, 1, 1007).granted);
     }
 }

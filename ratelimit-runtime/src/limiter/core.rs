@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::{
     Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind, clock,
     events::Event,
-    limits::{Family, Inner},
+    limits::{Current, Family, Inner},
     settings::{Effective, Missing},
     store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
     waiting::Queue,
@@ -35,7 +35,7 @@ pub(crate) struct Core {
     /// What the store last said is in force.
     in_force: Mutex<Option<Config>>,
     /// Whether this process has stated its configuration since it last changed.
-    asserted: AtomicBool,
+    pub(super) asserted: AtomicBool,
     looked_ms: AtomicU64,
     /// Whether an unusable store was told of.
     complained: AtomicBool,
@@ -46,7 +46,16 @@ pub(crate) struct Core {
 struct Rule {
     generation: u64,
     since: Instant,
-    numbers: Result<(Effective, Config), Missing>,
+    numbers: Result<Numbers, Missing>,
+}
+
+/// The numbers themselves.
+#[derive(Clone)]
+pub(crate) struct Numbers {
+    pub(crate) effective: Effective,
+    pub(crate) config: Config,
+    /// Nobody configured any here: whatever is stored is right.
+    pub(crate) follow: bool,
 }
 
 /// How often a limiter said what; for `report()`.
@@ -61,10 +70,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     fn reconciled(&self, outcome: Reconciled) {
-        let mut counts = self
-            .reconciled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
         match counts.iter_mut().find(|(known, _)| *known == outcome) {
             Some((_, count)) => *count += 1,
             None => counts.push((outcome, 1)),
@@ -80,7 +86,7 @@ impl Core {
         given: Option<Quota>,
     ) -> Self {
         let current = limits.current();
-        let numbers = numbers(&current.resolve(&family, &name, given));
+        let numbers = numbers(&current, &family, &name, given);
         Self {
             keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
             family,
@@ -100,11 +106,23 @@ impl Core {
     }
 
     /// What this process goes by, read anew after a reload.
-    pub(crate) fn effective(&self, limits: &Inner) -> Result<(Effective, Config), Rejection> {
-        self.rule(limits)
-            .numbers
-            .clone()
-            .map_err(|missing| self.not_configured(missing))
+    pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
+        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+    }
+
+    /// The numbers in force, as far as this process knows.
+    pub(crate) fn known(&self, limits: &Inner) -> Result<Config, Rejection> {
+        let numbers = self.numbers(limits)?;
+        match self.in_force() {
+            Some(config) => Ok(config),
+            None if numbers.follow => Err(self.unknown()),
+            None => Ok(numbers.config),
+        }
+    }
+
+    fn unknown(&self) -> Rejection {
+        self.rejection(Reason::NotConfigured)
+            .with_detail("neither this process nor the store has numbers for it")
     }
 
     fn not_configured(&self, Missing(what): Missing) -> Rejection {
@@ -135,22 +153,14 @@ impl Core {
     fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
         let current = limits.current();
         let given = *self.given();
-        let numbers = numbers(&current.resolve(&self.family, &self.name, given));
-        let config = |numbers: &Result<(Effective, Config), Missing>| {
-            numbers.as_ref().ok().map(|(_, config)| *config)
+        let numbers = numbers(&current, &self.family, &self.name, given);
+        let config = |numbers: &Result<Numbers, Missing>| {
+            numbers.as_ref().ok().map(|numbers| numbers.config)
         };
         // Equal numbers are not a new configuration, so they are as old as before.
         let unchanged = config(&numbers) == config(&rule.numbers);
-        let since = if unchanged {
-            rule.since
-        } else {
-            clock::instant()
-        };
-        let renewed = Arc::new(Rule {
-            generation: current.number,
-            since,
-            numbers,
-        });
+        let since = if unchanged { rule.since } else { clock::instant() };
+        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
         self.rule.store(Arc::clone(&renewed));
         self.asserted.store(false, Ordering::Release);
         renewed
@@ -159,6 +169,11 @@ impl Core {
     /// What is in force, as far as this process knows.
     pub(crate) fn in_force(&self) -> Option<Config> {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of numbers this process wrote itself.
+    pub(super) fn note(&self, config: Config) {
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
     }
 
     /// Takes permits now, or says why not. One store call at the most in steady state.
@@ -173,64 +188,58 @@ impl Core {
 
     async fn ask(&self, limits: &Inner, permits: u32, take: bool) -> Result<Decision, Rejection> {
         let rule = self.rule(limits);
-        let (effective, config) = rule
-            .numbers
-            .as_ref()
-            .map_err(|missing| self.not_configured(*missing))?;
+        let numbers = rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
         if let Some(problem) = &limits.broken {
             return Err(self
                 .rejection(Reason::StoreMisconfigured)
                 .with_detail(Arc::clone(problem)));
         }
-        if !effective.enabled.value {
-            return Ok(unlimited(limits, *config));
+        if !numbers.effective.enabled.value {
+            return Ok(unlimited(limits, numbers.config));
         }
         if permits == 0 {
-            return Err(self
-                .rejection(Reason::InvalidPermits)
-                .with_detail("0; ask for 1 or more"));
+            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
         }
         let in_force = self.in_force();
-        let capacity = config
-            .rate
-            .max(in_force.map_or(0, |in_force| in_force.rate));
-        if u64::from(permits) > capacity {
-            return Err(self.too_many(permits, *config));
+        let capacity = numbers.config.rate.max(in_force.map_or(0, |in_force| in_force.rate));
+        if u64::from(permits) > capacity && !numbers.follow {
+            return Err(self.too_many(permits, numbers.config));
         }
 
-        let asserted = self.asserted.load(Ordering::Acquire);
-        let assertion = if asserted {
-            Assertion::Steady
-        } else {
-            Assertion::First(effective.on_drift.value)
-        };
-        let request = Request::new(&self.keys, *config, rule.since)
+        let request = Request::new(&self.keys, numbers.config, rule.since)
             .permits(permits)
             .revision(limits.revision())
-            .assertion(assertion);
-        let per_client = in_force.unwrap_or(*config).mode == Mode::PerClient;
-        let answer = if per_client {
-            Ok(None)
-        } else if take {
-            limits.store.acquire(&request).await.map(Some)
+            .assertion(self.assertion(numbers));
+        if in_force.unwrap_or(numbers.config).mode == Mode::PerClient {
+            let degraded = !self.look(limits, &request).await;
+            return self.decide_here(limits, &request, take, degraded);
+        }
+        let answer = if take {
+            limits.store.acquire(&request).await
         } else {
-            limits.store.peek(&request).await.map(Some)
+            limits.store.peek(&request).await
         };
-        match answer {
-            Ok(Some(reply)) => {
-                if take {
-                    self.observe(limits, &reply);
-                }
-                if reply.outcome == Outcome::PerClient {
-                    return self.decide_here(limits, &request, take, false);
-                }
-                self.settle(&reply, permits, false)
-            }
-            Ok(None) => {
-                let degraded = !self.look(limits, &request).await;
-                self.decide_here(limits, &request, take, degraded)
-            }
-            Err(error) => self.without_store(limits, effective, &request, take, &error),
+        let reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => return self.without_store(limits, numbers, &request, take, &error),
+        };
+        if take {
+            self.observe(limits, &reply);
+        }
+        match reply.outcome {
+            Outcome::PerClient => self.decide_here(limits, &request, take, false),
+            Outcome::Unknown => Err(self.unknown()),
+            _ => self.settle(&reply, permits, false),
+        }
+    }
+
+    fn assertion(&self, numbers: &Numbers) -> Assertion {
+        if numbers.follow {
+            Assertion::Follow
+        } else if self.asserted.load(Ordering::Acquire) {
+            Assertion::Steady
+        } else {
+            Assertion::First(numbers.effective.on_drift.value)
         }
     }
 
@@ -240,10 +249,7 @@ impl Core {
         let looked = self.looked_ms.load(Ordering::Acquire);
         let due = request.assertion != Assertion::Steady || now >= looked + LOOK_EVERY_MS;
         let mark = &self.looked_ms;
-        if !due
-            || mark
-                .compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
+        if !due || mark.compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed).is_err()
         {
             return true;
         }
@@ -264,7 +270,7 @@ impl Core {
         take: bool,
         degraded: bool,
     ) -> Result<Decision, Rejection> {
-        let config = self.in_force().unwrap_or(request.config);
+        let config = counted_here(self.in_force().unwrap_or(request.config));
         let reply = if take {
             limits.per_client.count(&self.keys, config, request.permits)
         } else {
@@ -277,28 +283,23 @@ impl Core {
     fn without_store(
         &self,
         limits: &Inner,
-        effective: &Effective,
+        numbers: &Numbers,
         request: &Request<'_>,
         take: bool,
         error: &StoreError,
     ) -> Result<Decision, Rejection> {
         if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(self
-                .rejection(Reason::StoreMisconfigured)
-                .with_detail(error.to_string()));
+            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(error.to_string()));
         }
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
-        match effective.on_store_error.value {
+        match numbers.effective.on_store_error.value {
             OnStoreError::Allow => {
                 let config = self.in_force().unwrap_or(request.config);
-                Ok(Decision {
-                    degraded: true,
-                    ..unlimited(limits, config)
-                })
+                Ok(Decision { degraded: true, ..unlimited(limits, config) })
             }
-            OnStoreError::Reject => Err(self
-                .rejection(Reason::StoreUnavailable)
-                .with_detail(error.to_string())),
+            OnStoreError::Reject => {
+                Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
+            }
             _ => {
                 let decision = self.decide_locally(limits, request.permits, request.config, take);
                 decision.ok_or_else(|| {
@@ -318,7 +319,7 @@ impl Core {
         configured: Config,
         take: bool,
     ) -> Option<Decision> {
-        let mut config = self.in_force().unwrap_or(configured);
+        let mut config = counted_here(self.in_force().unwrap_or(configured));
         config.rate = config.rate.div_ceil(limits.instances().into());
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
@@ -333,7 +334,7 @@ impl Core {
         let allowed = match reply.outcome {
             Outcome::Granted => true,
             Outcome::Refused => false,
-            Outcome::ExceedsCapacity | Outcome::PerClient => {
+            Outcome::ExceedsCapacity | Outcome::PerClient | Outcome::Unknown => {
                 return Err(self.too_many(permits, reply.config));
             }
         };
@@ -352,12 +353,20 @@ impl Core {
     fn observe(&self, limits: &Inner, reply: &Reply) {
         let before = {
             let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-            in_force.replace(reply.config)
+            match reply.outcome {
+                Outcome::Unknown => in_force.take(),
+                _ => in_force.replace(reply.config),
+            }
         };
         // Callers that came at the same time all stated it; one of them tells.
         let stated_before =
             reply.reconciled.is_some() && self.asserted.swap(true, Ordering::AcqRel);
         self.complained.store(false, Ordering::Relaxed);
+        if reply.ahead_ms > 0 {
+            let (limiter, ahead) =
+                (Arc::clone(&self.family.key), Duration::from_millis(reply.ahead_ms));
+            limits.events.emit(&Event::ClockAhead { limiter, ahead });
+        }
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
@@ -368,20 +377,16 @@ impl Core {
             None => return,
         };
         self.family.tally.reconciled(outcome);
-        limits.events.emit(&Event::Reconciled {
-            limiter: Arc::clone(&self.family.key),
-            outcome,
-        });
+        limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
     }
 
     /// Tells once that a function which cannot refuse is counted locally.
     pub(crate) fn complain(&self, limits: &Inner, rejection: &Rejection) {
         if !self.complained.swap(true, Ordering::Relaxed) {
             let error = StoreError::misconfigured(rejection.to_string());
-            limits.events.emit(&Event::Misconfigured {
-                limiter: Arc::clone(&self.family.key),
-                error,
-            });
+            limits
+                .events
+                .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
         }
     }
 
@@ -397,11 +402,25 @@ impl Core {
     }
 }
 
-fn numbers(effective: &Result<Effective, Missing>) -> Result<(Effective, Config), Missing> {
-    effective.clone().map(|effective| {
-        let config = effective.config();
-        (effective, config)
-    })
+fn numbers(
+    current: &Current,
+    family: &Family,
+    name: &str,
+    given: Option<Quota>,
+) -> Result<Numbers, Missing> {
+    let (effective, follow) = match current.resolve(family, name, given) {
+        Ok(effective) => (effective, false),
+        // A name that only exists at run time may be somebody else's limiter.
+        Err(_) if family.annotation.is_none() => (current.resolve_following(family, name), true),
+        Err(missing) => return Err(missing),
+    };
+    let config = effective.config();
+    Ok(Numbers { effective, config, follow })
+}
+
+/// The numbers as they count within one process, whatever the mode of the limiter.
+fn counted_here(config: Config) -> Config {
+    Config { mode: Mode::Overall, ..config }
 }
 
 fn unlimited(limits: &Inner, config: Config) -> Decision {
@@ -418,8 +437,6 @@ fn unlimited(limits: &Inner, config: Config) -> Decision {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
     }
 }

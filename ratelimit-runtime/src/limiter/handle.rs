@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Core, Patience};
-use crate::{Decision, Limits, Quota, Rejection};
+use crate::{
+    Decision, Limits, Quota, Rejection, StoreError,
+    clock::whole_ms,
+    store::{Config, Expiry, KeepState, WriteWhen},
+};
 
 /// One limiter under one key. Cheap to clone; clones are the same limiter.
 ///
@@ -56,9 +60,7 @@ impl Limiter {
     /// [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) when the quota has fewer permits, and
     /// what the store and its policy refuse.
     pub async fn acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core
-            .acquire(self.limits.inner(), permits, Patience::Forever)
-            .await
+        self.core.acquire(self.limits.inner(), permits, Patience::Forever).await
     }
 
     /// Takes permits if they are free, without waiting.
@@ -68,9 +70,7 @@ impl Limiter {
     /// [`Limited`](crate::Reason::Limited) when they are not, with the time to retry after;
     /// otherwise as for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core
-            .acquire(self.limits.inner(), permits, Patience::None)
-            .await
+        self.core.acquire(self.limits.inner(), permits, Patience::None).await
     }
 
     /// Takes permits, waiting for them no longer than `timeout`, in whole milliseconds.
@@ -84,9 +84,7 @@ impl Limiter {
         permits: u32,
         timeout: Duration,
     ) -> Result<Decision, Rejection> {
-        self.core
-            .acquire(self.limits.inner(), permits, Patience::UpTo(timeout))
-            .await
+        self.core.acquire(self.limits.inner(), permits, Patience::UpTo(timeout)).await
     }
 
     /// Says what a request for one permit would get, without taking it.
@@ -104,8 +102,132 @@ impl Limiter {
     ///
     /// [`NotConfigured`](crate::Reason::NotConfigured) when nothing says what the quota is.
     pub fn quota(&self) -> Result<Quota, Rejection> {
-        let (_, configured) = self.core.effective(self.limits.inner())?;
-        let config = self.core.in_force().unwrap_or(configured);
+        let config = self.core.known(self.limits.inner())?;
         Ok(Quota::stored(config.rate, config.per_ms))
+    }
+
+    /// Permits that are free now. Nothing is taken or written.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the store from answering; no policy stands in for it.
+    pub async fn available_permits(&self) -> Result<u64, StoreError> {
+        self.core.available(self.limits.inner()).await
+    }
+
+    /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
+    /// ones are given back, so that no window can come to hold too many. Returns how many there
+    /// were to give back, which is fewer when fewer are in use.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn release(&self, permits: u32) -> Result<u64, StoreError> {
+        self.core.release(self.limits.inner(), permits).await
+    }
+
+    /// Sets the quota if none is stored, and returns whether it did.
+    ///
+    /// A quota that was set on purpose is what everybody goes by until a process starts that is
+    /// configured otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn try_set_rate(&self, quota: &Quota) -> Result<bool, StoreError> {
+        self.core.write(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
+    }
+
+    /// Sets the quota whatever is stored, and forgets what was used.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn set_rate(&self, quota: &Quota) -> Result<(), StoreError> {
+        let write =
+            self.core.write(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
+        write.await.map(|_| ())
+    }
+
+    /// Changes the quota of a limiter that is stored, and returns whether there was one. With
+    /// [`KeepState::Keep`] what was used still counts, even where it is more than the new quota.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn update_rate(&self, quota: &Quota, state: KeepState) -> Result<bool, StoreError> {
+        self.core.write(self.limits.inner(), quota, WriteWhen::Present, state).await
+    }
+
+    /// What the store holds, asked now; `None` when nobody ever configured the limiter.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn config(&self) -> Result<Option<Config>, StoreError> {
+        self.limits.inner().store.read(&self.core.keys).await
+    }
+
+    /// Whether the limiter is stored.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn exists(&self) -> Result<bool, StoreError> {
+        Ok(self.config().await?.is_some())
+    }
+
+    /// Deletes the limiter with everything that is used, and returns whether there was one. The next
+    /// request of a process that has numbers for it makes it anew.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn delete(&self) -> Result<bool, StoreError> {
+        self.core.delete(self.limits.inner()).await
+    }
+
+    /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
+    /// one. Where a keep-alive is set the next use puts that in its place.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn expire(&self, after: Duration) -> Result<bool, StoreError> {
+        self.set_expiry(Expiry::At(whole_ms(after))).await
+    }
+
+    /// Takes an expiry away, and returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn clear_expire(&self) -> Result<bool, StoreError> {
+        self.set_expiry(Expiry::Cleared).await
+    }
+
+    /// Lets the limiter expire when it was not used for this long, in whole milliseconds, or never
+    /// with `None`; returns whether there was one. It is the stored keep-alive: the limits file's
+    /// `keep_alive` takes its place when a process starts that has one. One shorter than the window
+    /// counts as the window.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
+        self.set_expiry(Expiry::Idle(idle.map_or(0, whole_ms))).await
+    }
+
+    /// How long the limiter has left; `None` when it does not expire, or does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
+        self.limits.inner().store.ttl(&self.core.keys).await
+    }
+
+    async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
+        self.limits.inner().store.expire(&self.core.keys, expiry).await
     }
 }

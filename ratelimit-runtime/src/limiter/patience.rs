@@ -46,11 +46,7 @@ impl Core {
     ) -> Result<Decision, Rejection> {
         let result = self.in_turn(limits, permits, patience).await;
         let tally = &self.family.tally;
-        let counter = if result.is_ok() {
-            &tally.allowed
-        } else {
-            &tally.rejected
-        };
+        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
         result
     }
@@ -81,13 +77,8 @@ impl Core {
                 });
             }
         };
-        let place = self
-            .queue
-            .join(permits)
-            .map_err(|Full| self.rejection(Reason::QueueFull))?;
-        let decision = self
-            .wait_in(limits, &place, permits, until, refusal)
-            .await?;
+        let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
+        let decision = self.wait_in(limits, &place, permits, until, refusal).await?;
         self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
         Ok(decision)
     }
@@ -101,9 +92,7 @@ impl Core {
         refusal: Option<Decision>,
     ) -> Result<Decision, Rejection> {
         let now = limits.clock.now_ms();
-        let config = self
-            .in_force()
-            .map_or_else(|| self.effective(limits).map(|(_, config)| config), Ok)?;
+        let config = self.known(limits)?;
         let earliest = place.earliest(config, now);
         if until.is_some_and(|until| now + earliest > until) {
             return Err(self.not_before(Reason::WaitTooLong, earliest));
@@ -130,7 +119,11 @@ impl Core {
                 return Err(self.refused(Reason::WaitTooLong, &refusal));
             }
             place.expect_at(at);
-            limits.clock.sleep(wait).await;
+            // Permits that are given back, or new numbers, may come sooner.
+            tokio::select! {
+                () = limits.clock.sleep(wait) => {}
+                () = place.stirred() => {}
+            }
         }
     }
 
@@ -165,10 +158,8 @@ impl Core {
             match rejection.reason() {
                 Reason::StoreMisconfigured => {
                     self.complain(limits, &rejection);
-                    let Ok((_, config)) = self.effective(limits) else {
-                        return;
-                    };
-                    let decision = self.decide_locally(limits, permits, config, true);
+                    let Ok(numbers) = self.numbers(limits) else { return };
+                    let decision = self.decide_locally(limits, permits, numbers.config, true);
                     if decision.is_some_and(|decision| decision.allowed) {
                         return;
                     }
@@ -184,16 +175,12 @@ impl Core {
     }
 
     fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
-        self.rejection(reason)
-            .retry_after_some(refusal.retry_after)
-            .with_quota(refusal.quota)
+        self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
     }
 
     fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
         let config = self.in_force();
-        let rejection = self
-            .rejection(reason)
-            .retry_after_some(Some(Duration::from_millis(ms)));
+        let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
         match config {
             Some(config) => rejection.with_quota(Quota::stored(config.rate, config.per_ms)),
             None => rejection,

@@ -202,17 +202,12 @@ impl LimitsBuilder {
             let loaded = builder.source.load()?;
             let warnings = validate::check(loaded.as_ref(), &call_sites())?;
             let limits = builder.assemble(loaded, None)?;
-            warnings
-                .iter()
-                .for_each(|warning| limits.inner().events.emit(warning));
+            warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
             Ok(limits)
         };
         attempt().unwrap_or_else(|error: SetupError| {
             let problem = error.to_string();
-            let limits = Self::default()
-                .memory()
-                .no_limits_file()
-                .assemble(None, Some(&problem));
+            let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
             limits.inner().events.emit(&Event::NotInstalled { problem });
             limits
@@ -287,10 +282,7 @@ impl LimitsBuilder {
         let address = Address::parse(&store)?;
         let limits = loaded.map(|file| &file.limits);
         let deadline = self.deadline.or(limits.and_then(|limits| limits.deadline));
-        let ca = match (
-            &self.tls_ca,
-            limits.and_then(|limits| limits.tls_ca.as_deref()),
-        ) {
+        let ca = match (&self.tls_ca, limits.and_then(|limits| limits.tls_ca.as_deref())) {
             (Some(path), _) => Some(path.clone()),
             (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
             (None, None) => None,
@@ -314,10 +306,7 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
         )));
     }
     fs::read(path).map_err(|error| {
-        SetupError::one(format!(
-            "certificates `{}` cannot be read: {error}",
-            path.display()
-        ))
+        SetupError::one(format!("certificates `{}` cannot be read: {error}", path.display()))
     })
 }
 
@@ -352,8 +341,6 @@ fn watch_file(limits: &Limits, every: Duration) {
 impl fmt::Debug for LimitsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The store's address may hold a password.
-        f.debug_struct("LimitsBuilder")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
+        f.debug_struct("LimitsBuilder").field("source", &self.source).finish_non_exhaustive()
     }
 }

@@ -1,11 +1,13 @@
 //! What the limits file says, as of its last reading.
 
-use ratelimit_spec::{LimitsFile, Settings};
+use std::time::Duration;
+
+use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
 
 use super::{Family, file::LoadedFile};
 use crate::{
     Quota,
-    settings::{Effective, Missing, Source},
+    settings::{Effective, Keys, Missing, Source},
 };
 
 /// One reading of the limits file, or that there is none.
@@ -25,9 +27,7 @@ impl Current {
     }
 
     pub(crate) fn revision(&self) -> u64 {
-        self.limits()
-            .and_then(|limits| limits.revision)
-            .unwrap_or(0)
+        self.limits().and_then(|limits| limits.revision).unwrap_or(0)
     }
 
     pub(crate) fn instances(&self) -> Option<u32> {
@@ -41,11 +41,27 @@ impl Current {
         if limits.limiter(name).is_some() {
             return Some(name.to_owned());
         }
-        let prefix = limits
-            .prefixes
-            .iter()
-            .find(|entry| name.starts_with(&entry.prefix))?;
+        let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
         Some(format!("{}*", prefix.prefix))
+    }
+
+    /// What a limiter goes by whose numbers only the store has.
+    pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
+        let nothing =
+            Settings { rate: Some(0), per: Some(Duration::from_secs(1)), ..Settings::default() };
+        let layers: Vec<_> = self
+            .entry(family, name)
+            .map(|entry| (Source::LimitsFile, &entry.settings))
+            .into_iter()
+            .chain(self.limits().map(|limits| (Source::Default, &limits.default)))
+            .chain([(Source::BuiltIn, &nothing)])
+            .collect();
+        Effective::resolve(&layers, Keys::One).expect("the last layer has every number")
+    }
+
+    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
+        let limits = self.limits()?;
+        limits.limiter(&family.key).or(limits.limiter(name))
     }
 
     /// The numbers of one key of a family.
@@ -60,9 +76,7 @@ impl Current {
             per: Some(quota.per()),
             ..Settings::default()
         });
-        let entry = self
-            .limits()
-            .and_then(|limits| limits.limiter(&family.key).or(limits.limiter(name)));
+        let entry = self.entry(family, name);
         let mut layers = Vec::with_capacity(6);
         if let Some(entry) = entry {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
@@ -72,33 +86,13 @@ impl Current {
         if family.annotation.is_none()
             && let Some(limits) = self.limits()
         {
-            let prefix = limits
-                .prefixes
-                .iter()
-                .find(|entry| name.starts_with(&entry.prefix));
+            let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix));
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
-        layers.extend(
-            family
-                .annotation
-                .as_ref()
-                .map(|settings| (Source::Annotation, settings)),
-        );
-        layers.extend(
-            given
-                .as_ref()
-                .map(|settings| (Source::Annotation, settings)),
-        );
-        layers.extend(
-            family
-                .declared
-                .as_ref()
-                .map(|settings| (Source::Compiled, settings)),
-        );
-        layers.extend(
-            self.limits()
-                .map(|limits| (Source::Default, &limits.default)),
-        );
+        layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(given.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
+        layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
         Effective::resolve(&layers, family.keys)
     }
 }

@@ -63,9 +63,8 @@ impl Family {
 
     /// The limiter of a rendered key.
     pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: String) -> Arc<Core> {
-        self.cores.get_or_make(name, |name| {
-            Core::new(limits, Arc::clone(self), name.to_owned(), None)
-        })
+        self.cores
+            .get_or_make(name, |name| Core::new(limits, Arc::clone(self), name.to_owned(), None))
     }
 }
 
@@ -78,10 +77,7 @@ pub(crate) struct Cores {
 
 impl Default for Cores {
     fn default() -> Self {
-        Self {
-            cores: Cache::new(REMEMBERED),
-            making: Mutex::new(()),
-        }
+        Self { cores: Cache::new(REMEMBERED), making: Mutex::new(()) }
     }
 }
 
@@ -119,8 +115,6 @@ fn merge(layers: &[Settings]) -> Settings {
 
 impl std::fmt::Debug for Family {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Family")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Family").field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -65,9 +65,7 @@ impl Source {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path)
-        .map_err(|error| format!("cannot be read: {error}"))?
-        .len();
+    let length = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
     if length > MAX_BYTES {
         return Err(format!("{length} bytes are too many for a limits file"));
     }
@@ -78,15 +76,9 @@ fn read(path: &Path) -> Result<String, String> {
 impl LoadedFile {
     fn parse(shown: &str, text: &str) -> Result<Self, SetupError> {
         match LimitsFile::parse(text) {
-            Ok(limits) => Ok(Self {
-                shown: shown.to_owned(),
-                limits,
-            }),
+            Ok(limits) => Ok(Self { shown: shown.to_owned(), limits }),
             Err(problems) => Err(SetupError::new(
-                problems
-                    .iter()
-                    .map(|problem| format!("{shown}:{problem}"))
-                    .collect(),
+                problems.iter().map(|problem| format!("{shown}:{problem}")).collect(),
             )),
         }
     }
@@ -106,10 +98,6 @@ impl LoadedFile {
             return self.place(&entry);
         };
         let path = [entry[0], entry[1], Step::Key(field)];
-        if self.limits.position(&path).is_some() {
-            self.place(&path)
-        } else {
-            self.place(&entry)
-        }
+        if self.limits.position(&path).is_some() { self.place(&path) } else { self.place(&entry) }
     }
 }

@@ -58,22 +58,14 @@ pub(super) fn report(limits: &Inner) -> Report {
         let family = limits.family(&entry.key, || Family::unannotated(&entry.key, Keys::Many));
         families.insert(Arc::clone(&family.key), family);
     }
-    for family in limits
-        .families
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .values()
-    {
+    for family in limits.families.lock().unwrap_or_else(PoisonError::into_inner).values() {
         families.insert(Arc::clone(&family.key), Arc::clone(family));
     }
     let limiters = families.values().map(|family| {
-        let sites = sites
-            .iter()
-            .filter(|site| site.key == &*family.key)
-            .map(|site| {
-                let at = site.location;
-                format!("{} ({}:{})", at.function, at.file, at.line)
-            });
+        let sites = sites.iter().filter(|site| site.key == &*family.key).map(|site| {
+            let at = site.location;
+            format!("{} ({}:{})", at.function, at.file, at.line)
+        });
         let tally = &family.tally;
         LimiterReport {
             key: family.key.to_string(),
@@ -83,29 +75,20 @@ pub(super) fn report(limits: &Inner) -> Report {
             rejected: tally.rejected.load(Ordering::Relaxed),
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
-            reconciled: tally
-                .reconciled
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });
     let store = match &limits.store {
         AnyStore::Memory(_) => "memory".to_owned(),
         AnyStore::Redis(store) => store.address().to_string(),
     };
-    Report {
-        store,
-        limiters: limiters.collect(),
-    }
+    Report { store, limiters: limiters.collect() }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "store {}", self.store)?;
-        self.limiters
-            .iter()
-            .try_for_each(|limiter| write!(f, "\n{limiter}"))
+        self.limiters.iter().try_for_each(|limiter| write!(f, "\n{limiter}"))
     }
 }
 
@@ -130,12 +113,7 @@ impl fmt::Display for LimiterReport {
         line(f, "per", &settings.per, format_duration(settings.per.value))?;
         line(f, "mode", &settings.mode, settings.mode.value)?;
         line(f, "wait", &settings.wait, settings.wait.value)?;
-        line(
-            f,
-            "on_store_error",
-            &settings.on_store_error,
-            settings.on_store_error.value,
-        )?;
+        line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
         for site in &self.call_sites {
             write!(f, "\n  used by {site}")?;

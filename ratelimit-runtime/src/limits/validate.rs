@@ -31,11 +31,7 @@ pub(super) fn check(
     if let Some(file) = file {
         unmatched(file, &by_key, &mut problems, &mut warnings);
     }
-    if problems.is_empty() {
-        Ok(warnings)
-    } else {
-        Err(SetupError::new(problems))
-    }
+    if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
 
 fn place(site: &CallSite) -> String {
@@ -50,11 +46,7 @@ fn disagreements(key: &str, sites: &[&CallSite], problems: &mut Vec<String>) {
     let fields = |site: &CallSite| {
         let said = site.settings();
         let mode = said.mode.map(|mode| mode.to_string());
-        [
-            ("rate", text(said.rate)),
-            ("per", text(said.per)),
-            ("mode", mode),
-        ]
+        [("rate", text(said.rate)), ("per", text(said.per)), ("mode", mode)]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -108,9 +100,7 @@ fn limiter(
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
-                warnings.push(Event::Disabled {
-                    limiter: key.into(),
-                });
+                warnings.push(Event::Disabled { limiter: key.into() });
             }
             Ok(effective) => {
                 for site in sites {
@@ -205,9 +195,7 @@ fn unmatched(
         if by_key.contains_key(&*entry.key) {
             continue;
         }
-        let undeclared = by_key
-            .keys()
-            .filter(|key| file.limits.limiter(key).is_none());
+        let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());
         let at = file.place_of(&entry.key, None);
         match nearest(&entry.key, undeclared.copied()) {
             Some(near) => problems.push(format!(
@@ -215,14 +203,9 @@ fn unmatched(
                 entry.key
             )),
             None if file.limits.unmatched == Unmatched::Error => {
-                problems.push(format!(
-                    "{at}: `{}` matches no limiter of this program",
-                    entry.key
-                ));
+                problems.push(format!("{at}: `{}` matches no limiter of this program", entry.key));
             }
-            None => warnings.push(Event::Unmatched {
-                key: entry.key.clone(),
-            }),
+            None => warnings.push(Event::Unmatched { key: entry.key.clone() }),
         }
     }
 }

@@ -5,11 +5,15 @@ use std::{
     fmt,
     hash::{BuildHasher, RandomState},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use ratelimit_spec::Mode;
+use tokio::time::Instant;
 
-use super::{Config, Outcome, Reply, Request, StateKeys, Store};
+use super::{
+    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, StateKeys, Store, WriteWhen,
+};
 use crate::{
     Clock, StoreError,
     algorithm::{
@@ -29,7 +33,7 @@ const SWEEP_AT: usize = 256;
 /// busy one holds about 150 log entries of 16 bytes at most.
 pub struct MemoryStore {
     clock: Clock,
-    anchor: tokio::time::Instant,
+    anchor: Instant,
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
 }
@@ -44,8 +48,10 @@ struct Shard {
 struct Slot {
     stored: Option<Stored>,
     log: Log,
-    /// From when on this slot says no more than a missing one.
-    idle_at: u64,
+    /// The window the log was last counted with.
+    per_ms: u64,
+    /// From when on it is as if it had never been.
+    expires_ms: Option<u64>,
 }
 
 impl MemoryStore {
@@ -53,34 +59,19 @@ impl MemoryStore {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self {
-            clock,
-            anchor: clock::instant(),
-            hasher: RandomState::new(),
-            shards,
-        }
+        let (anchor, hasher) = (clock::instant(), RandomState::new());
+        Self { clock, anchor, hasher, shards }
     }
 
-    fn shard(&self, name: &str) -> MutexGuard<'_, Shard> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "any part of a hash picks a shard"
-        )]
-        let index = self.hasher.hash_one(name) as usize % SHARDS;
-        self.shards[index]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, keys: &StateKeys) -> MutexGuard<'_, Shard> {
+        #[expect(clippy::cast_possible_truncation, reason = "any part of a hash picks a shard")]
+        let index = self.hasher.hash_one(keys.config()) as usize % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn epoch(&self, request: &Request<'_>) -> Epoch {
-        let since = request
-            .since
-            .saturating_duration_since(self.anchor)
-            .as_micros();
-        Epoch {
-            revision: request.revision,
-            since: u64::try_from(since).unwrap_or(u64::MAX),
-        }
+        let since = request.since.saturating_duration_since(self.anchor).as_micros();
+        Epoch { revision: request.revision, since: u64::try_from(since).unwrap_or(u64::MAX) }
     }
 
     /// Runs a rule on the limiter's slot, with its configuration reconciled.
@@ -90,10 +81,13 @@ impl MemoryStore {
         rule: impl FnOnce(&mut Log, u64, Config, u64) -> Verdict,
     ) -> Reply {
         let epoch = self.epoch(request);
-        let mut shard = self.shard(request.keys.config());
+        let mut shard = self.shard(request.keys);
         // Read under the lock, so that time does not run backwards within a limiter.
         let now = self.clock.now_ms();
-        let slot = shard.slot(request.keys.config(), now);
+        let slot = shard.slot(request.keys, now);
+        if request.assertion == Assertion::Follow && slot.stored.is_none() {
+            return Reply::unknown(now);
+        }
         let (stored, reconciled) =
             reconcile(slot.stored, request.config, epoch, request.assertion, now);
         if reconciled == Some(Reconciled::Reset) {
@@ -101,53 +95,36 @@ impl MemoryStore {
         }
         slot.stored = Some(stored);
         let config = stored.config;
-        let idle_after = config
-            .keep_alive_ms
-            .max(config.per_ms + config.per_ms / 50 + 1);
-        slot.idle_at = if config.keep_alive_ms == 0 {
-            u64::MAX
-        } else {
-            now + idle_after
-        };
-
+        slot.per_ms = config.per_ms;
+        if config.keep_alive_ms > 0 {
+            // Never less than what is used takes to be free again.
+            let used = config.per_ms + config.per_ms / 50 + 1;
+            slot.expires_ms = Some(now + config.keep_alive_ms.max(used));
+        }
         let reply = Reply::decided(request.permits, config, now, |permits| {
             rule(&mut slot.log, permits, config, now)
         });
-        Reply {
-            reconciled,
-            ..reply
-        }
-    }
-
-    fn acquire_now(&self, request: &Request<'_>) -> Reply {
-        self.decide(request, |log, permits, config, now| {
-            log.acquire(config.rate, config.per_ms, permits, now)
-        })
+        Reply { reconciled, ..reply }
     }
 
     fn peek_now(&self, request: &Request<'_>) -> Reply {
-        let shard = self.shard(request.keys.config());
+        let shard = self.shard(request.keys);
         let now = self.clock.now_ms();
-        let slot = shard
-            .slots
-            .get(request.keys.config())
-            .filter(|slot| slot.idle_at > now);
-        let config = slot
-            .and_then(|slot| slot.stored)
-            .map_or(request.config, |stored| stored.config);
-        let empty = Log::default();
-        let log = slot.map_or(&empty, |slot| &slot.log);
-        Reply::decided(request.permits, config, now, |permits| {
-            log.peek(config.rate, config.per_ms, permits, now)
-        })
+        let slot = shard.look(request.keys, now);
+        let stored = slot.and_then(|slot| slot.stored);
+        if request.assertion == Assertion::Follow && stored.is_none() {
+            return Reply::unknown(now);
+        }
+        let config = stored.map_or(request.config, |stored| stored.config);
+        look(slot, config, request.permits, now)
     }
 
     /// Counts against numbers that are reconciled elsewhere.
     pub(crate) fn count(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        let mut shard = self.shard(keys.config());
+        let mut shard = self.shard(keys);
         let now = self.clock.now_ms();
-        let slot = shard.slot(keys.config(), now);
-        slot.idle_at = now + config.per_ms + config.per_ms / 50 + 1;
+        let slot = shard.slot(keys, now);
+        slot.per_ms = config.per_ms;
         Reply::decided(permits, config, now, |permits| {
             slot.log.acquire(config.rate, config.per_ms, permits, now)
         })
@@ -155,17 +132,31 @@ impl MemoryStore {
 
     /// What [`count`](Self::count) would say, without counting.
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        let shard = self.shard(keys.config());
+        let shard = self.shard(keys);
         let now = self.clock.now_ms();
-        let log = shard
-            .slots
-            .get(keys.config())
-            .map(|slot| slot.log.clone())
-            .unwrap_or_default();
-        Reply::decided(permits, config, now, |permits| {
-            log.peek(config.rate, config.per_ms, permits, now)
-        })
+        look(shard.look(keys, now), config, permits, now)
     }
+
+    /// Gives back permits that were [counted](Self::count).
+    pub(crate) fn uncount(&self, keys: &StateKeys, permits: u32) -> u64 {
+        let mut shard = self.shard(keys);
+        let now = self.clock.now_ms();
+        let slot = shard.slot(keys, now);
+        slot.log.release(slot.per_ms, permits.into(), now)
+    }
+
+    /// Forgets what was [counted](Self::count).
+    pub(crate) fn forget(&self, keys: &StateKeys) {
+        self.shard(keys).slots.remove(keys.config());
+    }
+}
+
+fn look(slot: Option<&Slot>, config: Config, permits: u32, now: u64) -> Reply {
+    let empty = Log::default();
+    let log = slot.map_or(&empty, |slot| &slot.log);
+    Reply::decided(permits, config, now, |permits| {
+        log.peek(config.rate, config.per_ms, permits, now)
+    })
 }
 
 impl Reply {
@@ -176,32 +167,16 @@ impl Reply {
         now_ms: u64,
         rule: impl FnOnce(u64) -> Verdict,
     ) -> Self {
-        let silent = |outcome, remaining| {
-            (
-                outcome,
-                Verdict {
-                    granted: false,
-                    remaining,
-                    retry_after: 0,
-                    reset_after: 0,
-                },
-            )
-        };
         let permits = u64::from(permits);
+        let silent = |outcome, remaining| (outcome, Verdict { remaining, ..Verdict::default() });
         let (outcome, verdict) = if config.mode == Mode::PerClient {
             silent(Outcome::PerClient, 0)
         } else if permits > config.rate {
             silent(Outcome::ExceedsCapacity, config.rate)
         } else {
             let verdict = rule(permits);
-            (
-                if verdict.granted {
-                    Outcome::Granted
-                } else {
-                    Outcome::Refused
-                },
-                verdict,
-            )
+            let outcome = if verdict.granted { Outcome::Granted } else { Outcome::Refused };
+            (outcome, verdict)
         };
         Self {
             outcome,
@@ -209,32 +184,58 @@ impl Reply {
             retry_after_ms: verdict.retry_after,
             reset_after_ms: verdict.reset_after,
             now_ms,
+            ahead_ms: verdict.ahead,
             config,
             reconciled: None,
         }
     }
+
+    fn unknown(now_ms: u64) -> Self {
+        let silent =
+            Self::decided(0, Config::new(0, 0, Mode::Overall), now_ms, |_| Verdict::default());
+        Self { outcome: Outcome::Unknown, ..silent }
+    }
 }
 
 impl Shard {
-    fn slot(&mut self, name: &str, now: u64) -> &mut Slot {
-        if !self.slots.contains_key(name) {
+    fn slot(&mut self, keys: &StateKeys, now: u64) -> &mut Slot {
+        if !self.slots.contains_key(keys.config()) {
             if self.slots.len() >= self.sweep_at.max(SWEEP_AT) {
-                self.slots.retain(|_, slot| slot.idle_at > now);
+                self.slots.retain(|_, slot| !slot.is_idle(now));
                 self.sweep_at = self.slots.len() * 2;
             }
-            self.slots.insert(name.into(), Slot::default());
+            self.slots.insert(keys.config().into(), Slot::default());
         }
-        let slot = self.slots.get_mut(name).expect("the slot was just made");
-        if slot.idle_at <= now {
+        let slot = self.slots.get_mut(keys.config()).expect("the slot was just made");
+        if slot.is_expired(now) {
             *slot = Slot::default();
         }
         slot
+    }
+
+    fn look(&self, keys: &StateKeys, now: u64) -> Option<&Slot> {
+        self.slots.get(keys.config()).filter(|slot| !slot.is_expired(now))
+    }
+}
+
+impl Slot {
+    fn is_expired(&self, now: u64) -> bool {
+        self.expires_ms.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
+    /// same configuration.
+    fn is_idle(&self, now: u64) -> bool {
+        let outside = self.stored.is_some_and(|stored| stored.outside);
+        self.is_expired(now) || (!outside && self.log.is_idle(self.per_ms, now))
     }
 }
 
 impl Store for MemoryStore {
     async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        Ok(self.acquire_now(request))
+        Ok(self.decide(request, |log, permits, config, now| {
+            log.acquire(config.rate, config.per_ms, permits, now)
+        }))
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
@@ -242,24 +243,86 @@ impl Store for MemoryStore {
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let reply = self.decide(request, |_, _, config, _| Verdict {
-            granted: true,
-            remaining: config.rate,
-            retry_after: 0,
-            reset_after: 0,
-        });
-        Ok(Reply {
-            outcome: Outcome::Granted,
-            remaining: reply.config.rate,
-            ..reply
+        let reply = self.decide(request, |_, _, _, _| Verdict::default());
+        Ok(match reply.outcome {
+            Outcome::Unknown => reply,
+            _ => Reply { outcome: Outcome::Granted, remaining: reply.config.rate, ..reply },
         })
+    }
+
+    async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
+        let mut shard = self.shard(keys);
+        let now = self.clock.now_ms();
+        let slot = shard.slot(keys, now);
+        let Some(stored) = slot.stored else { return Ok(0) };
+        Ok(slot.log.release(stored.config.per_ms, permits.into(), now))
+    }
+
+    async fn write(
+        &self,
+        keys: &StateKeys,
+        config: Config,
+        when: WriteWhen,
+        state: KeepState,
+    ) -> Result<bool, StoreError> {
+        let mut shard = self.shard(keys);
+        let now = self.clock.now_ms();
+        let slot = shard.slot(keys, now);
+        match (when, slot.stored) {
+            (WriteWhen::Absent, Some(_)) | (WriteWhen::Present, None) => return Ok(false),
+            _ => {}
+        }
+        let same_mode = slot.stored.is_some_and(|stored| stored.config.mode == config.mode);
+        if state == KeepState::Reset || !same_mode {
+            slot.log = Log::default();
+        }
+        slot.stored = Some(Stored::written(config, slot.stored));
+        slot.per_ms = config.per_ms;
+        if config.keep_alive_ms > 0 {
+            slot.expires_ms = Some(now + config.keep_alive_ms);
+        }
+        Ok(true)
+    }
+
+    async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
+        let shard = self.shard(keys);
+        let slot = shard.look(keys, self.clock.now_ms());
+        Ok(slot.and_then(|slot| slot.stored).map(|stored| stored.config))
+    }
+
+    async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
+        let now = self.clock.now_ms();
+        let slot = self.shard(keys).slots.remove(keys.config());
+        Ok(slot.is_some_and(|slot| slot.stored.is_some() && !slot.is_expired(now)))
+    }
+
+    async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
+        let mut shard = self.shard(keys);
+        let now = self.clock.now_ms();
+        let slot = shard.slot(keys, now);
+        let Some(stored) = &mut slot.stored else { return Ok(false) };
+        let (before, mut changed) = (slot.expires_ms, true);
+        match expiry {
+            Expiry::At(ms) => slot.expires_ms = Some(now + ms),
+            Expiry::Cleared => (slot.expires_ms, changed) = (None, before.is_some()),
+            Expiry::Idle(ms) => {
+                stored.config.keep_alive_ms = ms;
+                slot.expires_ms = (ms > 0).then_some(now + ms);
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
+        let shard = self.shard(keys);
+        let now = self.clock.now_ms();
+        let expires = shard.look(keys, now).and_then(|slot| slot.stored.and(slot.expires_ms));
+        Ok(expires.map(|expires| Duration::from_millis(expires - now)))
     }
 }
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore")
-            .field("clock", &self.clock)
-            .finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("clock", &self.clock).finish_non_exhaustive()
     }
 }

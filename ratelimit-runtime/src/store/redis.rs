@@ -9,18 +9,22 @@ mod script;
 use std::{fmt, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use redis::Value;
+use ratelimit_spec::Mode;
+use redis::{FromRedisValue, Value};
 use tokio::time::{sleep, timeout};
 
 use self::{
     address::Address,
     fault::{Fault, NotDone, classify},
     link::{Link, Live},
-    script::{ACQUIRE, ASSERT, Call, PEEK, Script, read_reply},
+    script::{
+        ACQUIRE, ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
+        mode_ordinal, read_reply,
+    },
 };
-use super::{Reply, Request, StateKeys, Store};
+use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
 use crate::{
-    StoreError,
+    StoreError, StoreErrorKind,
     events::{Event, Events},
 };
 
@@ -30,11 +34,7 @@ pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 #[must_use]
 pub fn scripts() -> [(&'static str, &'static str); 3] {
-    [
-        ("acquire", ACQUIRE.text),
-        ("peek", PEEK.text),
-        ("assert", ASSERT.text),
-    ]
+    [("acquire", ACQUIRE.text), ("peek", PEEK.text), ("assert", ASSERT.text)]
 }
 
 /// Pauses between attempts the server answered with "not yet".
@@ -50,7 +50,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(20);
 ///
 /// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `GET`, `SET`, `ZADD`,
 /// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `DEL`, `EVAL`,
-/// `EVALSHA`; and should have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
+/// `EVALSHA`; for what a [`Limiter`](crate::Limiter) can do beside acquiring also `EXISTS` and
+/// `PERSIST`; and should have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
 pub struct RedisStore {
     link: Arc<Link>,
     deadline: Duration,
@@ -64,11 +65,7 @@ impl RedisStore {
         deadline: Duration,
         events: Events,
     ) -> Self {
-        Self {
-            link: Link::new(address, certificates, events.clone()),
-            deadline,
-            events,
-        }
+        Self { link: Link::new(address, certificates, events.clone()), deadline, events }
     }
 
     /// A store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that connects
@@ -79,12 +76,7 @@ impl RedisStore {
     /// When the address cannot be read, or needs a crate feature that is not enabled.
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
-        Ok(Self::new(
-            address,
-            Certificates::default(),
-            deadline,
-            Events::default(),
-        ))
+        Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
     }
 
     /// Where the store is, without the password.
@@ -96,17 +88,11 @@ impl RedisStore {
     /// settings under which limits cannot hold. A server that is away is no error: it is warned
     /// about, and `on_store_error` decides until it is back.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
-        let keys = StateKeys::new(format!(
-            "{key_prefix}ratelimit-check-{}",
-            std::process::id()
-        ));
+        let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
         let checked = timeout(self.deadline.max(Duration::from_secs(2)), async {
             let live = self.link.live(&keys).await?;
             let mut reply = live.connection().query(&script::check(&keys, true)).await;
-            if reply
-                .as_ref()
-                .is_err_and(|error| error.code() == Some("NOSCRIPT"))
-            {
+            if reply.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
                 reply = live.connection().query(&script::check(&keys, false)).await;
             }
             let complaints =
@@ -124,7 +110,7 @@ impl RedisStore {
             Ok(Err(error)) => error,
             Err(_) => StoreError::unavailable("redis: no answer at startup"),
         };
-        if error.kind() == crate::StoreErrorKind::Misconfigured {
+        if error.kind() == StoreErrorKind::Misconfigured {
             return Err(error);
         }
         self.link.close(&keys, error);
@@ -132,48 +118,48 @@ impl RedisStore {
     }
 
     async fn warn_of_eviction(&self, live: &Live) {
-        let reply = live
-            .connection()
-            .query(redis::cmd("INFO").arg("memory"))
-            .await;
+        let reply = live.connection().query(redis::cmd("INFO").arg("memory")).await;
         // A user who may not ask, or a cluster's many answers, cost the warning and no more.
         let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
             return;
         };
-        let policy = text
-            .lines()
-            .find_map(|line| line.strip_prefix("maxmemory_policy:"));
+        let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
         if let Some(policy) = policy.map(str::trim)
             && policy != "noeviction"
         {
-            self.events.emit(&Event::EvictionPossible {
-                policy: policy.to_owned(),
-            });
+            self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
         }
     }
 
-    async fn run(&self, script: &Lazy<Script>, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let mut attempt = Attempt {
-            link: &self.link,
-            used: None,
-            excuse: None,
-        };
-        match timeout(self.deadline, attempt.call(script, request)).await {
-            Ok(Ok(reply)) => Ok(reply),
+    /// Runs a script that answers a request.
+    async fn ask(&self, script: &Lazy<Script>, request: &Request<'_>) -> Result<Reply, StoreError> {
+        let value = self.run(&Ask { script, request }).await?;
+        read_reply(&value, request.config.keep_alive_ms)
+    }
+
+    /// Runs a script that takes words, or a plain command, and returns a value of a known type.
+    async fn tell<T: FromRedisValue>(&self, call: &impl Call) -> Result<T, StoreError> {
+        let value = self.run(call).await?;
+        redis::from_redis_value(value)
+            .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+    }
+
+    async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
+        let mut attempt = Attempt { link: &self.link, used: None, excuse: None };
+        match timeout(self.deadline, attempt.call(call)).await {
+            Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 // A wrong password concerns everybody, a key of a wrong type only its limiter.
-                if attempt.used.is_none() || error.kind() == crate::StoreErrorKind::Unavailable {
-                    self.link.close(request.keys, error.clone());
+                if attempt.used.is_none() || error.kind() == StoreErrorKind::Unavailable {
+                    self.link.close(call.keys(), error.clone());
                 }
                 Err(error)
             }
             Err(_) => {
                 let waited = format!("redis: no answer within {:?}", self.deadline);
-                let error = attempt
-                    .excuse
-                    .take()
-                    .unwrap_or_else(|| StoreError::unavailable(waited));
-                if self.link.close(request.keys, error.clone())
+                let error =
+                    attempt.excuse.take().unwrap_or_else(|| StoreError::unavailable(waited));
+                if self.link.close(call.keys(), error.clone())
                     && let Some(live) = attempt.used
                 {
                     self.link.timed_out(&live);
@@ -192,35 +178,30 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn call(&mut self, script: &Script, request: &Request<'_>) -> Result<Reply, StoreError> {
+    async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause) = (true, FIRST_PAUSE);
         loop {
-            let live = self.link.live(request.keys).await?;
+            let live = self.link.live(call.keys()).await?;
             self.used = Some(Arc::clone(&live));
-            let call = Call {
-                script,
-                request,
-                since: live.server_time(request.since),
-            };
-            let command = call.command(by_name);
+            let command = call.command(&live, by_name);
             let error = match live.connection().query(&command).await {
                 Ok(value) => {
                     self.link.answered(&live);
-                    return read_reply(&value, request.config.keep_alive_ms);
+                    return Ok(value);
                 }
                 Err(error) => error,
             };
             match classify(&error) {
                 Fault::NotDone(NotDone::NoScript) => by_name = false,
                 Fault::NotDone(NotDone::Moving(moving)) => {
-                    if let Some(value) = self.ask(&live, &call, &moving).await {
-                        return read_reply(&value, request.config.keep_alive_ms);
+                    let command = call.command(&live, false);
+                    match live.connection().query_moving(&command, &moving).await {
+                        Ok(value) => return Ok(value),
+                        Err(error) => {
+                            let excuse = StoreError::unavailable(format!("redis: {error}"));
+                            self.pause(&mut pause, excuse).await;
+                        }
                     }
-                    self.pause(
-                        &mut pause,
-                        StoreError::unavailable(format!("redis: {moving}")),
-                    )
-                    .await;
                 }
                 Fault::NotDone(NotDone::ReadOnly(error)) => {
                     self.link.discard(&live);
@@ -235,22 +216,6 @@ impl Attempt<'_> {
                     return Err(store_error);
                 }
             }
-        }
-    }
-
-    /// Asks the node a slot is moving to; nothing when it does not answer with a decision either.
-    async fn ask(&self, live: &Live, call: &Call<'_>, moving: &redis::RedisError) -> Option<Value> {
-        #[cfg(feature = "cluster")]
-        {
-            live.connection()
-                .query_moving(&call.command(false), moving)
-                .await
-                .ok()
-        }
-        #[cfg(not(feature = "cluster"))]
-        {
-            let _ = (live, call, moving);
-            None
         }
     }
 
@@ -273,15 +238,84 @@ fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
 
 impl Store for RedisStore {
     async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.run(&ACQUIRE, request).await
+        self.ask(&ACQUIRE, request).await
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.run(&PEEK, request).await
+        self.ask(&PEEK, request).await
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.run(&ASSERT, request).await
+        self.ask(&ASSERT, request).await
+    }
+
+    async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
+        let mut released = 0;
+        loop {
+            let left = u64::from(permits) - released;
+            let call = Tell { script: &RELEASE, keys, words: vec![left.to_string()] };
+            let (outcome, given, more): (u8, u64, u8) = self.tell(&call).await?;
+            if outcome == 4 {
+                return Err(script::foreign());
+            }
+            released += given;
+            // A long log is given back in steps, so that no script runs for long.
+            if more == 0 {
+                return Ok(released);
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        keys: &StateKeys,
+        config: Config,
+        when: WriteWhen,
+        state: KeepState,
+    ) -> Result<bool, StoreError> {
+        let when = match when {
+            WriteWhen::Always => "always",
+            WriteWhen::Absent => "absent",
+            WriteWhen::Present => "present",
+        };
+        let state = if state == KeepState::Keep { "keep" } else { "reset" };
+        let Config { rate, per_ms, mode, keep_alive_ms } = config;
+        let mode = mode_ordinal(mode).to_string();
+        let numbers = [rate.to_string(), per_ms.to_string(), mode, keep_alive_ms.to_string()];
+        let words = numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect();
+        self.tell(&Tell { script: &SET_RATE, keys, words }).await
+    }
+
+    async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
+        let fields = &["rate", "interval", "type", "keepAliveTime"];
+        let call = Plain { name: "HMGET", keys, all: false, fields };
+        type Fields = (Option<u64>, Option<u64>, Option<u8>, Option<u64>);
+        let (rate, per, mode, keep_alive): Fields = self.tell(&call).await?;
+        let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
+        let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
+        Ok(Some(Config::new(rate, per_ms, mode).keep_alive_ms(keep_alive.unwrap_or(0))))
+    }
+
+    async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
+        let deleted: u64 = self.tell(&Plain { name: "DEL", keys, all: true, fields: &[] }).await?;
+        Ok(deleted > 0)
+    }
+
+    async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
+        let (ms, how) = match expiry {
+            Expiry::At(ms) => (ms.max(1), "once"),
+            Expiry::Cleared => (0, "once"),
+            Expiry::Idle(ms) => (ms, "idle"),
+        };
+        let words = vec![ms.to_string(), how.to_owned()];
+        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words }).await?;
+        Ok(changed > 0)
+    }
+
+    async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
+        let ms: i64 = self.tell(&Plain { name: "PTTL", keys, all: false, fields: &[] }).await?;
+        // -1 is no expiry, -2 no key.
+        Ok(u64::try_from(ms).ok().map(Duration::from_millis))
     }
 }
 

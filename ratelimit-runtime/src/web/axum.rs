@@ -22,9 +22,7 @@ impl IntoResponse for Rejection {
         };
         let mut response = (status, text).into_response();
         if let Some(seconds) = retry_after(&self) {
-            response
-                .headers_mut()
-                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

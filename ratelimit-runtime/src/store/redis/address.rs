@@ -30,37 +30,21 @@ impl Address {
         let shown = redact(url);
         let refuse = |why: &str| SetupError::one(format!("store `{shown}`: {why}"));
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(refuse(&format!(
-                "expected `memory` or an address with {SCHEMES}"
-            )));
+            return Err(refuse(&format!("expected `memory` or an address with {SCHEMES}")));
         };
         let (topology, node_scheme) = match scheme {
             "redis" | "rediss" | "unix" | "redis+unix" => (Topology::Standalone, scheme),
             "redis-cluster" => (Topology::Cluster, "redis"),
             "rediss-cluster" => (Topology::Cluster, "rediss"),
-            "redis-sentinel" => (
-                Topology::Sentinel {
-                    master: master_of(rest),
-                },
-                "redis",
-            ),
-            "rediss-sentinel" => (
-                Topology::Sentinel {
-                    master: master_of(rest),
-                },
-                "rediss",
-            ),
+            "redis-sentinel" => (Topology::Sentinel { master: master_of(rest) }, "redis"),
+            "rediss-sentinel" => (Topology::Sentinel { master: master_of(rest) }, "rediss"),
             _ => return Err(refuse(&format!("unknown scheme; expected {SCHEMES}"))),
         };
         missing_feature(&topology, node_scheme).map_or(Ok(()), |feature| {
-            Err(refuse(&format!(
-                "this needs the crate feature `{feature}`; it is not enabled"
-            )))
+            Err(refuse(&format!("this needs the crate feature `{feature}`; it is not enabled")))
         })?;
         if matches!(&topology, Topology::Sentinel { master } if master.is_empty()) {
-            return Err(refuse(
-                "the master's name is missing; write `?master=NAME` at the end",
-            ));
+            return Err(refuse("the master's name is missing; write `?master=NAME` at the end"));
         }
 
         let urls = if topology == Topology::Standalone {
@@ -73,11 +57,7 @@ impl Address {
             .map(|url| url.as_str().into_connection_info())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| refuse(&error.to_string()))?;
-        Ok(Self {
-            topology,
-            nodes,
-            shown,
-        })
+        Ok(Self { topology, nodes, shown })
     }
 }
 
@@ -85,21 +65,15 @@ impl Address {
 fn node_urls(scheme: &str, rest: &str) -> Vec<String> {
     let rest = rest.split('?').next().unwrap_or_default();
     let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, hosts) = authority
-        .rsplit_once('@')
-        .map_or(("", authority), |(user, hosts)| (user, hosts));
+    let (user, hosts) =
+        authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
     let at = if user.is_empty() { "" } else { "@" };
-    hosts
-        .split(',')
-        .map(|host| format!("{scheme}://{user}{at}{}/{db}", host.trim()))
-        .collect()
+    hosts.split(',').map(|host| format!("{scheme}://{user}{at}{}/{db}", host.trim())).collect()
 }
 
 fn master_of(rest: &str) -> String {
     let query = rest.split_once('?').map_or("", |(_, query)| query);
-    let master = query
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("master="));
+    let master = query.split('&').find_map(|pair| pair.strip_prefix("master="));
     master.unwrap_or_default().to_owned()
 }
 
@@ -116,11 +90,7 @@ fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
 fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         // Not an address: perhaps a password that was put in the wrong place.
-        return if url.contains('@') {
-            "***".to_owned()
-        } else {
-            url.to_owned()
-        };
+        return if url.contains('@') { "***".to_owned() } else { url.to_owned() };
     };
     let Some((user, hosts)) = rest.rsplit_once('@') else {
         return url.to_owned();
@@ -147,12 +117,9 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        for url in [
-            "redis://me:s3cr3t@h:1/0",
-            "redis://:s3cr3t@h",
-            "nonsense://a:s3cr3t@h",
-            "s3cr3t@h",
-        ] {
+        for url in
+            ["redis://me:s3cr3t@h:1/0", "redis://:s3cr3t@h", "nonsense://a:s3cr3t@h", "s3cr3t@h"]
+        {
             let shown =
                 Address::parse(url).map_or_else(|error| error.to_string(), |a| a.to_string());
             assert!(!shown.contains("s3cr3t"), "{shown}");

@@ -26,10 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub(crate) struct Certificates {
     /// Root certificates in PEM form, instead of the system's.
-    #[cfg_attr(
-        not(feature = "tls"),
-        expect(dead_code, reason = "the builder takes none")
-    )]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "the builder takes none"))]
     pub(crate) root: Option<Vec<u8>>,
 }
 
@@ -47,6 +44,16 @@ impl Connection {
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => command.query_async(cluster).await,
         }
+    }
+
+    /// Runs a command on the node a slot is just moving to.
+    #[cfg(not(feature = "cluster"))]
+    pub(super) async fn query_moving(
+        &mut self,
+        _: &Cmd,
+        moving: &RedisError,
+    ) -> RedisResult<Value> {
+        Err(moving.clone())
     }
 
     /// Runs a command on the node a slot is just moving to.
@@ -72,10 +79,7 @@ impl Connection {
         };
         let mut pipeline = redis::pipe();
         pipeline.cmd("ASKING").ignore().add_command(command.clone());
-        let route = SingleNodeRoutingInfo::ByAddress {
-            host: host.to_owned(),
-            port,
-        };
+        let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
         let replies = cluster.route_pipeline(pipeline, 0, 2, route).await?;
         match replies.into_iter().nth(1) {
             Some(Value::ServerError(error)) => Err(error.into()),
@@ -127,11 +131,7 @@ async fn open(
         #[cfg(feature = "sentinel")]
         Topology::Sentinel { master } => sentinel(address, master, certificates, closed).await,
         #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
-        _ => Err((
-            redis::ErrorKind::InvalidClientConfig,
-            "crate feature not enabled",
-        )
-            .into()),
+        _ => Err((redis::ErrorKind::InvalidClientConfig, "crate feature not enabled").into()),
     }
 }
 
@@ -152,11 +152,7 @@ fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
 }
 
 fn settings(node: &ConnectionInfo, resp3: bool) -> redis::RedisConnectionInfo {
-    let protocol = if resp3 {
-        ProtocolVersion::RESP3
-    } else {
-        ProtocolVersion::RESP2
-    };
+    let protocol = if resp3 { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
     node.redis_settings()
         .clone()
         .set_protocol(protocol)
@@ -179,10 +175,7 @@ fn client(node: ConnectionInfo, _: &Certificates) -> RedisResult<Client> {
 #[cfg(feature = "tls")]
 fn tls_certificates(certificates: &Certificates) -> Option<redis::TlsCertificates> {
     let root_cert = certificates.root.clone()?;
-    Some(redis::TlsCertificates {
-        client_tls: None,
-        root_cert: Some(root_cert),
-    })
+    Some(redis::TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
 /// rustls comes without a crypto provider; an application's own choice is left alone.
@@ -234,10 +227,7 @@ async fn sentinel(
     if let Some(password) = redis.password() {
         builder = builder.set_client_to_redis_password(password);
     }
-    if matches!(
-        address.nodes[0].addr(),
-        redis::ConnectionAddr::TcpTls { .. }
-    ) {
+    if matches!(address.nodes[0].addr(), redis::ConnectionAddr::TcpTls { .. }) {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
     }
     #[cfg(feature = "tls")]
@@ -248,9 +238,5 @@ async fn sentinel(
     }
     #[cfg(not(feature = "tls"))]
     let _ = certificates;
-    builder
-        .build()?
-        .get_async_connection_with_config(&config(closed))
-        .await
-        .map(Connection::Node)
+    builder.build()?.get_async_connection_with_config(&config(closed)).await.map(Connection::Node)
 }

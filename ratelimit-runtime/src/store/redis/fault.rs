@@ -55,10 +55,7 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     let text = describe(error);
     let misconfigured = || Fault::Permanent(StoreError::misconfigured(text.clone()));
     let unavailable = || StoreError::unavailable(text.clone());
-    if matches!(
-        error.kind(),
-        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
-    ) {
+    if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
         return misconfigured();
     }
     match error.code().unwrap_or_default() {

@@ -81,11 +81,7 @@ impl Live {
 
 impl Link {
     pub(super) fn new(address: Address, certificates: Certificates, events: Events) -> Arc<Self> {
-        let gates = if address.topology == Topology::Cluster {
-            CLUSTER_GATES
-        } else {
-            1
-        };
+        let gates = if address.topology == Topology::Cluster { CLUSTER_GATES } else { 1 };
         Arc::new(Self {
             address,
             certificates,
@@ -157,9 +153,7 @@ impl Link {
             redis::from_redis_value(connection.query(&redis::cmd("TIME")).await?)?;
         for script in super::script::ALL {
             // Only spares the first call a round trip: a refusal is no reason to stop.
-            let _ = connection
-                .query(redis::cmd("SCRIPT").arg("LOAD").arg(script.text))
-                .await;
+            let _ = connection.query(redis::cmd("SCRIPT").arg("LOAD").arg(script.text)).await;
         }
         Ok(Live {
             connection,
@@ -227,9 +221,9 @@ impl Link {
                 self.answered(&live);
                 Ok(())
             }
-            Ok(Ok(reply)) => Err(StoreError::unavailable(format!(
-                "redis: unknown reply {reply:?}"
-            ))),
+            Ok(Ok(reply)) => {
+                Err(StoreError::unavailable(format!("redis: unknown reply {reply:?}")))
+            }
             Ok(Err(error)) => {
                 if error.is_connection_dropped()
                     || matches!(classify(&error), Fault::NotDone(NotDone::ReadOnly(_)))
@@ -260,18 +254,12 @@ const SLOTS: u16 = 16_384;
 
 /// The cluster slot of a key with a hash tag, by the rule of the Redis Cluster specification.
 fn slot(key: &str) -> u16 {
-    let tag = key
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map_or(key, |(tag, _)| tag);
+    let tag =
+        key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
     // CRC-16/XMODEM.
     let crc = tag.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
+            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
         })
     });
     crc % SLOTS
@@ -302,9 +290,7 @@ impl Gate {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Link").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@ use once_cell::sync::Lazy;
 use ratelimit_spec::{Mode, OnDrift};
 use redis::{Cmd, Value};
 
+use super::link::Live;
 use crate::{
     StoreError,
     store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
@@ -21,6 +22,11 @@ pub(super) static PEEK: Lazy<Script> =
     Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "peek.lua")));
 pub(super) static ASSERT: Lazy<Script> =
     Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "assert.lua")));
+pub(super) static RELEASE: Lazy<Script> =
+    Lazy::new(|| Script::new(lua!("clock.lua", "log.lua", "release.lua")));
+pub(super) static SET_RATE: Lazy<Script> =
+    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "set_rate.lua")));
+pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| Script::new(lua!("expire.lua")));
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
@@ -34,66 +40,46 @@ pub(super) struct Script {
 
 impl Script {
     fn new(text: &'static str) -> Self {
-        Self {
-            text,
-            sha: redis::Script::new(text).get_hash().to_owned(),
-        }
+        Self { text, sha: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    /// The call by name.
-    fn by_name(&self) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha);
-        command
-    }
-
-    /// The call that carries the text, for a server that does not know it.
-    fn by_text(&self) -> Cmd {
-        let mut command = redis::cmd("EVAL");
-        command.arg(self.text);
+    /// The call on a limiter's keys, by name or with the text for a server that does not know it.
+    fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
+        let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
+        command.arg(if by_name { &*self.sha } else { self.text });
+        command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
         command
     }
 }
 
-/// One call of a script, ready to be sent by name or by text.
-pub(super) struct Call<'a> {
+/// One command about a limiter, made anew for each attempt.
+pub(super) trait Call {
+    /// Whose keys it touches.
+    fn keys(&self) -> &StateKeys;
+
+    /// The command; by text when the server does not know the script's name.
+    fn command(&self, live: &Live, by_name: bool) -> Cmd;
+}
+
+/// A script that takes a [`Request`].
+pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
-    /// Since when the process has its configuration, in microseconds by the server's clock.
-    pub(super) since: u64,
 }
 
-impl Call<'_> {
-    pub(super) fn command(&self, by_name: bool) -> Cmd {
-        let mut command = if by_name {
-            self.script.by_name()
-        } else {
-            self.script.by_text()
-        };
-        let Request {
-            keys,
-            permits,
-            config,
-            revision,
-            assertion,
-            ..
-        } = self.request;
-        command
-            .arg(3)
-            .arg(keys.config())
-            .arg(keys.counter())
-            .arg(keys.log());
-        command
-            .arg(permits)
-            .arg(config.rate)
-            .arg(config.per_ms)
-            .arg(mode_ordinal(config.mode));
-        command
-            .arg(config.keep_alive_ms)
-            .arg(revision)
-            .arg(self.since);
+impl Call for Ask<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.request.keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        let Request { keys, permits, config, revision, since, assertion } = self.request;
+        let mut command = self.script.on(keys, by_name);
+        command.arg(permits).arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
+        command.arg(config.keep_alive_ms).arg(revision).arg(live.server_time(*since));
         command.arg(match assertion {
             Assertion::Steady => "steady",
+            Assertion::Follow => "follow",
             Assertion::First(OnDrift::Carry) => "carry",
             Assertion::First(_) => "reset",
         });
@@ -102,19 +88,52 @@ impl Call<'_> {
     }
 }
 
-/// The startup check, on a limiter's names: by name, then by text.
+/// A script that takes a few words.
+pub(super) struct Tell<'a> {
+    pub(super) script: &'a Script,
+    pub(super) keys: &'a StateKeys,
+    pub(super) words: Vec<String>,
+}
+
+impl Call for Tell<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.keys
+    }
+
+    fn command(&self, _: &Live, by_name: bool) -> Cmd {
+        let mut command = self.script.on(self.keys, by_name);
+        command.arg(&self.words);
+        command
+    }
+}
+
+/// A command of the server's own, on the limiter's configuration or on all of its keys.
+pub(super) struct Plain<'a> {
+    pub(super) name: &'static str,
+    pub(super) keys: &'a StateKeys,
+    pub(super) all: bool,
+    pub(super) fields: &'static [&'static str],
+}
+
+impl Call for Plain<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.keys
+    }
+
+    fn command(&self, _: &Live, _: bool) -> Cmd {
+        let mut command = redis::cmd(self.name);
+        command.arg(self.keys.config());
+        if self.all {
+            command.arg(self.keys.counter()).arg(self.keys.log());
+        }
+        command.arg(self.fields);
+        command
+    }
+}
+
+/// The startup check, on a limiter's names.
 pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
-    let mut command = if by_name {
-        CHECK.by_name()
-    } else {
-        CHECK.by_text()
-    };
-    command
-        .arg(3)
-        .arg(keys.config())
-        .arg(keys.counter())
-        .arg(keys.log());
-    command
+    CHECK.on(keys, by_name)
 }
 
 /// A question that only a working master answers, with 0: it deletes a key nobody writes.
@@ -125,7 +144,7 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
 }
 
 /// Redisson's `RateType` ordinals.
-fn mode_ordinal(mode: Mode) -> u8 {
+pub(super) fn mode_ordinal(mode: Mode) -> u8 {
     match mode {
         Mode::PerClient => 1,
         Mode::Overall => 0,
@@ -136,17 +155,13 @@ fn mode_ordinal(mode: Mode) -> u8 {
 fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};
-        let bytes = RandomState::new()
-            .hash_one(std::process::id())
-            .to_le_bytes();
+        let bytes = RandomState::new().hash_one(std::process::id()).to_le_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     });
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
     let process = PROCESS.to_le_bytes();
-    [
-        process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3],
-    ]
+    [process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3]]
 }
 
 /// Reads what a script returned; an unknown shape is an error, never a grant.
@@ -155,7 +170,7 @@ pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, Sto
     let Value::Array(items) = value else {
         return Err(unknown());
     };
-    let mut numbers = [0_u64; 9];
+    let mut numbers = [0_u64; 10];
     if items.len() != numbers.len() {
         return Err(unknown());
     }
@@ -175,6 +190,7 @@ pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, Sto
         per_ms,
         mode,
         event,
+        ahead_ms,
     ] = numbers;
     let outcome = match outcome {
         0 => Outcome::Refused,
@@ -182,6 +198,7 @@ pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, Sto
         2 => Outcome::ExceedsCapacity,
         3 => Outcome::PerClient,
         4 => return Err(foreign()),
+        5 => Outcome::Unknown,
         _ => return Err(unknown()),
     };
     let reconciled = match event {
@@ -193,29 +210,21 @@ pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, Sto
         5 => Some(Reconciled::Followed),
         _ => return Err(unknown()),
     };
-    let mode = if mode == 1 {
-        Mode::PerClient
-    } else {
-        Mode::Overall
-    };
-    let config = Config {
-        rate,
-        per_ms,
-        mode,
-        keep_alive_ms,
-    };
+    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
+    let config = Config { rate, per_ms, mode, keep_alive_ms };
     Ok(Reply {
         outcome,
         remaining,
         retry_after_ms,
         reset_after_ms,
         now_ms,
+        ahead_ms,
         config,
         reconciled,
     })
 }
 
-fn foreign() -> StoreError {
+pub(super) fn foreign() -> StoreError {
     StoreError::misconfigured(
         "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
          delete the limiter, or choose another `key_prefix`",
@@ -229,14 +238,14 @@ mod tests {
     #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
         let ints = |numbers: &[i64]| Value::Array(numbers.iter().map(|&n| Value::Int(n)).collect());
-        assert!(read_reply(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]), 0).is_ok());
+        assert!(read_reply(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]), 0).is_ok());
         for value in [
             Value::Nil,
             Value::Int(1),
             ints(&[1]),
-            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0]),
-            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0]),
-            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
+            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
+            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
+            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]),
         ] {
             assert!(read_reply(&value, 0).is_err(), "{value:?}");
         }

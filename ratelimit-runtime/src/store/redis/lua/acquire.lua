@@ -7,49 +7,54 @@
 -- ARGV[4]  0 or 1   our mode: overall, per client
 -- ARGV[5]  integer  our keep-alive, ms; 0 for none
 -- ARGV[6]  integer  revision of our configuration
--- ARGV[7]  integer  since when it is ours, ms by this server's clock
--- ARGV[8]  `steady`, or on the first use of a key `reset` or `carry`
+-- ARGV[7]  integer  since when it is ours, us by this server's clock
+-- ARGV[8]  `steady`; on the first use of a key `reset` or `carry`; `follow` when
+--          we have no numbers of our own
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --
 -- Returns { outcome, remaining, retry_after (ms), reset_after (ms), now (ms),
---           rate, interval (ms), type, event }; outcome as named below.
-local REFUSED, GRANTED, TOO_MANY, OTHER_MODE, FOREIGN = 0, 1, 2, 3, 4
+--           rate, interval (ms), type, event, ahead (ms) }; outcome as named
+-- below, ahead is how far in the future a peer with a wrong clock wrote.
+local REFUSED, GRANTED, TOO_MANY, OTHER_MODE, FOREIGN, UNKNOWN = 0, 1, 2, 3, 4, 5
 
 local now = server_time(ARGV[10])
 local permits = tonumber(ARGV[1])
 local config, event = reconcile(own_config(ARGV), now)
+if not config then return { UNKNOWN, 0, 0, 0, now, 0, 0, 0, event, 0 } end
 local rate, per = config.rate, config.per
 
+local ahead = 0
 local function reply(outcome, free, retry_after, reset_after)
   return { outcome, math.max(0, free), retry_after, reset_after, now,
-    rate, per, tonumber(config.mode), event }
+    rate, per, tonumber(config.mode), event, ahead }
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0, 0) end
-if permits > rate then return reply(TOO_MANY, rate, 0, 0) end
-
 local text = redis.call('GET', KEYS[2])
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0, 0) end
+if permits > rate then
+  -- A peer takes a missing counter for a full one.
+  if not text and rebuild_counter(config) == nil then return reply(FOREIGN, 0, 0, 0) end
+  return reply(TOO_MANY, rate, 0, 0)
+end
 local free = integer(text)
 
 -- What is older than a window is free again, a bounded number of members at once.
-local expired = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - per, 'LIMIT', 0, WALK)
-local released = sum(expired)
-if not released then return reply(FOREIGN, 0, 0, 0) end
-if #expired > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, #expired - 1) end
+local expired, released = trim(per, now)
+if not expired then return reply(FOREIGN, 0, 0, 0) end
 if free then free = free + released end
-local changed = #expired > 0
+local changed = expired > 0
 
 local score, bucket = now, bucket_of(per)
 local entries, used, whole
-local rebuild = not free
-if rebuild or changed or event ~= NOTHING or free < permits then
+if not free or changed or event ~= NOTHING or free < permits then
   entries, used, whole = read_log(WALK)
-  if entries and not whole and rebuild then entries, used, whole = read_log(2 ^ 31) end
   if not entries then return reply(FOREIGN, 0, 0, 0) end
   if not whole then
-    free = math.min(rate, free)
-  elseif rebuild or free + used >= rate then
+    -- A long log, written by a peer, is made short before it is counted.
+    compact(entries, bucket, now)
+    free, changed = math.min(rate - used, free or 0), true
+  elseif not free or free + used >= rate then
     changed = changed or free ~= rate - used
     free = rate - used
   else
@@ -58,8 +63,8 @@ if rebuild or changed or event ~= NOTHING or free < permits then
     changed = true
   end
   -- The clock stepped back: what lies in the future counts from now.
-  if #entries > 0 and entries[#entries].score > now + bucket
-    and (#expired > 0 or free < permits) then
+  if #entries > 0 and entries[#entries].score > now + bucket and (expired > 0 or free < permits) then
+    ahead = math.ceil(entries[#entries].score - now)
     restamp(entries, now, now + bucket)
   end
 end
@@ -71,7 +76,7 @@ if granted then
     score = math.ceil(now / bucket) * bucket
     local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
     local already = permits_of(last[1])
-    if tonumber(last[2]) == score and already + permits <= 4294967295 then
+    if tonumber(last[2]) == score and already and already + permits <= 4294967295 then
       redis.call('ZREM', KEYS[3], last[1])
       member = string.sub(last[1], 1, -5) .. struct.pack('<I', already + permits)
     end
@@ -79,22 +84,7 @@ if granted then
   redis.call('ZADD', KEYS[3], score, member)
   free = free - permits
 end
-
--- All three keys live and expire together, or not at all: Redisson's rule.
-if granted or changed then
-  if config.keep_alive > 0 then
-    redis.call('SET', KEYS[2], decimal(free), 'PX', decimal(config.keep_alive))
-    redis.call('PEXPIRE', KEYS[3], decimal(config.keep_alive))
-    redis.call('PEXPIRE', KEYS[1], decimal(config.keep_alive))
-  else
-    redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
-    local ttl = text and -1 or redis.call('PTTL', KEYS[1])
-    if ttl > 0 then
-      redis.call('PEXPIRE', KEYS[2], ttl)
-      redis.call('PEXPIRE', KEYS[3], ttl)
-    end
-  end
-end
+if granted or changed then store_counter(free, config, text) end
 
 if granted then
   return reply(GRANTED, free, 0, math.max(score + per - now, 0))

@@ -10,7 +10,8 @@
 -- written from outside (Java's setRate, an operator): a running process follows
 -- them, a starting one overrides them.
 --
--- Returns the configuration in force, and what happened.
+-- Returns the configuration in force, and what happened; no configuration when
+-- nothing is stored and the process has none of its own.
 local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- A process vouches for the stored numbers this often (ms), and a stored
 -- configuration that nobody vouched for in this time (ms) is abandoned.
@@ -64,8 +65,12 @@ local function reconcile(own, now)
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = integer(fields[4]) or 0,
   }
-  if not stored.rate or stored.rate < 0 or not stored.per or stored.per < 1
-    or (stored.mode ~= '0' and stored.mode ~= '1') then
+  local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
+    and (stored.mode == '0' or stored.mode == '1')
+  if own.on_drift == 'follow' then
+    return whole and stored or nil, NOTHING
+  end
+  if not whole then
     forget_counter()
     write_config(own, now)
     return own, CREATED

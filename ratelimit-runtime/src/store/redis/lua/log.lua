@@ -4,7 +4,7 @@
 -- permits as a little-endian u32; its score is the time in milliseconds.
 --
 -- KEYS[3]  zset  the log
-local WALK = 512   -- members read in one go
+local WALK = 256     -- members read in one go
 local MERGE_AT = 100 -- members beyond which grants share time buckets
 
 -- The permits of a member, or nil when it was not written by a limiter.
@@ -43,6 +43,29 @@ local function read_log(limit)
   return entries, used, #entries < limit
 end
 
+-- Merges members of one time bucket into one, dated at the bucket's end, so that
+-- the log a Java peer wrote one member a call gets short in bounded steps.
+local function compact(entries, bucket, now)
+  local merged, old = {}, {}
+  for _, entry in ipairs(entries) do
+    local score = math.ceil(entry.score / bucket) * bucket
+    local last = merged[#merged]
+    if entry.score > now - bucket then break end
+    if last and last.score == score and last.permits + entry.permits <= 4294967295 then
+      last.permits, last.count = last.permits + entry.permits, last.count + 1
+    else
+      merged[#merged + 1] = { score = score, permits = entry.permits, count = 1, member = entry.member }
+    end
+    old[#old + 1] = entry.member
+  end
+  if #merged == #old then return end
+  redis.call('ZREM', KEYS[3], unpack(old))
+  for _, entry in ipairs(merged) do
+    redis.call('ZADD', KEYS[3], entry.score,
+      string.sub(entry.member, 1, -5) .. struct.pack('<I', entry.permits))
+  end
+end
+
 -- The milliseconds until `need` more permits are free, counted oldest first.
 -- What the log cannot explain is free after a whole window at the latest.
 local function wait_for(entries, need, per, now)
@@ -69,4 +92,43 @@ local function restamp(entries, now, latest)
     end
   end
   table.sort(entries, function(a, b) return a.score < b.score end)
+end
+
+-- Drops what is a window old, a bounded number of members at once; returns how
+-- many members and how many permits, or nil when a member is foreign.
+local function trim(per, now)
+  local expired = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - per, 'LIMIT', 0, WALK)
+  local released = sum(expired)
+  if not released then return nil end
+  if #expired > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, #expired - 1) end
+  return #expired, released
+end
+
+-- Writes the counter. All three keys live and expire together, or not at all:
+-- Redisson's rule. `before` is the counter's text, if it was there.
+local function store_counter(free, config, before)
+  if config.keep_alive > 0 then
+    -- Never less than what is used takes to be free again.
+    local idle = decimal(math.max(config.keep_alive, config.per + bucket_of(config.per)))
+    redis.call('SET', KEYS[2], decimal(free), 'PX', idle)
+    redis.call('PEXPIRE', KEYS[3], idle)
+    redis.call('PEXPIRE', KEYS[1], idle)
+    return
+  end
+  redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
+  local ttl = before and -1 or redis.call('PTTL', KEYS[1])
+  if ttl > 0 then
+    redis.call('PEXPIRE', KEYS[2], ttl)
+    redis.call('PEXPIRE', KEYS[3], ttl)
+  end
+end
+
+-- Writes the counter the log stands for; nil when a member is foreign. A long
+-- log counts as all there is until it was made short.
+local function rebuild_counter(config)
+  local entries, used, whole = read_log(WALK)
+  if not entries then return nil end
+  local free = whole and config.rate - used or math.min(0, config.rate - used)
+  store_counter(free, config, nil)
+  return free
 end

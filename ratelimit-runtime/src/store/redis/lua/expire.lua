@@ -1,0 +1,20 @@
+-- Sets or clears when a limiter expires, all its keys at once.
+--
+-- KEYS[1..3]  hash, counter, log
+-- ARGV[1]  integer  ms until then; 0 for never
+-- ARGV[2]  `once`, or `idle` to keep it alive for as long with every use
+--
+-- Returns how many keys it changed.
+local changed = 0
+if ARGV[2] == 'idle' and redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], 'keepAliveTime', ARGV[1])
+  changed = 1
+end
+for _, key in ipairs(KEYS) do
+  if ARGV[1] == '0' then
+    changed = changed + redis.call('PERSIST', key)
+  else
+    changed = changed + redis.call('PEXPIRE', key, ARGV[1])
+  end
+end
+return changed

@@ -1,0 +1,41 @@
+-- Gives permits back: the oldest ones, so that no window can hold too many.
+--
+-- KEYS[1..3]  hash, counter, log: see config.lua and log.lua
+-- ARGV[1]  integer  permits to give back, at least 1
+--
+-- Returns { outcome, released, more }: outcome as named below; more is 1 when a
+-- long log was given back in part and the rest takes another call.
+local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+
+local now = server_time(ARGV[10])
+local wanted = tonumber(ARGV[1])
+local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
+local rate, per = integer(fields[1]), integer(fields[2])
+if not rate or not per or not fields[3] then return { UNKNOWN, 0, 0 } end
+if fields[3] == '1' then return { OTHER_MODE, 0, 0 } end
+local config = { rate = rate, per = per, keep_alive = integer(fields[4]) or 0 }
+
+local text = redis.call('GET', KEYS[2])
+if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
+local expired = trim(per, now)
+local entries, used, whole = read_log(WALK)
+if not expired or not entries then return { FOREIGN, 0, 0 } end
+
+local left = wanted
+for _, entry in ipairs(entries) do
+  if left == 0 then break end
+  local back = math.min(left, entry.permits)
+  redis.call('ZREM', KEYS[3], entry.member)
+  if back < entry.permits then
+    redis.call('ZADD', KEYS[3], entry.score,
+      string.sub(entry.member, 1, -5) .. struct.pack('<I', entry.permits - back))
+  end
+  left = left - back
+end
+local released = wanted - left
+if whole then
+  store_counter(rate - used + released, config, text)
+elseif integer(text) then
+  store_counter(math.min(rate, integer(text) + released), config, text)
+end
+return { DONE, released, (left > 0 and not whole) and 1 or 0 }

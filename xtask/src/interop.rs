@@ -1,0 +1,139 @@
+//! `cargo xtask interop`: the tests against Redisson itself.
+//!
+//! Their Java side is a small Maven project. It is compiled once for each version of Redisson it is
+//! to speak for, into `target/interop/<version>`, with the jars beside it, so that the tests need
+//! nothing but `java`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    Failed, Outcome,
+    shell::{on_path, root, run, say, target_dir},
+    test,
+};
+
+/// Where the tests find the compiled project.
+const FOLDER: &str = "RATELIMIT_INTEROP";
+/// Why there is none, on a machine that is not made for it.
+const ABSENT: &str = "RATELIMIT_INTEROP_ABSENT";
+
+const PROJECT: &str = "tests/interop/java";
+const DRIVER: &str = "src/main/java/interop/Driver.java";
+const TOOLS: &[(&str, &str)] =
+    &[("java", "a JDK"), ("javac", "a JDK"), ("mvn", "Maven 3.8 or later")];
+
+/// Runs the tests against Redisson, or those of them that the arguments choose.
+pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
+    if let Some(problem) = missing() {
+        eprintln!("{problem}");
+        return Err(Failed);
+    }
+    let mut all: Vec<String> =
+        ["--package", "tests", "--test", "interop"].map(String::from).to_vec();
+    if !arguments.is_empty() {
+        all.push("--".to_owned());
+        all.extend_from_slice(arguments);
+    }
+    test::run_tests(&all)
+}
+
+/// The environment in which `cargo test` finds Redisson, if these arguments of it ask for that.
+pub(crate) fn environment(arguments: &[String]) -> Vec<(&'static str, PathBuf)> {
+    if !concerned(arguments) {
+        return Vec::new();
+    }
+    if let Some(problem) = missing() {
+        say(&format!("THE TESTS AGAINST REDISSON DO NOT RUN: {problem}"));
+        return vec![(ABSENT, problem.into())];
+    }
+    let folder = target_dir().join("interop");
+    if prepare(&folder).is_err() {
+        // Where the tools are there, the tests are to run: in CI they fail without the folder.
+        say("THE TESTS AGAINST REDISSON DO NOT RUN: the Java side was not compiled");
+        return Vec::new();
+    }
+    vec![(FOLDER, folder)]
+}
+
+/// Whether these arguments of `cargo test` choose the tests against Redisson.
+fn concerned(arguments: &[String]) -> bool {
+    let chosen = |options: &[&str], wanted| {
+        let values = || {
+            let pairs = arguments.windows(2).filter(|pair| options.contains(&pair[0].as_str()));
+            pairs.map(|pair| pair[1].as_str())
+        };
+        values().count() == 0 || values().any(|value| value == wanted)
+    };
+    chosen(&["-p", "--package"], "tests") && chosen(&["--test"], "interop")
+}
+
+fn missing() -> Option<String> {
+    let (tool, kit) = TOOLS.iter().find(|(tool, _)| on_path(tool).is_none())?;
+    Some(format!("no `{tool}` found; install {kit} to test against Redisson"))
+}
+
+/// Compiles what is not compiled yet.
+fn prepare(folder: &Path) -> Outcome {
+    let project = root().join(PROJECT);
+    let pom = read(&project.join("pom.xml"))?;
+    let driver = read(&project.join(DRIVER))?;
+    for version in read(&project.join("versions"))?.lines() {
+        let dir = folder.join(version);
+        let (stamp, made_of) = (dir.join("made-of"), format!("{pom}{driver}"));
+        if fs::read_to_string(&stamp).is_ok_and(|text| text == made_of) {
+            continue;
+        }
+        say(&format!("compiling the Java side of the tests against Redisson {version}"));
+        // Jars of other versions would be found beside these.
+        let _ = fs::remove_dir_all(&dir);
+        run(&mut maven(&project, version, &dir))?;
+        write(&stamp, &made_of)?;
+    }
+    Ok(())
+}
+
+fn maven(project: &Path, version: &str, dir: &Path) -> Command {
+    let mut command = Command::new("mvn");
+    command.args(["--batch-mode", "--quiet", "--file"]).arg(project.join("pom.xml"));
+    command.arg(format!("-Dredisson.version={version}"));
+    command.arg(format!("-Dinterop.dir={}", dir.display()));
+    command.args(["compiler:compile", "dependency:copy-dependencies"]);
+    command
+}
+
+fn read(file: &Path) -> Result<String, Failed> {
+    fs::read_to_string(file).map_err(|error| {
+        eprintln!("cannot read {}: {error}", file.display());
+        Failed
+    })
+}
+
+fn write(file: &Path, text: &str) -> Outcome {
+    fs::write(file, text).map_err(|error| {
+        eprintln!("cannot write {}: {error}", file.display());
+        Failed
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::concerned;
+
+    #[test]
+    fn only_a_choice_of_other_tests_leaves_redisson_out() {
+        let chosen =
+            |text: &str| concerned(&text.split_whitespace().map(String::from).collect::<Vec<_>>());
+        for text in
+            ["", "-p tests", "-p tests --test interop -- golden", "--test tidy --test interop"]
+        {
+            assert!(chosen(text), "{text}");
+        }
+        for text in ["-p xtask", "-p tests --test tidy", "--package ratelimit-runtime"] {
+            assert!(!chosen(text), "{text}");
+        }
+    }
+}
