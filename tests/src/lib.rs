@@ -31,7 +31,7 @@ mod waiting;
 pub mod window;
 
 pub use binary::{server_binary, server_version};
-pub use notes::could_not_run;
+pub use notes::{could_not_run, note};
 pub use waiting::eventually;
 
 /// The README's examples, compiled and run.

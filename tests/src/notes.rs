@@ -14,6 +14,17 @@ pub fn could_not_run(reason: &str) {
         env::var("CI").as_deref() != Ok("true"),
         "`{test}` could not run, which is a failure in CI: {reason}"
     );
+    note(reason);
+}
+
+/// Says that the calling test does not run here, which is no failure anywhere: for what a machine
+/// is not asked to have.
+///
+/// # Panics
+///
+/// Panics when the note cannot be written.
+pub fn note(reason: &str) {
+    let test = thread::current().name().unwrap_or("a test").to_owned();
     eprintln!("`{test}` could not run: {reason}");
     let Some(notes) = env::var_os("RATELIMIT_TEST_NOTES") else {
         return;
