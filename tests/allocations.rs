@@ -21,10 +21,7 @@ async fn infallible() {}
 /// Runs a future that never has to wait.
 fn ready<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    match future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("it waited"),
     }
@@ -38,13 +35,8 @@ fn of_a_hundred(mut call: impl FnMut()) -> AllocationInfo {
 
 #[test]
 fn the_embedded_and_the_refused_path_allocate_nothing_for_a_fixed_key() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let limits = runtime
-        .block_on(Limits::builder().memory().no_limits_file().build())
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
     ready(limits.scope(async {
         // The log has its final size when it is full.
         while ready(fixed()).is_ok() {}
@@ -62,8 +54,5 @@ fn the_embedded_and_the_refused_path_allocate_nothing_for_a_fixed_key() {
     let refused = of_a_hundred(|| {
         let _ = ready(limiter.try_acquire(1));
     });
-    assert_eq!(
-        refused.count_total, 0,
-        "a handle's refused call: {refused:?}"
-    );
+    assert_eq!(refused.count_total, 0, "a handle's refused call: {refused:?}");
 }

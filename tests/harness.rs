@@ -1,9 +1,6 @@
 //! The support is tested like what it supports: a fault test proves nothing when the fault did not
 //! happen.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
+#![allow(clippy::disallowed_methods, reason = "real processes live in real time")]
 
 #[path = "harness/cluster.rs"]
 mod cluster;

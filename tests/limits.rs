@@ -23,10 +23,7 @@ async fn refused(builder: LimitsBuilder) -> String {
 
 #[tokio::test]
 async fn the_file_overrides_the_quota_given_in_code() {
-    let limits = embedded("limiters:\n  search: { rate: 2, per: 1m }\n")
-        .build()
-        .await
-        .unwrap();
+    let limits = embedded("limiters:\n  search: { rate: 2, per: 1m }\n").build().await.unwrap();
     let search = limits.limiter("search", quota(100, SECOND));
     assert_eq!(search.quota().unwrap().to_string(), "2 per 1m");
     assert!(search.try_acquire(2).await.is_ok());
@@ -34,18 +31,8 @@ async fn the_file_overrides_the_quota_given_in_code() {
     assert_eq!(rejection.reason(), Reason::Limited);
     assert!(rejection.retry_after().unwrap() <= Duration::from_secs(60));
     // A field the file leaves out is the code's.
-    let limits = embedded("limiters:\n  search: { rate: 2 }\n")
-        .build()
-        .await
-        .unwrap();
-    assert_eq!(
-        limits
-            .limiter("search", quota(9, SECOND))
-            .quota()
-            .unwrap()
-            .to_string(),
-        "2 per 1s"
-    );
+    let limits = embedded("limiters:\n  search: { rate: 2 }\n").build().await.unwrap();
+    assert_eq!(limits.limiter("search", quota(9, SECOND)).quota().unwrap().to_string(), "2 per 1s");
 }
 
 #[tokio::test]
@@ -56,29 +43,14 @@ async fn names_built_at_run_time_go_by_the_first_prefix_or_the_default() {
     let rate = |name: &str| limits.configured(name).quota().unwrap().rate();
     assert_eq!((rate("test-1"), rate("tx"), rate("other")), (2, 3, 7));
     // A quota given in code is more than a default and less than a prefix.
-    let given = |name: &str| {
-        limits
-            .limiter(name, quota(50, SECOND))
-            .quota()
-            .unwrap()
-            .rate()
-    };
+    let given = |name: &str| limits.limiter(name, quota(50, SECOND)).quota().unwrap().rate();
     assert_eq!((given("test-2"), given("another")), (2, 50));
 }
 
 #[tokio::test]
 async fn a_name_without_any_quota_is_refused_with_a_reason() {
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .unwrap();
-    let rejection = limits
-        .configured("nobody")
-        .try_acquire(1)
-        .await
-        .unwrap_err();
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let rejection = limits.configured("nobody").try_acquire(1).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::NotConfigured);
     assert_eq!(
         rejection.to_string(),
@@ -103,28 +75,15 @@ async fn overrides_go_by_the_key_and_zero_is_nobody() {
 
 #[tokio::test]
 async fn senseless_numbers_of_permits_are_refused_before_the_store() {
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .unwrap();
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
     let limiter = limits.limiter("n", quota(5, SECOND));
     for (permits, reason) in [
         (0, Reason::InvalidPermits),
         (6, Reason::ExceedsCapacity),
         (u32::MAX, Reason::ExceedsCapacity),
     ] {
-        assert_eq!(
-            limiter.try_acquire(permits).await.unwrap_err().reason(),
-            reason,
-            "{permits}"
-        );
-        assert_eq!(
-            limiter.acquire(permits).await.unwrap_err().reason(),
-            reason,
-            "{permits}"
-        );
+        assert_eq!(limiter.try_acquire(permits).await.unwrap_err().reason(), reason, "{permits}");
+        assert_eq!(limiter.acquire(permits).await.unwrap_err().reason(), reason, "{permits}");
     }
     assert_eq!(limiter.peek().await.unwrap().remaining, 5);
     assert!(Quota::new(0, SECOND).is_err());
@@ -135,12 +94,7 @@ async fn senseless_numbers_of_permits_are_refused_before_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_callers_go_first_come_first_served() {
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .unwrap();
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
     let limiter = limits.limiter("queue", quota(1, SECOND));
     let order = Arc::new(Mutex::new(Vec::new()));
     let start = tokio::time::Instant::now();
@@ -156,47 +110,26 @@ async fn waiting_callers_go_first_come_first_served() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(
-        *order.lock().unwrap(),
-        [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
-    );
+    assert_eq!(*order.lock().unwrap(), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hopeless_wait_is_refused_at_once() {
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .unwrap();
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
     let limiter = limits.limiter("hopeless", quota(1, SECOND));
     limiter.acquire(1).await.unwrap();
     let start = tokio::time::Instant::now();
-    let rejection = limiter
-        .acquire_timeout(1, Duration::from_millis(900))
-        .await
-        .unwrap_err();
+    let rejection = limiter.acquire_timeout(1, Duration::from_millis(900)).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::WaitTooLong);
-    assert_eq!(
-        start.elapsed(),
-        Duration::ZERO,
-        "it did not wait for what could not be"
-    );
+    assert_eq!(start.elapsed(), Duration::ZERO, "it did not wait for what could not be");
     assert_eq!(rejection.retry_after(), Some(SECOND));
 
     let limiter = &limiter;
-    let patient = async {
-        limiter
-            .acquire_timeout(1, Duration::from_millis(1100))
-            .await
-    };
+    let patient = async { limiter.acquire_timeout(1, Duration::from_millis(1100)).await };
     let behind = async {
         tokio::task::yield_now().await;
         // One second for the caller ahead, another for this one.
-        limiter
-            .acquire_timeout(1, Duration::from_millis(1900))
-            .await
+        limiter.acquire_timeout(1, Duration::from_millis(1900)).await
     };
     let (patient, behind) = tokio::join!(patient, behind);
     assert!(patient.is_ok());
@@ -205,12 +138,7 @@ async fn a_hopeless_wait_is_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_waiter_frees_its_place() {
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .unwrap();
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
     let limiter = limits.limiter("drop", quota(1, SECOND));
     limiter.acquire(1).await.unwrap();
     let head = tokio::spawn({
@@ -223,28 +151,16 @@ async fn a_dropped_waiter_frees_its_place() {
     assert!(limiter.try_acquire(1).await.is_err());
     head.abort();
     limiter.acquire(1).await.unwrap();
-    assert_eq!(
-        start.elapsed(),
-        SECOND,
-        "the dropped caller's turn was the next one's"
-    );
+    assert_eq!(start.elapsed(), SECOND, "the dropped caller's turn was the next one's");
     tokio::time::sleep(SECOND).await;
-    assert!(
-        limiter.try_acquire(1).await.is_ok(),
-        "and the dropped caller took nothing"
-    );
+    assert!(limiter.try_acquire(1).await.is_ok(), "and the dropped caller took nothing");
 }
 
 #[tokio::test]
 async fn a_manual_clock_wakes_waiters() {
     let time = ManualClock::new();
-    let limits = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .clock(time.clone())
-        .build()
-        .await
-        .unwrap();
+    let limits =
+        Limits::builder().memory().no_limits_file().clock(time.clone()).build().await.unwrap();
     let limiter = limits.limiter("manual", quota(1, SECOND));
     limiter.acquire(1).await.unwrap();
     let waiter = tokio::spawn(async move { limiter.acquire(1).await });
@@ -259,11 +175,7 @@ async fn a_reload_changes_numbers_and_a_bad_one_changes_nothing() {
     let dir = std::env::temp_dir().join(format!("ratelimit-reload-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("ratelimit.yaml");
-    std::fs::write(
-        &path,
-        "limiters:\n  x: { rate: 1, per: 1m, on_drift: carry }\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "limiters:\n  x: { rate: 1, per: 1m, on_drift: carry }\n").unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let limits = Limits::builder()
         .memory()
@@ -279,44 +191,23 @@ async fn a_reload_changes_numbers_and_a_bad_one_changes_nothing() {
     limiter.try_acquire(1).await.unwrap();
     limiter.try_acquire(1).await.unwrap_err();
 
-    std::fs::write(
-        &path,
-        "limiters:\n  x: { rate: 3, per: 1m, on_drift: carry }\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "limiters:\n  x: { rate: 3, per: 1m, on_drift: carry }\n").unwrap();
     limits.reload().unwrap();
-    assert_eq!(
-        limiter.try_acquire(2).await.unwrap().remaining,
-        0,
-        "1 of 3 was used"
-    );
+    assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0, "1 of 3 was used");
 
     std::fs::write(&path, "limiters:\n  x: { rate: 3, per: 1x }\n").unwrap();
     let error = limits.reload().unwrap_err().to_string();
-    assert!(
-        error.starts_with(&format!("{}:2:", path.display())),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("{}:2:", path.display())), "{error}");
     assert_eq!(limiter.quota().unwrap().rate(), 3, "the old limits stay");
     let failed = |event: &Event| matches!(event, Event::ReloadFailed { .. });
-    assert_eq!(
-        events
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|event| failed(event))
-            .count(),
-        1
-    );
+    assert_eq!(events.lock().unwrap().iter().filter(|event| failed(event)).count(), 1);
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[tokio::test]
 async fn the_report_says_where_each_number_came_from() {
-    let limits = embedded("default: { per: 1m }\nlimiters:\n  x: { rate: 5 }\n")
-        .build()
-        .await
-        .unwrap();
+    let limits =
+        embedded("default: { per: 1m }\nlimiters:\n  x: { rate: 5 }\n").build().await.unwrap();
     limits.configured("x").try_acquire(1).await.unwrap();
     let report = limits.report().to_string();
     for line in [
@@ -334,10 +225,7 @@ async fn the_report_says_where_each_number_came_from() {
 async fn bad_files_are_refused_with_every_problem_and_its_place() {
     let yaml = "limiters:\n  x: { rat: 5, per: 90 }\n  y: { rate: -1, per: 1s }\n  y: { rate: 1, per: 1s }\n";
     let error = refused(embedded(yaml)).await;
-    assert!(
-        error.starts_with("4 problems keep the rate limits from starting:"),
-        "{error}"
-    );
+    assert!(error.starts_with("4 problems keep the rate limits from starting:"), "{error}");
     for part in [
         "limits:2:8: unknown field `rat`",
         "did you mean `rate`?",
@@ -353,43 +241,19 @@ async fn bad_files_are_refused_with_every_problem_and_its_place() {
 async fn a_hostile_file_is_refused_quickly() {
     let start = std::time::Instant::now();
     let error = refused(embedded(&"[".repeat(100_000))).await;
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     assert!(error.starts_with("limits:1:"), "{error}");
 }
 
 #[tokio::test]
 async fn stores_and_prefixes_that_cannot_be_are_refused() {
     let store = |url: &str| refused(Limits::builder().no_limits_file().redis(url));
-    assert!(
-        store("localhost:6379")
-            .await
-            .contains("expected `memory` or an address with")
-    );
-    assert!(
-        store("redis-sentinel://a:1")
-            .await
-            .contains("write `?master=NAME`")
-    );
-    let prefix = Limits::builder()
-        .memory()
-        .no_limits_file()
-        .key_prefix("a{b");
-    assert_eq!(
-        refused(prefix).await,
-        "`a{b`: the key prefix has a brace; write it without"
-    );
-    let missing = Limits::builder()
-        .memory()
-        .limits_file("/nowhere/ratelimit.yaml");
-    assert!(
-        refused(missing)
-            .await
-            .starts_with("/nowhere/ratelimit.yaml: cannot be read")
-    );
+    assert!(store("localhost:6379").await.contains("expected `memory` or an address with"));
+    assert!(store("redis-sentinel://a:1").await.contains("write `?master=NAME`"));
+    let prefix = Limits::builder().memory().no_limits_file().key_prefix("a{b");
+    assert_eq!(refused(prefix).await, "`a{b`: the key prefix has a brace; write it without");
+    let missing = Limits::builder().memory().limits_file("/nowhere/ratelimit.yaml");
+    assert!(refused(missing).await.starts_with("/nowhere/ratelimit.yaml: cannot be read"));
     let unset = embedded("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");
     // The builder's own store wins, so the file's is not even looked at.
     assert!(unset.build().await.is_ok());
@@ -410,8 +274,5 @@ async fn a_misspelled_entry_is_an_error_and_a_stranger_a_warning() {
         ["`another-programs` in the limits file matches no limiter of this program"]
     );
     let error = refused(embedded(&format!("unmatched: error\n{yaml}"))).await;
-    assert_eq!(
-        error,
-        "limits:3:3: `another-programs` matches no limiter of this program"
-    );
+    assert_eq!(error, "limits:3:3: `another-programs` matches no limiter of this program");
 }

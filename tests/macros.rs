@@ -18,12 +18,7 @@ use ratelimit_runtime::{Limits, Reason, Rejection};
 
 /// Limits that nobody else uses.
 async fn limits() -> Limits {
-    Limits::builder()
-        .memory()
-        .no_limits_file()
-        .build()
-        .await
-        .expect("limits in memory")
+    Limits::builder().memory().no_limits_file().build().await.expect("limits in memory")
 }
 
 /// Runs code with limits that nobody else uses.

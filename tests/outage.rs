@@ -24,13 +24,7 @@ fn quota(rate: u32, per: Duration) -> Quota {
 }
 
 async fn limits(url: &str, yaml: &str) -> Limits {
-    Limits::builder()
-        .redis(url)
-        .limits_text(yaml)
-        .deadline(DEADLINE)
-        .build()
-        .await
-        .unwrap()
+    Limits::builder().redis(url).limits_text(yaml).deadline(DEADLINE).build().await.unwrap()
 }
 
 async fn limiter(url: &str, rate: u32, per: Duration) -> Limiter {
@@ -78,11 +72,7 @@ async fn nobody_notices_a_lost_script_or_a_lost_key() {
     let admitted = task.await.unwrap();
     let worst = worst_window(&admitted, 400).unwrap();
     assert_eq!(worst.permits, 20, "{worst:?}");
-    assert!(
-        admitted.len() >= 200,
-        "and it goes on: {} of 300 admitted",
-        admitted.len()
-    );
+    assert!(admitted.len() >= 200, "and it goes on: {} of 300 admitted", admitted.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,17 +102,11 @@ async fn a_server_killed_and_restarted_empty_limits_again_at_once() {
             Ok(decision) if !decision.degraded => break,
             _ => tokio::time::sleep(Duration::from_millis(5)).await,
         }
-        assert!(
-            restarted.elapsed() < Duration::from_millis(1500),
-            "it found the server again"
-        );
+        assert!(restarted.elapsed() < Duration::from_millis(1500), "it found the server again");
     }
     let admitted = task.await.unwrap();
     let worst = worst_window(&admitted, 2000).unwrap();
-    assert!(
-        worst.permits <= 20,
-        "one more window for the data that was lost: {worst:?}"
-    );
+    assert!(worst.permits <= 20, "one more window for the data that was lost: {worst:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,14 +116,7 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
                 r: { rate: 5, per: 1m, on_store_error: reject }\n";
     let limits = limits(&server.url(), yaml).await;
     for name in ["l", "a", "r"] {
-        assert!(
-            !limits
-                .configured(name)
-                .try_acquire(1)
-                .await
-                .unwrap()
-                .degraded
-        );
+        assert!(!limits.configured(name).try_acquire(1).await.unwrap().degraded);
     }
     server.stop();
     let mut slowest = Duration::ZERO;
@@ -149,10 +126,7 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
         slowest = slowest.max(start.elapsed());
         result
     };
-    assert!(
-        timed("a").await.unwrap().degraded,
-        "`allow` admits, and says so"
-    );
+    assert!(timed("a").await.unwrap().degraded, "`allow` admits, and says so");
     for _ in 0..5 {
         assert!(
             timed("l").await.unwrap().degraded,
@@ -168,16 +142,8 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
     assert!(slowest <= DEADLINE + DEADLINE / 10, "{slowest:?}");
     server.cont();
     let recovered = Instant::now();
-    while limits
-        .configured("a")
-        .try_acquire(1)
-        .await
-        .is_ok_and(|decision| decision.degraded)
-    {
-        assert!(
-            recovered.elapsed() < Duration::from_secs(3),
-            "it never came back"
-        );
+    while limits.configured("a").try_acquire(1).await.is_ok_and(|decision| decision.degraded) {
+        assert!(recovered.elapsed() < Duration::from_secs(3), "it never came back");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -198,29 +164,18 @@ async fn a_server_that_is_away_at_startup_is_found_later() {
     let limiter = limits.limiter("x", quota(5, SECOND));
     assert!(limiter.try_acquire(1).await.unwrap().degraded);
     server.restart();
-    eventually("the store is up", 3 * SECOND, || {
-        events.lock().unwrap().contains(&Event::StoreUp)
-    });
+    eventually("the store is up", 3 * SECOND, || events.lock().unwrap().contains(&Event::StoreUp));
     assert!(!limiter.try_acquire(1).await.unwrap().degraded);
-    let downs = events
-        .lock()
-        .unwrap()
-        .iter()
-        .filter(|e| matches!(e, Event::StoreDown { .. }))
-        .count();
+    let downs =
+        events.lock().unwrap().iter().filter(|e| matches!(e, Event::StoreDown { .. })).count();
     assert_eq!(downs, 1, "told once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_share_is_divided_by_the_instances() {
     let server = RedisServer::start();
-    let limits = Limits::builder()
-        .redis(server.url())
-        .no_limits_file()
-        .instances(4)
-        .build()
-        .await
-        .unwrap();
+    let limits =
+        Limits::builder().redis(server.url()).no_limits_file().instances(4).build().await.unwrap();
     let limiter = limits.limiter("x", quota(10, 60 * SECOND));
     server.kill_hard();
     let mut admitted = 0;
@@ -229,10 +184,7 @@ async fn a_local_share_is_divided_by_the_instances() {
     }
     assert_eq!(admitted, 3, "a quarter of 10, rounded up");
     // No share can ever grant so many at once.
-    assert_eq!(
-        reason(limiter.try_acquire(4).await),
-        Reason::StoreUnavailable
-    );
+    assert_eq!(reason(limiter.try_acquire(4).await), Reason::StoreUnavailable);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,50 +200,25 @@ async fn a_key_that_belongs_to_somebody_else_is_never_touched() {
         let limiter = limits.limiter(name, quota(5, SECOND));
         for _ in 0..3 {
             let rejection = limiter.try_acquire(1).await.unwrap_err();
-            assert_eq!(
-                rejection.reason(),
-                Reason::StoreMisconfigured,
-                "{name}: {rejection}"
-            );
+            assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{name}: {rejection}");
         }
     }
     assert_eq!(server.cli::<String>(&["GET", "config"]), "theirs");
-    assert_eq!(
-        server.cli::<Vec<String>>(&["LRANGE", "{counter}:value", "0", "-1"]),
-        ["theirs"]
-    );
+    assert_eq!(server.cli::<Vec<String>>(&["LRANGE", "{counter}:value", "0", "-1"]), ["theirs"]);
     assert_eq!(server.cli::<String>(&["GET", "{text}:value"]), "theirs");
     assert_eq!(server.cli::<String>(&["GET", "{log}:permits"]), "theirs");
-    assert_eq!(
-        server.cli::<Vec<String>>(&["ZRANGE", "{member}:permits", "0", "-1"]),
-        ["theirs"]
-    );
+    assert_eq!(server.cli::<Vec<String>>(&["ZRANGE", "{member}:permits", "0", "-1"]), ["theirs"]);
     // One limiter's trouble is not the store's.
-    assert!(
-        !limits
-            .limiter("fine", quota(5, SECOND))
-            .try_acquire(1)
-            .await
-            .unwrap()
-            .degraded
-    );
+    assert!(!limits.limiter("fine", quota(5, SECOND)).try_acquire(1).await.unwrap().degraded);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_and_permissions_are_checked_at_startup() {
     let server = RedisServer::builder().password("s3cr3t-canary").start();
     let start = async |url: String| {
-        let error = Limits::builder()
-            .redis(url)
-            .no_limits_file()
-            .build()
-            .await
-            .unwrap_err();
+        let error = Limits::builder().redis(url).no_limits_file().build().await.unwrap_err();
         let text = format!("{error} {error:?}");
-        assert!(
-            !text.contains("s3cr3t-canary"),
-            "the password shows: {text}"
-        );
+        assert!(!text.contains("s3cr3t-canary"), "the password shows: {text}");
         text
     };
     let wrong = start(server.url_for("default", "wrong")).await;
@@ -306,12 +233,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
             .get_connection()
             .unwrap();
         let mut acl = redis::cmd("ACL");
-        acl.arg("SETUSER")
-            .arg(name)
-            .arg("on")
-            .arg(">s3cr3t-canary")
-            .arg("~*")
-            .arg("-@all");
+        acl.arg("SETUSER").arg(name).arg("on").arg(">s3cr3t-canary").arg("~*").arg("-@all");
         acl.arg(commands).exec(&mut connection).unwrap();
     };
     let all = [
@@ -345,11 +267,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
     assert_eq!(reason(limiter.try_acquire(1).await), Reason::Limited);
 
     for missing in ["+time", "+zadd", "+pexpire", "+evalsha"] {
-        let some: Vec<_> = all
-            .iter()
-            .copied()
-            .filter(|command| *command != missing)
-            .collect();
+        let some: Vec<_> = all.iter().copied().filter(|command| *command != missing).collect();
         user("short", &some);
         let limits = Limits::builder()
             .redis(server.url_for("short", "s3cr3t-canary"))
@@ -377,15 +295,9 @@ async fn one_decision_is_one_command() {
             });
         });
     });
-    let sent: Vec<_> = entries
-        .iter()
-        .filter(|entry| !entry.is_from_script())
-        .collect();
+    let sent: Vec<_> = entries.iter().filter(|entry| !entry.is_from_script()).collect();
     let commands: Vec<_> = sent.iter().map(|entry| entry.command()).collect();
-    assert_eq!(
-        commands, ["EVALSHA"; 4],
-        "the first use of a key costs no extra one"
-    );
+    assert_eq!(commands, ["EVALSHA"; 4], "the first use of a key costs no extra one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -406,10 +318,7 @@ async fn a_lost_reply_is_never_charged_twice() {
         assert!(start.elapsed() < 3 * SECOND);
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    assert_eq!(
-        decision.remaining, 8,
-        "charged once, though its answer was lost"
-    );
+    assert_eq!(decision.remaining, 8, "charged once, though its answer was lost");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -428,10 +337,7 @@ async fn a_sentinel_failover_is_followed_and_admits_nothing_twice() {
             Ok(decision) if !decision.degraded => break assert_eq!(decision.remaining, 0),
             _ => tokio::time::sleep(Duration::from_millis(20)).await,
         }
-        assert!(
-            start.elapsed() < 15 * SECOND,
-            "it never found the new master"
-        );
+        assert!(start.elapsed() < 15 * SECOND, "it never found the new master");
     }
 }
 
@@ -443,9 +349,8 @@ async fn a_cluster_without_one_node_limits_on_the_others() {
         let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
     let limits = limits(&url, "").await;
-    let limiters: Vec<_> = (0..60)
-        .map(|n| limits.limiter(&format!("key-{n}"), quota(1000, 60 * SECOND)))
-        .collect();
+    let limiters: Vec<_> =
+        (0..60).map(|n| limits.limiter(&format!("key-{n}"), quota(1000, 60 * SECOND))).collect();
     for limiter in &limiters {
         assert!(!limiter.try_acquire(1).await.unwrap().degraded);
     }
@@ -494,16 +399,9 @@ async fn hostile_names_work_on_a_cluster_and_never_meet() {
     ];
     for name in names {
         let limiter = limits.limiter(name, quota(1, 60 * SECOND));
-        let decision = limiter
-            .try_acquire(1)
-            .await
-            .unwrap_or_else(|e| panic!("{name:.20?}: {e}"));
+        let decision = limiter.try_acquire(1).await.unwrap_or_else(|e| panic!("{name:.20?}: {e}"));
         assert!(!decision.degraded, "{name:.20?}");
         assert!(limiter.name().len() <= 512);
-        assert_eq!(
-            reason(limiter.try_acquire(1).await),
-            Reason::Limited,
-            "{name:.20?}"
-        );
+        assert_eq!(reason(limiter.try_acquire(1).await), Reason::Limited, "{name:.20?}");
     }
 }

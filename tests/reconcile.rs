@@ -10,7 +10,14 @@ use std::{
 
 use tests::{redis_server::RedisServer, window::worst_window};
 
-const PER_MS: u64 = 2_000;
+/// `RATELIMIT_FULL_LENGTH=1` runs the rolling changes with more and longer-lived processes.
+fn full_length() -> bool {
+    std::env::var_os("RATELIMIT_FULL_LENGTH").is_some()
+}
+
+fn per_ms() -> u64 {
+    if full_length() { 10_000 } else { 2_000 }
+}
 
 /// A worker process and what it printed.
 struct Worker {
@@ -21,7 +28,7 @@ struct Worker {
 
 impl Worker {
     fn start(server: &RedisServer, rate: u64, on_drift: &str, run: Duration) -> Self {
-        Self::with_window(server, rate, PER_MS, on_drift, run)
+        Self::with_window(server, rate, per_ms(), on_drift, run)
     }
 
     fn with_window(
@@ -32,14 +39,7 @@ impl Worker {
         run: Duration,
     ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
-            .args([
-                &server.url(),
-                "shared",
-                &rate.to_string(),
-                &per_ms.to_string(),
-                on_drift,
-                "4",
-            ])
+            .args([&server.url(), "shared", &rate.to_string(), &per_ms.to_string(), on_drift, "4"])
             .arg(run.as_millis().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,11 +52,7 @@ impl Worker {
                 lines.lock().unwrap().push(line.unwrap());
             }
         });
-        Self {
-            child,
-            output,
-            reader: Some(reader),
-        }
+        Self { child, output, reader: Some(reader) }
     }
 
     /// Ends its input, at which it reports and exits.
@@ -67,8 +63,9 @@ impl Worker {
     /// Waits for its end and returns its lines of one kind, without the kind.
     fn lines(&mut self, kind: &str) -> Vec<String> {
         if let Some(reader) = self.reader.take() {
-            self.child.wait().unwrap();
+            // Its output ends when it does; waiting for it would end its input, and so its run.
             reader.join().unwrap();
+            self.child.wait().unwrap();
         }
         let output = self.output.lock().unwrap();
         output
@@ -79,10 +76,7 @@ impl Worker {
     }
 
     fn admitted(&mut self) -> Vec<u64> {
-        self.lines("admitted")
-            .iter()
-            .map(|at| at.parse().unwrap())
-            .collect()
+        self.lines("admitted").iter().map(|at| at.parse().unwrap()).collect()
     }
 }
 
@@ -102,34 +96,26 @@ fn stored(server: &RedisServer, field: &str) -> u64 {
 }
 
 fn count(workers: &mut [Worker], event: &str) -> usize {
-    workers
-        .iter_mut()
-        .flat_map(|worker| worker.lines("event"))
-        .filter(|line| line == event)
-        .count()
+    workers.iter_mut().flat_map(|worker| worker.lines("event")).filter(|line| line == event).count()
 }
 
 fn history(workers: &mut [Worker]) -> Vec<(u64, u64)> {
-    workers
-        .iter_mut()
-        .flat_map(Worker::admitted)
-        .map(|at| (at, 1))
-        .collect()
+    workers.iter_mut().flat_map(Worker::admitted).map(|at| (at, 1)).collect()
 }
 
 /// Starts old processes, then new ones beside them, and returns all of them after their end, with
 /// the server's time at which the first new one started.
 fn rolling_change(server: &RedisServer, on_drift: &str) -> (Vec<Worker>, Vec<Worker>, u64) {
-    let mut run = Duration::from_millis(14_000);
-    let mut old: Vec<_> = (0..3)
-        .map(|_| Worker::start(server, 10, on_drift, run))
-        .collect();
+    let processes = if full_length() { 4 } else { 3 };
+    let mut run = Duration::from_millis(if full_length() { 60_000 } else { 14_000 });
+    let mut old: Vec<_> =
+        (0..processes).map(|_| Worker::start(server, 10, on_drift, run)).collect();
     sleep(3_000);
     let (seconds, micros): (u64, u64) = server.cli(&["TIME"]);
     let changed = seconds * 1000 + micros / 1000;
     let mut new = Vec::new();
     run -= Duration::from_secs(3);
-    for _ in 0..3 {
+    for _ in 0..processes {
         new.push(Worker::start(server, 20, on_drift, run));
         sleep(700);
         run -= Duration::from_millis(700);
@@ -145,14 +131,10 @@ fn a_rolling_change_resets_once_and_never_flaps() {
     let server = RedisServer::start();
     let (mut old, mut new, changed) = rolling_change(&server, "reset");
     assert_eq!(count(&mut new, "Reset"), 1, "one reset for the key");
-    assert_eq!(
-        count(&mut old, "Reset") + count(&mut old, "Carried"),
-        0,
-        "and none in turn"
-    );
+    assert_eq!(count(&mut old, "Reset") + count(&mut old, "Carried"), 0, "and none in turn");
     assert_eq!(
         count(&mut old, "Followed"),
-        3,
+        old.len(),
         "every old process followed, and said so once"
     );
     let mut all = history(&mut old);
@@ -160,11 +142,8 @@ fn a_rolling_change_resets_once_and_never_flaps() {
     let reset: u64 = stored(&server, "reset");
     let since: Vec<_> = all.iter().copied().filter(|(at, _)| *at >= reset).collect();
     assert!(reset >= changed);
-    let worst = worst_window(&since, PER_MS).unwrap();
-    assert_eq!(
-        worst.permits, 20,
-        "the new limit, exactly, from the reset on"
-    );
+    let worst = worst_window(&since, per_ms()).unwrap();
+    assert_eq!(worst.permits, 20, "the new limit, exactly, from the reset on");
 }
 
 #[test]
@@ -174,7 +153,7 @@ fn a_rolling_change_that_carries_never_admits_more_than_the_new_rate() {
     assert_eq!(count(&mut new, "Carried"), 1);
     let mut all = history(&mut old);
     all.extend(history(&mut new));
-    assert_eq!(worst_window(&all, PER_MS).unwrap().permits, 20);
+    assert_eq!(worst_window(&all, per_ms()).unwrap().permits, 20);
 }
 
 #[test]

@@ -108,10 +108,7 @@ impl Twins {
         permits: u32,
         assertion: Assertion,
     ) -> Seen {
-        let (_, text) = scripts()
-            .into_iter()
-            .find(|(known, _)| *known == name)
-            .unwrap();
+        let (_, text) = scripts().into_iter().find(|(known, _)| *known == name).unwrap();
         self.calls += 1;
         let assertion = match assertion {
             Assertion::First(OnDrift::Carry) => "carry",
@@ -146,10 +143,7 @@ impl Twins {
     ) {
         let rust = self.rust(name, config, since, permits, assertion);
         let lua = self.lua(name, config, since, permits, assertion);
-        assert_eq!(
-            lua, rust,
-            "(lua, rust) {name} of {permits} by {config:?}, {assertion:?}"
-        );
+        assert_eq!(lua, rust, "(lua, rust) {name} of {permits} by {config:?}, {assertion:?}");
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -164,23 +158,13 @@ impl Twins {
                 self.clock.step_back(Duration::from_millis(ms));
             }
             Step::Acquire { process, permits } => {
-                self.agree(
-                    "acquire",
-                    configs[process],
-                    since(process),
-                    permits,
-                    Assertion::Steady,
-                );
+                self.agree("acquire", configs[process], since(process), permits, Assertion::Steady);
             }
             Step::Peek { permits } => {
                 self.agree("peek", configs[0], since(0), permits, Assertion::Steady);
             }
             Step::First { process, carry } => {
-                let on_drift = if carry {
-                    OnDrift::Carry
-                } else {
-                    OnDrift::Reset
-                };
+                let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
                 self.agree(
                     "acquire",
                     configs[process],
@@ -194,15 +178,10 @@ impl Twins {
 
     /// Counter and log always add up to the rate in force.
     fn assert_whole(&mut self) {
-        let stored: Option<u64> = redis::cmd("HGET")
-            .arg(self.keys.config())
-            .arg("rate")
-            .query(&mut self.redis)
-            .unwrap();
-        let counter: Option<i64> = redis::cmd("GET")
-            .arg(self.keys.counter())
-            .query(&mut self.redis)
-            .unwrap();
+        let stored: Option<u64> =
+            redis::cmd("HGET").arg(self.keys.config()).arg("rate").query(&mut self.redis).unwrap();
+        let counter: Option<i64> =
+            redis::cmd("GET").arg(self.keys.counter()).query(&mut self.redis).unwrap();
         let (Some(rate), Some(counter)) = (stored, counter) else {
             return;
         };
@@ -213,21 +192,13 @@ impl Twins {
             .query(&mut self.redis)
             .unwrap();
         let used: i64 = log.iter().map(|member| permits_of(member)).sum();
-        assert_eq!(
-            counter + used,
-            i64::try_from(rate).unwrap(),
-            "counter {counter}, log {used}"
-        );
+        assert_eq!(counter + used, i64::try_from(rate).unwrap(), "counter {counter}, log {used}");
         assert!(log.len() <= 152, "{} members", log.len());
     }
 }
 
 fn permits_of(member: &[u8]) -> i64 {
-    assert_eq!(
-        member.len(),
-        usize::from(member[0]) + 5,
-        "a member is Redisson's"
-    );
+    assert_eq!(member.len(), usize::from(member[0]) + 5, "a member is Redisson's");
     let tail: [u8; 4] = member[member.len() - 4..].try_into().unwrap();
     u32::from_le_bytes(tail).into()
 }
@@ -268,11 +239,7 @@ fn random_traces(
 ) {
     let server = RedisServer::start();
     let mut case = 0;
-    let trace = (
-        rates,
-        prop::sample::select(pers),
-        prop::sample::select(vec![0_u64, 600_000]),
-    )
+    let trace = (rates, prop::sample::select(pers), prop::sample::select(vec![0_u64, 600_000]))
         .prop_flat_map(move |(rate, per, keep)| {
             let configs: Vec<Config> = (0..processes as u64)
                 .map(|n| {
@@ -317,10 +284,7 @@ fn long_logs_are_merged_alike() {
         twins.run(&config, Step::Advance(round * 7 % 31));
         twins.run(
             &config,
-            Step::Acquire {
-                process: 0,
-                permits: 1 + u32::try_from(round % 3).unwrap(),
-            },
+            Step::Acquire { process: 0, permits: 1 + u32::try_from(round % 3).unwrap() },
         );
     }
     twins.assert_whole();

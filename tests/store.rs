@@ -42,11 +42,7 @@ async fn a_standalone_server_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_conforms() {
     let cluster = RedisCluster::start();
-    conforms(&format!(
-        "redis-cluster://{}",
-        cluster.addresses().join(",")
-    ))
-    .await;
+    conforms(&format!("redis-cluster://{}", cluster.addresses().join(","))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,11 +75,7 @@ async fn a_certificate_nobody_vouches_for_is_refused_at_startup() {
         (Ok(server), Ok(other)) => (server, other),
         (Err(reason), _) | (_, Err(reason)) => return could_not_run(&reason),
     };
-    let limits = Limits::builder()
-        .redis(server.url())
-        .tls_ca(other.ca_file())
-        .build()
-        .await;
+    let limits = Limits::builder().redis(server.url()).tls_ca(other.ca_file()).build().await;
     let error = limits.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
 }

@@ -6,10 +6,7 @@ use std::{
 };
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// Every file with this ending below a folder, with its path from the root.
@@ -19,10 +16,7 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 walk(&path, ending, found);
-            } else if path
-                .extension()
-                .is_some_and(|extension| extension == ending)
-            {
+            } else if path.extension().is_some_and(|extension| extension == ending) {
                 found.push(path);
             }
         }
@@ -99,9 +93,7 @@ fn imports(text: &str) -> Vec<String> {
             None => vec![rest],
         };
         for item in items {
-            let end = item
-                .trim_start()
-                .find(|c: char| !c.is_alphanumeric() && c != '_');
+            let end = item.trim_start().find(|c: char| !c.is_alphanumeric() && c != '_');
             let name = &item.trim_start()[..end.unwrap_or(item.trim_start().len())];
             found.push(home(name).unwrap_or(name).to_owned());
         }
@@ -136,12 +128,9 @@ fn imports_point_down() {
 
 #[test]
 fn files_stay_short() {
-    for folder in [
-        "ratelimit-runtime/src",
-        "ratelimit-macros/src",
-        "ratelimit-spec/src",
-        "xtask/src",
-    ] {
+    for folder in
+        ["ratelimit-runtime/src", "ratelimit-macros/src", "ratelimit-spec/src", "xtask/src"]
+    {
         for (name, text) in files(folder, "rs") {
             let lines = text.lines().count();
             assert!(lines <= 420, "{name} has {lines} lines; split it by noun");
@@ -155,14 +144,9 @@ fn files_stay_short() {
 fn scripts_have_headers_and_read_time_in_one_place() {
     for (name, text) in files("ratelimit-runtime/src/store/redis/lua", "lua") {
         assert!(text.starts_with("-- "), "{name} starts with what it does");
-        let header: String = text
-            .lines()
-            .take_while(|line| line.starts_with("--"))
-            .collect();
+        let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();
         for word in ["KEYS[", "ARGV["] {
-            let used = text
-                .lines()
-                .any(|line| !line.starts_with("--") && line.contains(word));
+            let used = text.lines().any(|line| !line.starts_with("--") && line.contains(word));
             assert!(
                 !used || header.contains(word) || name.contains("config"),
                 "{name}: {word} in the header"
@@ -185,14 +169,8 @@ fn every_example_is_in_the_index() {
         if file == "lib.rs" {
             continue;
         }
-        assert!(
-            manifest.contains(&format!("path = \"{file}\"")),
-            "{file} in examples/Cargo.toml"
-        );
-        assert!(
-            index.contains(file.trim_end_matches(".rs")),
-            "{file} in examples/README.md"
-        );
+        assert!(manifest.contains(&format!("path = \"{file}\"")), "{file} in examples/Cargo.toml");
+        assert!(index.contains(file.trim_end_matches(".rs")), "{file} in examples/README.md");
         assert!(
             text.starts_with("//! ") && text.contains("cargo run -p examples --example"),
             "{file} says how to run it"
@@ -203,9 +181,7 @@ fn every_example_is_in_the_index() {
 #[test]
 fn only_the_clock_reads_time() {
     for (name, text) in files("ratelimit-runtime/src", "rs") {
-        let reads = ["Instant::now()", "SystemTime::now()"]
-            .iter()
-            .any(|call| text.contains(call));
+        let reads = ["Instant::now()", "SystemTime::now()"].iter().any(|call| text.contains(call));
         assert!(!reads || name.ends_with("clock.rs"), "{name} reads time");
     }
 }

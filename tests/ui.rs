@@ -23,22 +23,10 @@ const RUNS: [(&str, Option<&str>); 8] = [
     ("ui/arguments/*.rs", None),
     ("ui/values/*.rs", None),
     ("ui/types/*.rs", None),
-    (
-        "ui/limits_file/strict/*.rs",
-        Some("ui/limits_file/strict/ratelimit.yaml"),
-    ),
-    (
-        "ui/limits_file/loose/*.rs",
-        Some("ui/limits_file/loose/ratelimit.yaml"),
-    ),
-    (
-        "ui/limits_file/broken/*.rs",
-        Some("ui/limits_file/broken/ratelimit.yaml"),
-    ),
-    (
-        "ui/limits_file/missing/*.rs",
-        Some("ui/limits_file/missing/ratelimit.yaml"),
-    ),
+    ("ui/limits_file/strict/*.rs", Some("ui/limits_file/strict/ratelimit.yaml")),
+    ("ui/limits_file/loose/*.rs", Some("ui/limits_file/loose/ratelimit.yaml")),
+    ("ui/limits_file/broken/*.rs", Some("ui/limits_file/broken/ratelimit.yaml")),
+    ("ui/limits_file/missing/*.rs", Some("ui/limits_file/missing/ratelimit.yaml")),
 ];
 
 #[test]

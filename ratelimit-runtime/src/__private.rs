@@ -8,7 +8,8 @@ pub use ratelimit_spec::{Mode, OnStoreError, Wait};
 pub use crate::{
     __ratelimit_submit as submit,
     call_site::{
-        CallSite, Key, Location, Part, PermitCount, Permits, key_part, key_part_or_absent, permits,
+        CallSite, Key, Location, OptionalKeyPart, Part, PermitCount, Permits, key_part,
+        key_part_or_absent, permits,
     },
 };
 use crate::{FromRejection, Rejection};

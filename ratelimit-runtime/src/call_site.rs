@@ -271,8 +271,25 @@ pub fn key_part<T: KeyPart>(part: &T) -> Part<'_> {
 }
 
 /// Names a parameter of the key that may be absent; everybody without one shares a bucket.
-pub fn key_part_or_absent<T: KeyPart>(part: &Option<T>) -> Part<'_> {
-    Part(part.as_ref().map(|part| part as &dyn KeyPart))
+pub fn key_part_or_absent<T: OptionalKeyPart>(part: &T) -> Part<'_> {
+    Part(part.part())
+}
+
+/// An `Option` of something that can stand in a key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an optional part of a rate limit key",
+    label = "expected an `Option` of something that can stand in a key",
+    note = "write the placeholder without `?` where there always is a value"
+)]
+pub trait OptionalKeyPart {
+    #[doc(hidden)]
+    fn part(&self) -> Option<&dyn KeyPart>;
+}
+
+impl<T: KeyPart> OptionalKeyPart for Option<T> {
+    fn part(&self) -> Option<&dyn KeyPart> {
+        self.as_ref().map(|part| part as &dyn KeyPart)
+    }
 }
 
 impl std::fmt::Debug for Part<'_> {

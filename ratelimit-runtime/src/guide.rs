@@ -8,6 +8,10 @@ pub mod architecture {}
 #[doc = include_str!("../docs/outages.md")]
 pub mod outages {}
 
+/// Sharing limiters with Java services, method by method.
+#[doc = include_str!("../docs/redisson.md")]
+pub mod redisson {}
+
 /// When configured and stored numbers differ.
 #[doc = include_str!("../docs/reconciliation.md")]
 pub mod reconciliation {}

@@ -36,6 +36,8 @@ pub(crate) struct Core {
     in_force: Mutex<Option<Config>>,
     /// Whether this process has stated its configuration since it last changed.
     pub(super) asserted: AtomicBool,
+    /// Held by the one caller that states it, while others that came at the same time wait.
+    stating: tokio::sync::Mutex<()>,
     looked_ms: AtomicU64,
     /// Whether an unusable store was told of.
     complained: AtomicBool,
@@ -99,6 +101,7 @@ impl Core {
             }),
             in_force: Mutex::new(None),
             asserted: AtomicBool::new(false),
+            stating: tokio::sync::Mutex::new(()),
             looked_ms: AtomicU64::new(0),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
@@ -206,6 +209,9 @@ impl Core {
             return Err(self.too_many(permits, numbers.config));
         }
 
+        // A failure closes the way to the store, so nobody waits here for longer than one deadline.
+        let states = !numbers.follow && !self.asserted.load(Ordering::Acquire);
+        let _stating = if states { Some(self.stating.lock().await) } else { None };
         let request = Request::new(&self.keys, numbers.config, rule.since)
             .permits(permits)
             .revision(limits.revision())
@@ -358,9 +364,9 @@ impl Core {
                 _ => in_force.replace(reply.config),
             }
         };
-        // Callers that came at the same time all stated it; one of them tells.
-        let stated_before =
-            reply.reconciled.is_some() && self.asserted.swap(true, Ordering::AcqRel);
+        if reply.reconciled.is_some() {
+            self.asserted.store(true, Ordering::Release);
+        }
         self.complained.store(false, Ordering::Relaxed);
         if reply.ahead_ms > 0 {
             let (limiter, ahead) =
@@ -371,7 +377,6 @@ impl Core {
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
             Some(Reconciled::Followed) | None if !changed => return,
-            Some(Reconciled::Unchanged) if stated_before => return,
             None if before.is_some() => Reconciled::Followed,
             Some(outcome) => outcome,
             None => return,

@@ -13,7 +13,7 @@ use crate::{
 ///
 /// Made by [`Limits::limiter`](crate::Limits::limiter), or for a declared key by
 /// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with
-/// answers that say more.
+/// answers that say more; [the guide](crate::guide::redisson) has them side by side.
 ///
 /// # Examples
 ///

@@ -28,6 +28,7 @@ impl IntoResponse for Rejection {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl FromRejection for Response {
     fn from_rejection(rejection: Rejection) -> Self {
         rejection.into_response()
