@@ -3,10 +3,10 @@
 mod core;
 mod handle;
 mod manage;
+mod numbers;
 mod patience;
+mod policy;
+mod tally;
 
 pub use self::handle::Limiter;
-pub(crate) use self::{
-    core::{Core, Tally},
-    patience::Patience,
-};
+pub(crate) use self::{core::Core, numbers::Numbers, patience::Patience, tally::Tally};

@@ -21,7 +21,6 @@ use std::{
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
-use tokio::time::Instant;
 
 use self::family::Cores;
 pub use self::{
@@ -89,8 +88,6 @@ pub(crate) struct Inner {
     pub(crate) local: MemoryStore,
     pub(crate) clock: Clock,
     pub(crate) events: Events,
-    /// Since when this process has its configuration.
-    pub(crate) since: Instant,
     /// Why the limits could not be read, when nobody installed any.
     pub(crate) broken: Option<Arc<str>>,
     source: file::Source,

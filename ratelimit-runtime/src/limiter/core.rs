@@ -9,14 +9,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use ratelimit_spec::{Mode, OnStoreError};
-use tokio::time::Instant;
+use ratelimit_spec::Mode;
 
+use super::{Numbers, numbers::Rule, policy::unlimited};
 use crate::{
-    Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind, clock,
+    Decision, Quota, Reason, Rejection,
     events::Event,
-    limits::{Current, Family, Inner},
-    settings::{Effective, Missing},
+    limits::{Family, Inner},
     store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
     waiting::Queue,
 };
@@ -28,56 +27,20 @@ pub(crate) struct Core {
     pub(crate) family: Arc<Family>,
     pub(crate) keys: StateKeys,
     /// The name without `key_prefix`, which overrides and prefixes go by.
-    name: String,
+    pub(super) name: String,
     /// The quota a caller gave in code.
-    given: Mutex<Option<Quota>>,
-    rule: ArcSwap<Rule>,
+    pub(super) given: Mutex<Option<Quota>>,
+    pub(super) rule: ArcSwap<Rule>,
     /// What the store last said is in force.
-    in_force: Mutex<Option<Config>>,
+    pub(super) in_force: Mutex<Option<Config>>,
     /// Whether this process has stated its configuration since it last changed.
     pub(super) asserted: AtomicBool,
     /// Held by the one caller that states it, while others that came at the same time wait.
     stating: tokio::sync::Mutex<()>,
     looked_ms: AtomicU64,
     /// Whether an unusable store was told of.
-    complained: AtomicBool,
+    pub(super) complained: AtomicBool,
     pub(crate) queue: Queue,
-}
-
-/// What this process is configured with for a key, as of one generation of the limits.
-struct Rule {
-    generation: u64,
-    since: Instant,
-    numbers: Result<Numbers, Missing>,
-}
-
-/// The numbers themselves.
-#[derive(Clone)]
-pub(crate) struct Numbers {
-    pub(crate) effective: Effective,
-    pub(crate) config: Config,
-    /// Nobody configured any here: whatever is stored is right.
-    pub(crate) follow: bool,
-}
-
-/// How often a limiter said what; for `report()`.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) allowed: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    pub(crate) waited: AtomicU64,
-    pub(crate) degraded: AtomicU64,
-    pub(crate) reconciled: Mutex<Vec<(Reconciled, u64)>>,
-}
-
-impl Tally {
-    fn reconciled(&self, outcome: Reconciled) {
-        let mut counts = self.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
-        match counts.iter_mut().find(|(known, _)| *known == outcome) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((outcome, 1)),
-        }
-    }
 }
 
 impl Core {
@@ -88,17 +51,13 @@ impl Core {
         given: Option<Quota>,
     ) -> Self {
         let current = limits.current();
-        let numbers = numbers(&current, &family, &name, given);
+        let rule = Rule::new(&current, &family, &name, given);
         Self {
             keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
             family,
             name,
             given: Mutex::new(given),
-            rule: ArcSwap::from_pointee(Rule {
-                generation: current.number,
-                since: limits.since,
-                numbers,
-            }),
+            rule: ArcSwap::from_pointee(rule),
             in_force: Mutex::new(None),
             asserted: AtomicBool::new(false),
             stating: tokio::sync::Mutex::new(()),
@@ -106,67 +65,6 @@ impl Core {
             complained: AtomicBool::new(false),
             queue: Queue::default(),
         }
-    }
-
-    /// What this process goes by, read anew after a reload.
-    pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
-        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
-    }
-
-    /// The numbers in force, as far as this process knows.
-    pub(crate) fn known(&self, limits: &Inner) -> Result<Config, Rejection> {
-        let numbers = self.numbers(limits)?;
-        match self.in_force() {
-            Some(config) => Ok(config),
-            None if numbers.follow => Err(self.unknown()),
-            None => Ok(numbers.config),
-        }
-    }
-
-    fn unknown(&self) -> Rejection {
-        self.rejection(Reason::NotConfigured)
-            .with_detail("neither this process nor the store has numbers for it")
-    }
-
-    fn not_configured(&self, Missing(what): Missing) -> Rejection {
-        self.rejection(Reason::NotConfigured)
-            .with_detail(format!("no `{what}` in the attribute or the limits file"))
-    }
-
-    fn rule(&self, limits: &Inner) -> Arc<Rule> {
-        let rule = self.rule.load();
-        if rule.generation == limits.generation() {
-            return Arc::clone(&rule);
-        }
-        self.renew(limits, &rule)
-    }
-
-    /// Gives the limiter another quota in code, which the limits file may still override.
-    pub(crate) fn give(&self, limits: &Inner, quota: Quota) {
-        let before = self.given().replace(quota);
-        if before != Some(quota) {
-            self.renew(limits, &self.rule.load());
-        }
-    }
-
-    fn given(&self) -> std::sync::MutexGuard<'_, Option<Quota>> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
-        let current = limits.current();
-        let given = *self.given();
-        let numbers = numbers(&current, &self.family, &self.name, given);
-        let config = |numbers: &Result<Numbers, Missing>| {
-            numbers.as_ref().ok().map(|numbers| numbers.config)
-        };
-        // Equal numbers are not a new configuration, so they are as old as before.
-        let unchanged = config(&numbers) == config(&rule.numbers);
-        let since = if unchanged { rule.since } else { clock::instant() };
-        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
-        self.rule.store(Arc::clone(&renewed));
-        self.asserted.store(false, Ordering::Release);
-        renewed
     }
 
     /// What is in force, as far as this process knows.
@@ -268,74 +166,12 @@ impl Core {
         }
     }
 
-    /// Counts in this process, against the numbers in force.
-    fn decide_here(
+    pub(super) fn settle(
         &self,
-        limits: &Inner,
-        request: &Request<'_>,
-        take: bool,
+        reply: &Reply,
+        permits: u32,
         degraded: bool,
     ) -> Result<Decision, Rejection> {
-        let config = counted_here(self.in_force().unwrap_or(request.config));
-        let reply = if take {
-            limits.per_client.count(&self.keys, config, request.permits)
-        } else {
-            limits.per_client.look(&self.keys, config, request.permits)
-        };
-        self.settle(&reply, request.permits, degraded)
-    }
-
-    /// Decides by the policy, because the store did not.
-    fn without_store(
-        &self,
-        limits: &Inner,
-        numbers: &Numbers,
-        request: &Request<'_>,
-        take: bool,
-        error: &StoreError,
-    ) -> Result<Decision, Rejection> {
-        if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(error.to_string()));
-        }
-        self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
-        match numbers.effective.on_store_error.value {
-            OnStoreError::Allow => {
-                let config = self.in_force().unwrap_or(request.config);
-                Ok(Decision { degraded: true, ..unlimited(limits, config) })
-            }
-            OnStoreError::Reject => {
-                Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
-            }
-            _ => {
-                let decision = self.decide_locally(limits, request.permits, request.config, take);
-                decision.ok_or_else(|| {
-                    let share = "the local share while the store is away is smaller than this call";
-                    self.rejection(Reason::StoreUnavailable).with_detail(share)
-                })
-            }
-        }
-    }
-
-    /// Counts in this process, against its share of the quota; nothing when the share can never
-    /// grant so many permits.
-    pub(crate) fn decide_locally(
-        &self,
-        limits: &Inner,
-        permits: u32,
-        configured: Config,
-        take: bool,
-    ) -> Option<Decision> {
-        let mut config = counted_here(self.in_force().unwrap_or(configured));
-        config.rate = config.rate.div_ceil(limits.instances().into());
-        let reply = if take {
-            limits.local.count(&self.keys, config, permits)
-        } else {
-            limits.local.look(&self.keys, config, permits)
-        };
-        self.settle(&reply, permits, true).ok()
-    }
-
-    fn settle(&self, reply: &Reply, permits: u32, degraded: bool) -> Result<Decision, Rejection> {
         let quota = Quota::stored(reply.config.rate, reply.config.per_ms);
         let allowed = match reply.outcome {
             Outcome::Granted => true,
@@ -385,16 +221,6 @@ impl Core {
         limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
     }
 
-    /// Tells once that a function which cannot refuse is counted locally.
-    pub(crate) fn complain(&self, limits: &Inner, rejection: &Rejection) {
-        if !self.complained.swap(true, Ordering::Relaxed) {
-            let error = StoreError::misconfigured(rejection.to_string());
-            limits
-                .events
-                .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
-        }
-    }
-
     pub(crate) fn rejection(&self, reason: Reason) -> Rejection {
         Rejection::new(&self.family.key, reason)
     }
@@ -404,39 +230,6 @@ impl Core {
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("{permits} of {quota}"))
-    }
-}
-
-fn numbers(
-    current: &Current,
-    family: &Family,
-    name: &str,
-    given: Option<Quota>,
-) -> Result<Numbers, Missing> {
-    let (effective, follow) = match current.resolve(family, name, given) {
-        Ok(effective) => (effective, false),
-        // A name that only exists at run time may be somebody else's limiter.
-        Err(_) if family.annotation.is_none() => (current.resolve_following(family, name), true),
-        Err(missing) => return Err(missing),
-    };
-    let config = effective.config();
-    Ok(Numbers { effective, config, follow })
-}
-
-/// The numbers as they count within one process, whatever the mode of the limiter.
-fn counted_here(config: Config) -> Config {
-    Config { mode: Mode::Overall, ..config }
-}
-
-fn unlimited(limits: &Inner, config: Config) -> Decision {
-    Decision {
-        allowed: true,
-        remaining: config.rate,
-        retry_after: None,
-        reset_after: Duration::ZERO,
-        quota: Quota::stored(config.rate, config.per_ms),
-        degraded: false,
-        at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }
 

@@ -16,7 +16,7 @@ use ratelimit_spec::{check_prefix, expand_env};
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, call_sites, file, validate};
 use crate::{
-    Clock, SetupError, clock,
+    Clock, SetupError,
     events::{Callback, Event, Events},
     store::{
         MemoryStore, RedisStore,
@@ -233,7 +233,6 @@ impl LimitsBuilder {
             local: MemoryStore::new(clock.clone()),
             clock,
             events,
-            since: clock::instant(),
             broken: broken.map(Into::into),
             source: self.source,
             revision: self.revision,

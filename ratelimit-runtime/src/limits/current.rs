@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
 
+use tokio::time::Instant;
+
 use super::{Family, file::LoadedFile};
 use crate::{
-    Quota,
+    Quota, clock,
     settings::{Effective, Keys, Missing, Source},
 };
 
@@ -14,12 +16,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Current {
     pub(crate) number: u64,
+    /// Since when it holds.
+    pub(crate) since: Instant,
     pub(crate) file: Option<LoadedFile>,
 }
 
 impl Current {
     pub(crate) fn new(number: u64, file: Option<LoadedFile>) -> Self {
-        Self { number, file }
+        Self { number, since: clock::instant(), file }
     }
 
     fn limits(&self) -> Option<&LimitsFile> {

@@ -1,0 +1,120 @@
+//! What a process is configured with for one key, and how that changes.
+
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
+
+use tokio::time::Instant;
+
+use super::Core;
+use crate::{
+    Quota, Reason, Rejection, clock,
+    limits::{Current, Family, Inner},
+    settings::{Effective, Missing},
+    store::Config,
+};
+
+/// What this process is configured with for a key, as of one generation of the limits.
+pub(super) struct Rule {
+    generation: u64,
+    pub(super) since: Instant,
+    pub(super) numbers: Result<Numbers, Missing>,
+}
+
+/// The numbers themselves.
+#[derive(Clone)]
+pub(crate) struct Numbers {
+    pub(crate) effective: Effective,
+    pub(crate) config: Config,
+    /// Nobody configured any here: whatever is stored is right.
+    pub(crate) follow: bool,
+}
+
+impl Rule {
+    pub(super) fn new(
+        current: &Current,
+        family: &Family,
+        name: &str,
+        given: Option<Quota>,
+    ) -> Self {
+        let numbers = numbers(current, family, name, given);
+        Self { generation: current.number, since: current.since, numbers }
+    }
+}
+
+impl Core {
+    /// What this process goes by, read anew after a reload.
+    pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
+        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+    }
+
+    /// The numbers in force, as far as this process knows.
+    pub(crate) fn known(&self, limits: &Inner) -> Result<Config, Rejection> {
+        let numbers = self.numbers(limits)?;
+        match self.in_force() {
+            Some(config) => Ok(config),
+            None if numbers.follow => Err(self.unknown()),
+            None => Ok(numbers.config),
+        }
+    }
+
+    pub(super) fn unknown(&self) -> Rejection {
+        self.rejection(Reason::NotConfigured)
+            .with_detail("neither this process nor the store has numbers for it")
+    }
+
+    pub(super) fn not_configured(&self, Missing(what): Missing) -> Rejection {
+        self.rejection(Reason::NotConfigured)
+            .with_detail(format!("no `{what}` in the attribute or the limits file"))
+    }
+
+    pub(super) fn rule(&self, limits: &Inner) -> Arc<Rule> {
+        let rule = self.rule.load();
+        if rule.generation == limits.generation() {
+            return Arc::clone(&rule);
+        }
+        self.renew(limits, &rule)
+    }
+
+    /// Gives the limiter another quota in code, which the limits file may still override.
+    pub(crate) fn give(&self, limits: &Inner, quota: Quota) {
+        let before = self.given().replace(quota);
+        if before != Some(quota) {
+            self.renew(limits, &self.rule.load());
+        }
+    }
+
+    fn given(&self) -> MutexGuard<'_, Option<Quota>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
+        let current = limits.current();
+        let given = *self.given();
+        let numbers = numbers(&current, &self.family, &self.name, given);
+        let config = |numbers: &Result<Numbers, Missing>| {
+            numbers.as_ref().ok().map(|numbers| numbers.config)
+        };
+        // Equal numbers are not a new configuration, so they are as old as before.
+        let unchanged = config(&numbers) == config(&rule.numbers);
+        let since = if unchanged { rule.since } else { clock::instant() };
+        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
+        self.rule.store(Arc::clone(&renewed));
+        self.asserted.store(false, Ordering::Release);
+        renewed
+    }
+}
+
+fn numbers(
+    current: &Current,
+    family: &Family,
+    name: &str,
+    given: Option<Quota>,
+) -> Result<Numbers, Missing> {
+    let (effective, follow) = match current.resolve(family, name, given) {
+        Ok(effective) => (effective, false),
+        // A name that only exists at run time may be somebody else's limiter.
+        Err(_) if family.annotation.is_none() => (current.resolve_following(family, name), true),
+        Err(missing) => return Err(missing),
+    };
+    let config = effective.config();
+    Ok(Numbers { effective, config, follow })
+}
