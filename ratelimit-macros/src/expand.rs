@@ -64,7 +64,7 @@ fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStrea
 //     async fn place_order(user_id: u64) -> Result<Receipt, ShopError> { body }
 //
 // Output, in the function's braces (paths shortened):
-//     static __LIMIT: CallSite = CallSite::new(..).rate(2).per_ms(1000).wait(Wait::None).fallible();
+//     static __LIMIT: CallSite = CallSite::new(Annotation::new(..).rate(2).per_ms(1000).wait(Wait::None).fallible());
 //     submit! { &__LIMIT }
 //     const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //     let __key = __LIMIT.key(&[key_part(&user_id)]);
@@ -81,7 +81,7 @@ fn guarded(
 ) -> TokenStream {
     let private = runtime.private();
     let start = guard.numbers.rate.as_ref().map_or_else(Span::call_site, |rate| ends(rate).0);
-    let call_site = site::call_site(runtime, &guard.key, Some(&function.name()), start);
+    let annotation = site::annotation(runtime, &guard.key, Some(&function.name()), start);
     let settings = settings(runtime, guard);
     let registration = site::registration(runtime, lookup);
     let admission = admission(runtime, guard, function);
@@ -99,7 +99,7 @@ fn guarded(
     let place = function.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join());
     let body = braced(body.clone(), place);
     generated! {
-        static __LIMIT: #private::CallSite = #call_site #settings;
+        static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation #settings);
         #registration
         #admission
         #body

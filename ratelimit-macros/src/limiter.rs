@@ -88,7 +88,7 @@ fn name(place: &Expr) -> Option<String> {
 //
 // Output (paths shortened):
 //     {
-//         static __LIMIT: CallSite = CallSite::new(..).handle();
+//         static __LIMIT: CallSite = CallSite::new(Annotation::new(..).handle());
 //         submit! { &__LIMIT }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //         match (&42,) {
@@ -111,7 +111,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
             let private = runtime.private();
-            let call_site = site::call_site(&runtime, &key, None, Span::call_site());
+            let annotation = site::annotation(&runtime, &key, None, Span::call_site());
             let registration = site::registration(&runtime, lookup);
             let numbers = numbers.map(|(rate, per)| {
                 let per = site::milliseconds(per);
@@ -120,7 +120,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {
-                    static __LIMIT: #private::CallSite = #call_site #numbers.handle();
+                    static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation #numbers.handle());
                     #registration
                     #handle
                 }

@@ -75,10 +75,10 @@ impl Runtime {
 //     "orders:{user_id}", module `shop`, function `place_order`
 //
 // Output:
-//     CallSite::new("orders:{user_id}", &["orders:", ""], Location::new("shop::place_order", file!(), line!()))
+//     Annotation::new("orders:{user_id}", &["orders:", ""], Location::new("shop::place_order", file!(), line!()))
 //
 // `start` is where a mistake in it begins that rustc finds while it evaluates a constant.
-pub(crate) fn call_site(
+pub(crate) fn annotation(
     runtime: &Runtime,
     key: &Key<'_>,
     function: Option<&str>,
@@ -98,7 +98,7 @@ pub(crate) fn call_site(
         &[#(#pieces),*],
         #private::Location::new(#place, ::core::file!(), ::core::line!()),
     };
-    quote_spanned!(reported_at(start)=> #private_at_start::CallSite::new(#arguments))
+    quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
 
 /// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again: the

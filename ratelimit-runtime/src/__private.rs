@@ -7,25 +7,20 @@ pub use ratelimit_spec::{Mode, OnStoreError, Wait};
 
 pub use crate::{
     __ratelimit_submit as submit,
+    annotation::{Annotation, Location, Registered},
     call_site::{
-        CallSite, Key, Location, OptionalKeyPart, Part, PermitCount, Permits, key_part,
-        key_part_or_absent, permits,
+        CallSite, Key, OptionalKeyPart, Part, PermitCount, Permits, key_part, key_part_or_absent,
+        permits,
     },
 };
 use crate::{FromRejection, Rejection};
-
-/// A call site on the list of all there are.
-#[derive(Debug)]
-pub struct Registered(pub &'static CallSite);
-
-inventory::collect!(Registered);
 
 /// Puts a call site on the list of all there are.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ratelimit_submit {
     (& $site:ident) => {
-        $crate::__private::inventory::submit! { $crate::__private::Registered(&$site) }
+        $crate::__private::inventory::submit! { $crate::__private::Registered($site.annotation()) }
     };
 }
 

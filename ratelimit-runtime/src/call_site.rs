@@ -1,56 +1,23 @@
 //! One annotated function, or one `limiter!`, and the limiter it uses.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use ratelimit_spec::{KeyWriter, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{KeyWriter, MAX_RATE};
 
 use crate::{
     KeyPart, KeyText, Limiter, Limits, Rejection,
+    annotation::Annotation,
     limiter::{Core, Patience},
     limits::{Family, Inner},
 };
 
-/// What the macro wrote down of one place in the source.
+/// One annotated place, and what it found out.
 #[derive(Debug)]
 pub struct CallSite {
-    pub(crate) key: &'static str,
-    literals: &'static [&'static str],
-    pub(crate) location: Location,
-    rate: Option<u32>,
-    per_ms: Option<u64>,
-    declared: Option<(u32, u64)>,
-    mode: Option<Mode>,
-    wait: Option<Wait>,
-    on_store_error: Option<OnStoreError>,
-    pub(crate) cost: Cost,
-    /// Whether the function can carry a rejection.
-    pub(crate) fallible: bool,
+    annotation: Annotation,
     /// The family this site used last, and whose limits it belongs to.
     family: ArcSwapOption<(u64, Arc<Family>)>,
-}
-
-/// How many permits a call takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
-    Literal(u32),
-    Computed,
-}
-
-/// Where a [`CallSite`] stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    pub(crate) function: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) line: u32,
-}
-
-impl Location {
-    /// A place in the source.
-    #[must_use]
-    pub const fn new(function: &'static str, file: &'static str, line: u32) -> Self {
-        Self { function, file, line }
-    }
 }
 
 /// Whose limiter a call uses: the only one, or the one of a rendered key.
@@ -58,101 +25,16 @@ impl Location {
 pub struct Key(Option<String>);
 
 impl CallSite {
-    /// A site that takes 1 permit and whose function cannot carry a rejection.
+    /// The site of an annotation.
     #[must_use]
-    pub const fn new(
-        key: &'static str,
-        literals: &'static [&'static str],
-        location: Location,
-    ) -> Self {
-        Self {
-            key,
-            literals,
-            location,
-            rate: None,
-            per_ms: None,
-            declared: None,
-            mode: None,
-            wait: None,
-            on_store_error: None,
-            cost: Cost::Literal(1),
-            fallible: false,
-            family: ArcSwapOption::const_empty(),
-        }
+    pub const fn new(annotation: Annotation) -> Self {
+        Self { annotation, family: ArcSwapOption::const_empty() }
     }
 
-    /// Permits per window.
-    ///
-    /// # Panics
-    ///
-    /// At compile time, when a constant is no rate.
+    /// What was written there.
     #[must_use]
-    pub const fn rate(mut self, rate: u32) -> Self {
-        assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
-        self.rate = Some(rate);
-        self
-    }
-
-    /// The window, in milliseconds.
-    #[must_use]
-    pub const fn per_ms(mut self, per_ms: u64) -> Self {
-        self.per_ms = Some(per_ms);
-        self
-    }
-
-    /// What the limits file said at compile time, where the annotation says nothing.
-    #[must_use]
-    pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
-        self.declared = Some((rate, per_ms));
-        self
-    }
-
-    /// One budget for all, or one per process.
-    #[must_use]
-    pub const fn mode(mut self, mode: Mode) -> Self {
-        self.mode = Some(mode);
-        self
-    }
-
-    /// How long a call may wait.
-    #[must_use]
-    pub const fn wait(mut self, wait: Wait) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// What decides while the store is away.
-    #[must_use]
-    pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
-        self.on_store_error = Some(on_store_error);
-        self
-    }
-
-    /// What a call takes.
-    #[must_use]
-    pub const fn permits(mut self, permits: u32) -> Self {
-        self.cost = Cost::Literal(permits);
-        self
-    }
-
-    /// A call takes what an expression says.
-    #[must_use]
-    pub const fn computed_permits(mut self) -> Self {
-        self.cost = Cost::Computed;
-        self
-    }
-
-    /// The function can carry a rejection.
-    #[must_use]
-    pub const fn fallible(mut self) -> Self {
-        self.fallible = true;
-        self
-    }
-
-    /// Marks a `limiter!`, whose cost is whatever its methods are asked for.
-    #[must_use]
-    pub const fn handle(self) -> Self {
-        self.computed_permits().fallible()
+    pub const fn annotation(&self) -> &Annotation {
+        &self.annotation
     }
 
     /// Renders the key. A fixed one needs no rendering and no memory.
@@ -162,7 +44,7 @@ impl CallSite {
             return Key(None);
         }
         let mut writer = KeyWriter::new("");
-        let (first, literals) = self.literals.split_first().unwrap_or((&"", &[]));
+        let (first, literals) = self.annotation.literals.split_first().unwrap_or((&"", &[]));
         writer.literal(first);
         for (part, literal) in parts.iter().zip(literals) {
             let mut text = KeyText::new(&mut writer);
@@ -219,7 +101,7 @@ impl CallSite {
         {
             return self.core_in(&known.1, inner, name);
         }
-        let family = inner.family_of(self);
+        let family = inner.family_of(&self.annotation);
         self.family.store(Some(Arc::new((inner.id, Arc::clone(&family)))));
         self.core_in(&family, inner, name)
     }
@@ -227,36 +109,7 @@ impl CallSite {
     fn core_in(&self, family: &Arc<Family>, limits: &Inner, name: Option<String>) -> Arc<Core> {
         match name {
             Some(name) => family.core(limits, name),
-            None => family.only(limits, self.fixed().unwrap_or(self.key)),
-        }
-    }
-
-    /// The name of a key without placeholders.
-    pub(crate) fn fixed(&self) -> Option<&'static str> {
-        match self.literals {
-            [name] => Some(name),
-            _ => None,
-        }
-    }
-
-    /// What the annotation says.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            rate: self.rate,
-            per: self.per_ms.map(Duration::from_millis),
-            mode: self.mode,
-            wait: self.wait,
-            on_store_error: self.on_store_error,
-            ..Settings::default()
-        }
-    }
-
-    /// What the limits file said at compile time.
-    pub(crate) fn declared_settings(&self) -> Settings {
-        Settings {
-            rate: self.declared.map(|(rate, _)| rate),
-            per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
-            ..Settings::default()
+            None => family.only(limits, self.annotation.fixed().unwrap_or(self.annotation.key)),
         }
     }
 }

@@ -68,6 +68,7 @@
 pub mod __private;
 
 mod algorithm;
+mod annotation;
 mod call_site;
 mod clock;
 mod decision;
@@ -88,7 +89,6 @@ mod web;
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration};
 
-use self::__private as private;
 pub use self::{
     clock::{Clock, ManualClock},
     decision::Decision,

@@ -30,10 +30,9 @@ pub use self::{
 pub(crate) use self::{current::Current, family::Family};
 use crate::{
     Clock, Limiter, Quota, SetupError, StoreError,
-    call_site::CallSite,
+    annotation::{self, Annotation},
     events::{Event, Events},
     limiter::Core,
-    private::Registered,
     settings::Keys,
     store::{
         Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, StateKeys, Store,
@@ -209,7 +208,7 @@ impl Limits {
     pub fn reload(&self) -> Result<(), SetupError> {
         let inner = &self.0;
         let loaded = inner.source.load().and_then(|file| {
-            validate::check(file.as_ref(), &call_sites()).map(|warnings| (file, warnings))
+            validate::check(file.as_ref(), &annotation::all()).map(|warnings| (file, warnings))
         });
         match loaded {
             Ok((file, warnings)) => {
@@ -259,11 +258,11 @@ impl Inner {
     }
 
     /// The family of an annotated key, shared by all its call sites.
-    pub(crate) fn family_of(&self, site: &CallSite) -> Arc<Family> {
-        let sites = || call_sites().into_iter().filter(|other| other.key == site.key);
+    pub(crate) fn family_of(&self, site: &Annotation) -> Arc<Family> {
+        let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
         self.family(site.key, || {
-            let mut annotations: Vec<_> = sites().map(CallSite::settings).collect();
-            let mut declared: Vec<_> = sites().map(CallSite::declared_settings).collect();
+            let mut annotations: Vec<_> = sites().map(Annotation::settings).collect();
+            let mut declared: Vec<_> = sites().map(Annotation::declared_settings).collect();
             // A platform without a list of call sites still knows the one that asks.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
@@ -275,7 +274,7 @@ impl Inner {
     /// The limiter of a name built at run time.
     fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
-        let fixed = call_sites().into_iter().find(|site| site.fixed() == Some(name));
+        let fixed = annotation::all().into_iter().find(|site| site.fixed() == Some(name));
         if let Some(site) = fixed {
             return self.family_of(site).only(self, name);
         }
@@ -299,11 +298,6 @@ impl Inner {
         families.insert(Arc::clone(&family.key), Arc::clone(&family));
         family
     }
-}
-
-/// Every annotated place the program was linked with.
-fn call_sites() -> Vec<&'static CallSite> {
-    inventory::iter::<Registered>().map(|Registered(site)| *site).collect()
 }
 
 impl fmt::Debug for Limits {

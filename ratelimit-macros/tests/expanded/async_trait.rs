@@ -58,18 +58,20 @@ where
         };
         {
             static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-                    "orders:{self.name}:{tenant}",
-                    &["orders:", ":", ""],
-                    ::ratelimit_runtime::__private::Location::new(
-                        ::core::concat!(::core::module_path!(), "::place"),
-                        ::core::file!(),
-                        ::core::line!(),
-                    ),
-                )
-                .rate(2)
-                .per_ms(1000)
-                .computed_permits()
-                .fallible();
+                ::ratelimit_runtime::__private::Annotation::new(
+                        "orders:{self.name}:{tenant}",
+                        &["orders:", ":", ""],
+                        ::ratelimit_runtime::__private::Location::new(
+                            ::core::concat!(::core::module_path!(), "::place"),
+                            ::core::file!(),
+                            ::core::line!(),
+                        ),
+                    )
+                    .rate(2)
+                    .per_ms(1000)
+                    .computed_permits()
+                    .fallible(),
+            );
             ::ratelimit_runtime::__private::submit! {
                 & __LIMIT
             }

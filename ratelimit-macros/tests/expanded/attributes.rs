@@ -11,16 +11,18 @@
 #[allow(dead_code)]
 pub(crate) async unsafe fn quote() -> Price {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(2)
-        .per_ms(1000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

@@ -5,18 +5,20 @@
 
 async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "import:{tenant}",
-            &["import:", ""],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::import"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(1000)
-        .per_ms(60000)
-        .computed_permits()
-        .fallible();
+        ::ratelimit_runtime::__private::Annotation::new(
+                "import:{tenant}",
+                &["import:", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::import"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(1000)
+            .per_ms(60000)
+            .computed_permits()
+            .fallible(),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

@@ -13,25 +13,27 @@
 
 async fn quote() -> Result<Price, ShopError> {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(100)
-        .per_ms(250)
-        .mode(::ratelimit_runtime::__private::Mode::PerClient)
-        .wait(
-            ::ratelimit_runtime::__private::Wait::UpTo(
-                ::core::time::Duration::from_millis(2000),
-            ),
-        )
-        .on_store_error(::ratelimit_runtime::__private::OnStoreError::Reject)
-        .permits(3)
-        .fallible();
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(100)
+            .per_ms(250)
+            .mode(::ratelimit_runtime::__private::Mode::PerClient)
+            .wait(
+                ::ratelimit_runtime::__private::Wait::UpTo(
+                    ::core::time::Duration::from_millis(2000),
+                ),
+            )
+            .on_store_error(::ratelimit_runtime::__private::OnStoreError::Reject)
+            .permits(3)
+            .fallible(),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

@@ -7,16 +7,18 @@
 /// Answers with today's price.
 pub async fn quote(item: &str) -> Price {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(2)
-        .per_ms(1000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

@@ -16,16 +16,18 @@ where
     T: Send,
 {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
-            &["{shop}:", ":", ":", ":", ""],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::place"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(limits::ORDERS)
-        .per_ms(5400000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
+                &["{shop}:", ":", ":", ":", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::place"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(limits::ORDERS)
+            .per_ms(5400000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

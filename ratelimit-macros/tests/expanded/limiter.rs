@@ -3,15 +3,17 @@
 fn handle() -> Limiter {
     {
         static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-                "quote",
-                &["quote"],
-                ::ratelimit_runtime::__private::Location::new(
-                    ::core::module_path!(),
-                    ::core::file!(),
-                    ::core::line!(),
-                ),
-            )
-            .handle();
+            ::ratelimit_runtime::__private::Annotation::new(
+                    "quote",
+                    &["quote"],
+                    ::ratelimit_runtime::__private::Location::new(
+                        ::core::module_path!(),
+                        ::core::file!(),
+                        ::core::line!(),
+                    ),
+                )
+                .handle(),
+        );
         ::ratelimit_runtime::__private::submit! {
             & __LIMIT
         }

@@ -3,16 +3,18 @@
 fn handle() -> Limiter {
     {
         static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-                "orders:{user_id}",
-                &["orders:", ""],
-                ::ratelimit_runtime::__private::Location::new(
-                    ::core::module_path!(),
-                    ::core::file!(),
-                    ::core::line!(),
-                ),
-            )
-            .declared(5, 60000)
-            .handle();
+            ::ratelimit_runtime::__private::Annotation::new(
+                    "orders:{user_id}",
+                    &["orders:", ""],
+                    ::ratelimit_runtime::__private::Location::new(
+                        ::core::module_path!(),
+                        ::core::file!(),
+                        ::core::line!(),
+                    ),
+                )
+                .declared(5, 60000)
+                .handle(),
+        );
         ::ratelimit_runtime::__private::submit! {
             & __LIMIT
         }

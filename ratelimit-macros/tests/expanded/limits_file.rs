@@ -5,15 +5,17 @@
 
 async fn quote() -> Price {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .declared(2, 1000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .declared(2, 1000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

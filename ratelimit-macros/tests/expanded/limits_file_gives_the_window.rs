@@ -5,16 +5,18 @@
 
 async fn place(user_id: u64) -> Receipt {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "orders:{user_id}",
-            &["orders:", ""],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::place"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(ORDERS)
-        .declared(5, 60000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "orders:{user_id}",
+                &["orders:", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::place"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(ORDERS)
+            .declared(5, 60000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

@@ -5,18 +5,20 @@
 
 async fn quote() -> Result<Price, Rejection> {
     static __LIMIT: crate::limits::__private::CallSite = crate::limits::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            crate::limits::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(2)
-        .per_ms(1000)
-        .wait(crate::limits::__private::Wait::None)
-        .fallible();
+        crate::limits::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                crate::limits::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000)
+            .wait(crate::limits::__private::Wait::None)
+            .fallible(),
+    );
     crate::limits::__private::submit! {
         & __LIMIT
     }

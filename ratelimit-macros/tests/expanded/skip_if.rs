@@ -5,16 +5,18 @@
 
 async fn search(user: &User, query: &str) -> Vec<Hit> {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "search:{user.id}",
-            &["search:", ""],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::search"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(2)
-        .per_ms(1000);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "search:{user.id}",
+                &["search:", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::search"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

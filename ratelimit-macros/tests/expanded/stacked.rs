@@ -6,18 +6,20 @@
 
 async fn quote(user: u64) -> Result<Price, ShopError> {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "everyone",
-            &["everyone"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(100)
-        .per_ms(1000)
-        .wait(::ratelimit_runtime::__private::Wait::None)
-        .fallible();
+        ::ratelimit_runtime::__private::Annotation::new(
+                "everyone",
+                &["everyone"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(100)
+            .per_ms(1000)
+            .wait(::ratelimit_runtime::__private::Wait::None)
+            .fallible(),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }
@@ -29,16 +31,18 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     }
     {
         static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-                "user:{user}",
-                &["user:", ""],
-                ::ratelimit_runtime::__private::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
-                ),
-            )
-            .rate(2)
-            .per_ms(1000);
+            ::ratelimit_runtime::__private::Annotation::new(
+                    "user:{user}",
+                    &["user:", ""],
+                    ::ratelimit_runtime::__private::Location::new(
+                        ::core::concat!(::core::module_path!(), "::quote"),
+                        ::core::file!(),
+                        ::core::line!(),
+                    ),
+                )
+                .rate(2)
+                .per_ms(1000),
+        );
         ::ratelimit_runtime::__private::submit! {
             & __LIMIT
         }

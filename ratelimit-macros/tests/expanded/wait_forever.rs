@@ -5,18 +5,20 @@
 
 async fn quote() -> Price {
     static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            "quote",
-            &["quote"],
-            ::ratelimit_runtime::__private::Location::new(
-                ::core::concat!(::core::module_path!(), "::quote"),
-                ::core::file!(),
-                ::core::line!(),
-            ),
-        )
-        .rate(2)
-        .per_ms(1000)
-        .wait(::ratelimit_runtime::__private::Wait::Forever)
-        .on_store_error(::ratelimit_runtime::__private::OnStoreError::Allow);
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000)
+            .wait(::ratelimit_runtime::__private::Wait::Forever)
+            .on_store_error(::ratelimit_runtime::__private::OnStoreError::Allow),
+    );
     ::ratelimit_runtime::__private::submit! {
         & __LIMIT
     }

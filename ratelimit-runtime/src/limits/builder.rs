@@ -14,9 +14,9 @@ use std::{
 use arc_swap::ArcSwap;
 use ratelimit_spec::{check_prefix, expand_env};
 
-use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, call_sites, file, validate};
+use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
 use crate::{
-    Clock, SetupError,
+    Clock, SetupError, annotation,
     events::{Callback, Event, Events},
     store::{
         MemoryStore, RedisStore,
@@ -180,7 +180,7 @@ impl LimitsBuilder {
     pub async fn build(self) -> Result<Limits, SetupError> {
         let watch = self.watch;
         let loaded = self.source.load()?;
-        let warnings = validate::check(loaded.as_ref(), &call_sites())?;
+        let warnings = validate::check(loaded.as_ref(), &annotation::all())?;
         let limits = self.assemble(loaded, None)?;
         let inner = limits.inner();
         for warning in &warnings {
@@ -200,7 +200,7 @@ impl LimitsBuilder {
         let attempt = || {
             let builder = Self::default();
             let loaded = builder.source.load()?;
-            let warnings = validate::check(loaded.as_ref(), &call_sites())?;
+            let warnings = validate::check(loaded.as_ref(), &annotation::all())?;
             let limits = builder.assemble(loaded, None)?;
             warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
             Ok(limits)

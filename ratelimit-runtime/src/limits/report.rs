@@ -8,8 +8,9 @@ use std::{
 
 use ratelimit_spec::format_duration;
 
-use super::{AnyStore, Family, Inner, call_sites};
+use super::{AnyStore, Family, Inner};
 use crate::{
+    annotation,
     settings::{Effective, Keys, Sourced},
     store::Reconciled,
 };
@@ -48,7 +49,7 @@ pub struct LimiterReport {
 
 pub(super) fn report(limits: &Inner) -> Report {
     let mut families: BTreeMap<Arc<str>, Arc<Family>> = BTreeMap::new();
-    let sites = call_sites();
+    let sites = annotation::all();
     for site in &sites {
         let family = limits.family_of(site);
         families.insert(Arc::clone(&family.key), family);

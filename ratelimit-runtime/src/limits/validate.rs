@@ -7,17 +7,17 @@ use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait
 use super::file::LoadedFile;
 use crate::{
     SetupError,
-    call_site::{CallSite, Cost},
+    annotation::{Annotation, Cost},
     events::Event,
     settings::{Effective, Keys, Missing, Source},
 };
 
-type Sites<'a> = BTreeMap<&'static str, Vec<&'a CallSite>>;
+type Sites<'a> = BTreeMap<&'static str, Vec<&'a Annotation>>;
 
 /// Every problem in one report, or what there is to warn of.
 pub(super) fn check(
     file: Option<&LoadedFile>,
-    sites: &[&'static CallSite],
+    sites: &[&'static Annotation],
 ) -> Result<Vec<Event>, SetupError> {
     let mut by_key = Sites::new();
     for site in sites {
@@ -34,16 +34,16 @@ pub(super) fn check(
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
 
-fn place(site: &CallSite) -> String {
+fn place(site: &Annotation) -> String {
     format!("{}:{}", site.location.file, site.location.line)
 }
 
 /// Two call sites with one key share one limiter, so they must agree on it.
-fn disagreements(key: &str, sites: &[&CallSite], problems: &mut Vec<String>) {
+fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
     fn text<T: std::fmt::Debug>(value: Option<T>) -> Option<String> {
         value.map(|value| format!("{value:?}"))
     }
-    let fields = |site: &CallSite| {
+    let fields = |site: &Annotation| {
         let said = site.settings();
         let mode = said.mode.map(|mode| mode.to_string());
         [("rate", text(said.rate)), ("per", text(said.per)), ("mode", mode)]
@@ -72,7 +72,7 @@ fn disagreements(key: &str, sites: &[&CallSite], problems: &mut Vec<String>) {
 /// Everything about one compiled limiter, with the limits file and each of its overrides.
 fn limiter(
     key: &str,
-    sites: &[&CallSite],
+    sites: &[&Annotation],
     file: Option<&LoadedFile>,
     problems: &mut Vec<String>,
     warnings: &mut Vec<Event>,
@@ -141,7 +141,7 @@ fn written(
 /// What a call site cannot live with.
 fn unusable(
     key: &str,
-    site: &CallSite,
+    site: &Annotation,
     effective: &Effective,
     at: &dyn Fn(&str) -> String,
 ) -> Vec<String> {

@@ -16,8 +16,9 @@ macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
 }
 
-pub(super) static ACQUIRE: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "acquire.lua")));
+pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!("clock.lua", "config.lua", "log.lua", "mend.lua", "acquire.lua"))
+});
 pub(super) static PEEK: Lazy<Script> =
     Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "peek.lua")));
 pub(super) static ASSERT: Lazy<Script> =

@@ -43,29 +43,6 @@ local function read_log(limit)
   return entries, used, #entries < limit
 end
 
--- Merges members of one time bucket into one, dated at the bucket's end, so that
--- the log a Java peer wrote one member a call gets short in bounded steps.
-local function compact(entries, bucket, now)
-  local merged, old = {}, {}
-  for _, entry in ipairs(entries) do
-    local score = math.ceil(entry.score / bucket) * bucket
-    local last = merged[#merged]
-    if entry.score > now - bucket then break end
-    if last and last.score == score and last.permits + entry.permits <= 4294967295 then
-      last.permits, last.count = last.permits + entry.permits, last.count + 1
-    else
-      merged[#merged + 1] = { score = score, permits = entry.permits, count = 1, member = entry.member }
-    end
-    old[#old + 1] = entry.member
-  end
-  if #merged == #old then return end
-  redis.call('ZREM', KEYS[3], unpack(old))
-  for _, entry in ipairs(merged) do
-    redis.call('ZADD', KEYS[3], entry.score,
-      string.sub(entry.member, 1, -5) .. struct.pack('<I', entry.permits))
-  end
-end
-
 -- The milliseconds until `need` more permits are free, counted oldest first.
 -- What the log cannot explain is free after a whole window at the latest.
 local function wait_for(entries, need, per, now)
@@ -81,17 +58,6 @@ local function full_after(per, now)
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
   if not last[2] then return 0 end
   return math.max(0, math.ceil(tonumber(last[2])) + per - now)
-end
-
--- Makes what is dated later than `latest` count from now.
-local function restamp(entries, now, latest)
-  for _, entry in ipairs(entries) do
-    if entry.score > latest then
-      redis.call('ZADD', KEYS[3], now, entry.member)
-      entry.score = now
-    end
-  end
-  table.sort(entries, function(a, b) return a.score < b.score end)
 end
 
 -- Drops what is a window old, a bounded number of members at once; returns how
