@@ -47,10 +47,7 @@ fn find() -> Result<PathBuf, String> {
         return if named.is_file() {
             Ok(named)
         } else {
-            Err(format!(
-                "`REDIS_SERVER_BIN` names `{}`, which is not a file",
-                named.display()
-            ))
+            Err(format!("`REDIS_SERVER_BIN` names `{}`, which is not a file", named.display()))
         };
     }
     let path = env::var_os("PATH").unwrap_or_default();
@@ -69,13 +66,7 @@ fn target_dir() -> PathBuf {
 }
 
 fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let mut numbers = version.split('.').map(|number| number.parse().ok());
-    Some((
-        numbers.next()??,
-        numbers.next()??,
-        numbers.next().flatten().unwrap_or(0),
-    ))
+    Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
 }

@@ -20,10 +20,7 @@ pub struct Entry {
 impl Entry {
     /// The command in upper case, such as `EVALSHA`.
     pub fn command(&self) -> String {
-        self.args
-            .first()
-            .map(|name| name.to_uppercase())
-            .unwrap_or_default()
+        self.args.first().map(|name| name.to_uppercase()).unwrap_or_default()
     }
 
     /// Whether a script ran it.
@@ -60,13 +57,8 @@ impl<'a> Monitor<'a> {
     pub fn start(server: &'a RedisServer) -> Self {
         let stream = TcpStream::connect(server.address()).expect("the server accepts");
         let patience = Some(Duration::from_secs(5));
-        stream
-            .set_read_timeout(patience)
-            .expect("a timeout above zero");
-        let mut monitor = Self {
-            server,
-            lines: BufReader::new(stream),
-        };
+        stream.set_read_timeout(patience).expect("a timeout above zero");
+        let mut monitor = Self { server, lines: BufReader::new(stream) };
         if let Some(password) = server.password() {
             monitor.order(&format!("AUTH {password}"));
         }
@@ -96,18 +88,14 @@ impl<'a> Monitor<'a> {
 
     fn order(&mut self, command: &str) {
         let stream = self.lines.get_mut();
-        stream
-            .write_all(format!("{command}\r\n").as_bytes())
-            .expect("the server reads");
+        stream.write_all(format!("{command}\r\n").as_bytes()).expect("the server reads");
         let answer = self.line();
         assert_eq!(answer, "+OK", "`{command}`");
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.lines
-            .read_line(&mut line)
-            .expect("a line of `MONITOR` within five seconds");
+        self.lines.read_line(&mut line).expect("a line of `MONITOR` within five seconds");
         line.trim_end().to_owned()
     }
 }
@@ -116,10 +104,7 @@ impl<'a> Monitor<'a> {
 fn parse(line: &str) -> Option<Entry> {
     let (source, args) = line.split_once(" [")?.1.split_once("] ")?;
     let source = source.split_once(' ')?.1.to_owned();
-    Some(Entry {
-        source,
-        args: unquote(args)?,
-    })
+    Some(Entry { source, args: unquote(args)? })
 }
 
 fn unquote(text: &str) -> Option<Vec<String>> {
@@ -166,10 +151,6 @@ mod tests {
         let entry = parse(line).expect("a line");
         assert_eq!(entry.source, "127.0.0.1:60866");
         assert_eq!(entry.args, ["set", "a \"b\" [\\] é\n", ""]);
-        assert!(
-            parse(r#"+1.2 [0 lua] "get" "x""#)
-                .expect("a line")
-                .is_from_script()
-        );
+        assert!(parse(r#"+1.2 [0 lua] "get" "x""#).expect("a line").is_from_script());
     }
 }

@@ -64,17 +64,10 @@ impl Block {
     fn claim() -> Option<Self> {
         // Processes start their search in different places only to be quick about it.
         let start = u16::try_from(process::id() % u32::from(BLOCKS)).unwrap_or(0);
-        (0..BLOCKS)
-            .map(|step| FIRST + (start + step) % BLOCKS * BLOCK)
-            .find_map(|base| {
-                let claim = TcpListener::bind(("127.0.0.1", base)).ok()?;
-                Some(Self {
-                    _claim: claim,
-                    base,
-                    last: base,
-                    in_use: BTreeSet::new(),
-                })
-            })
+        (0..BLOCKS).map(|step| FIRST + (start + step) % BLOCKS * BLOCK).find_map(|base| {
+            let claim = TcpListener::bind(("127.0.0.1", base)).ok()?;
+            Some(Self { _claim: claim, base, last: base, in_use: BTreeSet::new() })
+        })
     }
 
     /// The next free port, so that one just given back is reused last: clients of its former server

@@ -106,9 +106,8 @@ struct Watchdog {
 
 impl Watchdog {
     fn start() -> io::Result<Self> {
-        let unique = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos());
+        let unique =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let dir = std::env::temp_dir().join(format!("ratelimit-tests-{}-{unique}", process::id()));
         fs::create_dir(&dir)?;
         // A group of its own, since Ctrl-C and `timeout` end whole groups. No inherited output,
@@ -122,10 +121,7 @@ impl Watchdog {
             .stderr(Stdio::null())
             .spawn()?;
         let pipe = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Self {
-            dir,
-            pipe: Mutex::new(pipe),
-        })
+        Ok(Self { dir, pipe: Mutex::new(pipe) })
     }
 
     fn tell(&self, what: &str, pid: u32) {

@@ -116,11 +116,7 @@ impl Proxy {
             link: watch::Sender::new(Link::default()),
             open: AtomicUsize::new(0),
             traffic: Mutex::default(),
-            swallow: Mutex::new(Swallow {
-                left: 0,
-                command: None,
-                then: Then::Cut,
-            }),
+            swallow: Mutex::new(Swallow { left: 0, command: None, then: Then::Cut }),
         };
         let proxy = Self {
             port: Port::reserve(),
@@ -178,9 +174,7 @@ impl Proxy {
 
     /// Lets commands through and holds the replies back until [`restore`](Self::restore).
     pub fn blackhole_replies(&self) {
-        self.shared
-            .link
-            .send_modify(|link| link.to_clients_stalled = true);
+        self.shared.link.send_modify(|link| link.to_clients_stalled = true);
     }
 
     /// Delays what the server sends by this much, without reordering it; zero ends it.
@@ -191,22 +185,14 @@ impl Proxy {
     /// Swallows the next `replies`, whatever they answer, those of a connection's introduction
     /// included.
     pub fn swallow_replies(&self, replies: u64, then: Then) {
-        *lock(&self.shared.swallow) = Swallow {
-            left: replies,
-            command: None,
-            then,
-        };
+        *lock(&self.shared.swallow) = Swallow { left: replies, command: None, then };
     }
 
     /// Swallows the next `replies` to one command, given in upper case; those to other commands
     /// pass.
     pub fn swallow_replies_to(&self, command: &str, replies: u64, then: Then) {
         let command = Some(command.to_owned());
-        *lock(&self.shared.swallow) = Swallow {
-            left: replies,
-            command,
-            then,
-        };
+        *lock(&self.shared.swallow) = Swallow { left: replies, command, then };
     }
 
     /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
@@ -215,10 +201,7 @@ impl Proxy {
     pub fn restore(&self) {
         lock(&self.shared.swallow).left = 0;
         self.shared.link.send_modify(|link| {
-            *link = Link {
-                generation: link.generation,
-                ..Link::default()
-            };
+            *link = Link { generation: link.generation, ..Link::default() };
         });
         self.listen();
     }
@@ -244,13 +227,8 @@ impl Proxy {
             return;
         }
         let listener = TcpListener::bind(self.address()).expect("the port is still ours");
-        listener
-            .set_nonblocking(true)
-            .expect("a listener can be non-blocking");
-        let runtime = self
-            .runtime
-            .as_ref()
-            .expect("the runtime lives until the end");
+        listener.set_nonblocking(true).expect("a listener can be non-blocking");
+        let runtime = self.runtime.as_ref().expect("the runtime lives until the end");
         *accepting = Some(runtime.spawn(connection::accept(listener, Arc::clone(&self.shared))));
     }
 }

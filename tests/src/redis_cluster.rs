@@ -58,10 +58,7 @@ impl RedisCluster {
 
     /// `redis://127.0.0.1:<port>` of each node, as `redis::cluster::ClusterClient` takes them.
     pub fn urls(&self) -> Vec<String> {
-        self.addresses()
-            .iter()
-            .map(|address| format!("redis://{address}"))
-            .collect()
+        self.addresses().iter().map(|address| format!("redis://{address}")).collect()
     }
 
     /// `127.0.0.1:<port>` of each node; the proxy's when there is one.
@@ -93,9 +90,7 @@ impl RedisCluster {
     ///
     /// Panics when the cluster was started without proxies, or there is no such node.
     pub fn proxy(&self, index: usize) -> &Proxy {
-        self.proxies
-            .get(index)
-            .expect("a cluster started with `proxied()`")
+        self.proxies.get(index).expect("a cluster started with `proxied()`")
     }
 
     /// The slot of a key.
@@ -121,9 +116,7 @@ impl RedisCluster {
             .map(|(_, port)| port)
             .unwrap_or_else(|| panic!("slot {slot} is served by no node"));
         let announced = |index: &usize| self.announced_port(*index) == port;
-        (0..self.nodes.len())
-            .find(announced)
-            .expect("a node of this cluster")
+        (0..self.nodes.len()).find(announced).expect("a node of this cluster")
     }
 
     /// The index of the node that serves a key.
@@ -142,13 +135,9 @@ impl RedisCluster {
     /// Panics when the node is no replica, or does not take over.
     pub fn fail_over_to(&self, replica: usize) {
         let node = self.node(replica);
-        eventually("the replica is in sync", AGREEMENT, || {
-            node.info("master_link_status") == "up"
-        });
+        eventually("the replica is in sync", AGREEMENT, || node.info("master_link_status") == "up");
         node.cli::<()>(&["cluster", "failover"]);
-        eventually("the replica takes over", AGREEMENT, || {
-            node.info("role") == "master"
-        });
+        eventually("the replica takes over", AGREEMENT, || node.info("role") == "master");
     }
 
     /// Waits until every node that runs says the cluster is in order.
@@ -174,9 +163,7 @@ impl RedisCluster {
     }
 
     fn announced_port(&self, index: usize) -> u16 {
-        self.proxies
-            .get(index)
-            .map_or_else(|| self.nodes[index].port(), Proxy::port)
+        self.proxies.get(index).map_or_else(|| self.nodes[index].port(), Proxy::port)
     }
 }
 

@@ -44,19 +44,12 @@ impl RedisSentinel {
     /// `redis-sentinel://127.0.0.1:<port>,../0?master=mymaster` over all sentinels.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.sentinels.iter().map(RedisServer::address).collect();
-        format!(
-            "redis-sentinel://{}/0?master={}",
-            addresses.join(","),
-            Self::MASTER_NAME
-        )
+        format!("redis-sentinel://{}/0?master={}", addresses.join(","), Self::MASTER_NAME)
     }
 
     /// `redis://127.0.0.1:<port>` of each sentinel, as `redis::sentinel` takes them.
     pub fn sentinel_urls(&self) -> Vec<String> {
-        self.sentinels
-            .iter()
-            .map(|sentinel| format!("redis://{}", sentinel.address()))
-            .collect()
+        self.sentinels.iter().map(|sentinel| format!("redis://{}", sentinel.address())).collect()
     }
 
     /// The servers: the first master, then its replicas, whatever their roles are now.
@@ -76,9 +69,7 @@ impl RedisSentinel {
     ///
     /// Panics when there is none.
     pub fn proxy(&self) -> &Proxy {
-        self.proxy
-            .as_ref()
-            .expect("sentinels started with `master_behind_proxy()`")
+        self.proxy.as_ref().expect("sentinels started with `master_behind_proxy()`")
     }
 
     /// The master, as most sentinels see it now.
@@ -91,9 +82,7 @@ impl RedisSentinel {
         for port in self.master_ports() {
             *votes.entry(port).or_insert(0) += 1;
         }
-        let majority = votes
-            .into_iter()
-            .find(|(_, votes)| *votes > Self::SENTINELS / 2);
+        let majority = votes.into_iter().find(|(_, votes)| *votes > Self::SENTINELS / 2);
         let (port, _) = majority.expect("a master most sentinels agree on");
         self.server_at(port).expect("a server of this group")
     }
@@ -105,10 +94,7 @@ impl RedisSentinel {
     /// As `master`.
     pub fn replicas(&self) -> Vec<&RedisServer> {
         let master = self.master().port();
-        self.servers
-            .iter()
-            .filter(|server| server.port() != master)
-            .collect()
+        self.servers.iter().filter(|server| server.port() != master).collect()
     }
 
     /// Makes the sentinels promote a replica, and waits until they all name it, it takes writes,
@@ -138,9 +124,7 @@ impl RedisSentinel {
     pub fn wait_for_another_master(&self, old_port: u16) {
         eventually("the sentinels name another master", AGREEMENT, || {
             let ports = self.master_ports();
-            let Some(first) = ports
-                .first()
-                .filter(|first| ports.iter().all(|port| port == *first))
+            let Some(first) = ports.first().filter(|first| ports.iter().all(|port| port == *first))
             else {
                 return false;
             };
@@ -156,11 +140,7 @@ impl RedisSentinel {
     /// Panics when that does not happen.
     pub fn wait_until_synced(&self) {
         let master = self.master();
-        for server in self
-            .servers
-            .iter()
-            .filter(|server| server.port() != master.port())
-        {
+        for server in self.servers.iter().filter(|server| server.port() != master.port()) {
             eventually("a replica is in sync", AGREEMENT, || {
                 server.info("master_link_status") == "up"
                     && server.info("master_port") == self.announced_port(master).to_string()
@@ -170,18 +150,13 @@ impl RedisSentinel {
 
     fn master_ports(&self) -> Vec<u16> {
         let command = ["sentinel", "get-master-addr-by-name", Self::MASTER_NAME];
-        let running = self
-            .sentinels
-            .iter()
-            .filter(|sentinel| sentinel.is_running());
+        let running = self.sentinels.iter().filter(|sentinel| sentinel.is_running());
         let answers = running.filter_map(|sentinel| sentinel.try_cli(&command).ok());
         answers.map(|(_, port): (String, u16)| port).collect()
     }
 
     fn server_at(&self, port: u16) -> Option<&RedisServer> {
-        self.servers
-            .iter()
-            .find(|server| self.announced_port(server) == port)
+        self.servers.iter().find(|server| self.announced_port(server) == port)
     }
 
     fn announced_port(&self, server: &RedisServer) -> u16 {

@@ -182,8 +182,7 @@ impl RedisServer {
     /// Panics when the server answers with an error, or does not answer within five seconds.
     #[track_caller]
     pub fn cli<T: FromRedisValue>(&self, args: &[&str]) -> T {
-        self.try_cli(args)
-            .unwrap_or_else(|error| panic!("`{}`: {error}", args.join(" ")))
+        self.try_cli(args).unwrap_or_else(|error| panic!("`{}`: {error}", args.join(" ")))
     }
 
     /// As [`cli`](Self::cli), for commands that are meant to fail.

@@ -54,16 +54,10 @@ impl Authority {
         // Of two authorities with one name, a client would find the wrong one's signatures bad, not
         // the issuer unknown.
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "authority {} of a test",
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("authority {} of a test", COUNT.fetch_add(1, Ordering::Relaxed));
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.self_signed(&key).expect("a certificate").pem();
-        Self {
-            certificate,
-            issuer: Issuer::new(params, key),
-        }
+        Self { certificate, issuer: Issuer::new(params, key) }
     }
 
     /// The certificate clients have to trust, as PEM.
@@ -96,23 +90,15 @@ impl Authority {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("host names or addresses");
         params.distinguished_name.push(DnType::CommonName, "a test");
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params
     }
 
     fn sign(&self, params: CertificateParams) -> Identity {
         let key = KeyPair::generate().expect("a key");
-        let certificate = params
-            .signed_by(&key, &self.issuer)
-            .expect("a certificate")
-            .pem();
-        Identity {
-            certificate,
-            key: key.serialize_pem(),
-        }
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        Identity { certificate, key: key.serialize_pem() }
     }
 }
 
@@ -214,11 +200,7 @@ impl Builder {
     pub fn start(self) -> Result<TlsServer, String> {
         support()?;
         let (port, dir) = (Port::reserve(), fresh_dir("tls"));
-        let Self {
-            authority,
-            identity,
-            clients_certified,
-        } = self;
+        let Self { authority, identity, clients_certified } = self;
         let identity = identity.unwrap_or_else(|| authority.certify(&["localhost", "127.0.0.1"]));
         let file = |name: &str, pem: &str| {
             let file = dir.join(name);
@@ -230,17 +212,9 @@ impl Builder {
             .config("tls-ca-cert-file", &file("ca.pem", authority.certificate()))
             .config("tls-cert-file", &file("server.pem", &identity.certificate))
             .config("tls-key-file", &file("server.key", &identity.key))
-            .config(
-                "tls-auth-clients",
-                if clients_certified { "yes" } else { "no" },
-            )
+            .config("tls-auth-clients", if clients_certified { "yes" } else { "no" })
             .start();
-        Ok(TlsServer {
-            server,
-            port,
-            dir,
-            authority,
-        })
+        Ok(TlsServer { server, port, dir, authority })
     }
 }
 
@@ -248,9 +222,7 @@ impl Builder {
 fn support() -> Result<(), String> {
     static SUPPORT: OnceLock<bool> = OnceLock::new();
     let supported = *SUPPORT.get_or_init(|| {
-        let attempt = RedisServer::builder()
-            .config("tls-session-caching", "no")
-            .try_start();
+        let attempt = RedisServer::builder().config("tls-session-caching", "no").try_start();
         match attempt {
             Ok(_) => true,
             Err(problem) if problem.contains("tls-session-caching") => false,

@@ -35,11 +35,7 @@ pub fn worst_window(history: &[(u64, u64)], per_ms: u64) -> Option<Window> {
         }
         if worst.is_none_or(|worst| sum > worst.permits) {
             let after_ms = i128::from(now) - i128::from(per_ms);
-            worst = Some(Window {
-                after_ms,
-                until_ms: now,
-                permits: sum,
-            });
+            worst = Some(Window { after_ms, until_ms: now, permits: sum });
         }
     }
     worst
@@ -82,11 +78,7 @@ pub struct Overrun {
 
 impl fmt::Display for Overrun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Window {
-            after_ms,
-            until_ms,
-            permits,
-        } = self.window;
+        let Window { after_ms, until_ms, permits } = self.window;
         let rate = self.rate;
         write!(
             f,
@@ -103,28 +95,14 @@ mod tests {
 
     #[test]
     fn a_permit_is_free_again_at_the_age_of_a_window() {
-        assert_eq!(
-            worst_window(&[(0, 2), (100, 2)], 100)
-                .expect("a window")
-                .permits,
-            2
-        );
-        assert_eq!(
-            worst_window(&[(0, 2), (99, 2)], 100)
-                .expect("a window")
-                .permits,
-            4
-        );
+        assert_eq!(worst_window(&[(0, 2), (100, 2)], 100).expect("a window").permits, 2);
+        assert_eq!(worst_window(&[(0, 2), (99, 2)], 100).expect("a window").permits, 4);
     }
 
     #[test]
     fn the_worst_window_is_named() {
         let history = [(250, 1), (10, 1), (260, 2), (100, 2), (349, 1)];
-        let window = Window {
-            after_ms: 249,
-            until_ms: 349,
-            permits: 4,
-        };
+        let window = Window { after_ms: 249, until_ms: 349, permits: 4 };
         assert_eq!(check(&history, 100, 4), Ok(Some(window)));
         let overrun = Overrun { window, rate: 3 };
         assert_eq!(check(&history, 100, 3), Err(overrun));
@@ -149,11 +127,7 @@ mod tests {
             let history: Vec<_> = (0..50).map(|_| (random(200), random(4))).collect();
             let counted = history.iter().map(|&(until, _)| {
                 let inside = |time: u64| time <= until && time + per_ms > until;
-                history
-                    .iter()
-                    .filter(|&&(time, _)| inside(time))
-                    .map(|&(_, n)| n)
-                    .sum::<u64>()
+                history.iter().filter(|&&(time, _)| inside(time)).map(|&(_, n)| n).sum::<u64>()
             });
             let worst = worst_window(&history, per_ms).expect("a window");
             assert_eq!(Some(worst.permits), counted.max());

@@ -38,11 +38,7 @@ pub(super) async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>)
         let open = Open::new(&shared);
         tokio::spawn(async move {
             let shared = Arc::clone(&open.0);
-            let cut = async {
-                link.wait_for(|link| link.generation > generation)
-                    .await
-                    .map(drop)
-            };
+            let cut = async { link.wait_for(|link| link.generation > generation).await.map(drop) };
             // Whichever ends first takes both sockets with it.
             tokio::select! {
                 _ = cut => {}
@@ -149,11 +145,7 @@ async fn replies(
         let mut out = Vec::new();
         splitter.foreign |= asked.is_stream();
         splitter.feed(&chunk, |message| {
-            let command = if resp::is_push(message) {
-                None
-            } else {
-                asked.pop()
-            };
+            let command = if resp::is_push(message) { None } else { asked.pop() };
             lost = lost.or_else(|| swallow(shared, command.as_deref()));
             if lost.is_none() {
                 out.extend_from_slice(message);
@@ -177,10 +169,7 @@ async fn replies(
 fn swallow(shared: &Shared, command: Option<&str>) -> Option<Then> {
     let command = command?;
     let mut swallow = lock(&shared.swallow);
-    let chosen = swallow
-        .command
-        .as_deref()
-        .is_none_or(|chosen| chosen == command);
+    let chosen = swallow.command.as_deref().is_none_or(|chosen| chosen == command);
     if swallow.left == 0 || !chosen {
         return None;
     }
@@ -210,11 +199,7 @@ async fn deliver(
 /// Waits while this direction is stalled.
 async fn pass(shared: &Shared, is_stalled: impl Fn(&Link) -> bool) {
     // The sender lives as long as `shared` does.
-    let _ = shared
-        .link
-        .subscribe()
-        .wait_for(|link| !is_stalled(link))
-        .await;
+    let _ = shared.link.subscribe().wait_for(|link| !is_stalled(link)).await;
 }
 
 async fn read(from: &mut OwnedReadHalf) -> io::Result<Option<Vec<u8>>> {

@@ -104,11 +104,7 @@ mod tests {
             let more = [message, &b"+NEXT\r\n"[..]].concat();
             assert_eq!(first(&more), Message::Whole(message.len()), "{text:?}");
             for cut in 0..message.len() {
-                assert_eq!(
-                    first(&message[..cut]),
-                    Message::Partial,
-                    "{text:?} up to {cut}"
-                );
+                assert_eq!(first(&message[..cut]), Message::Partial, "{text:?} up to {cut}");
             }
         }
     }
@@ -121,10 +117,7 @@ mod tests {
 
     #[test]
     fn commands_have_names() {
-        assert_eq!(
-            command_name(b"*2\r\n$7\r\nevalsha\r\n$1\r\nx\r\n"),
-            "EVALSHA"
-        );
+        assert_eq!(command_name(b"*2\r\n$7\r\nevalsha\r\n$1\r\nx\r\n"), "EVALSHA");
         assert_eq!(command_name(b"ping x\r\n"), "PING");
     }
 }

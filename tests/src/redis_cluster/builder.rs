@@ -63,16 +63,9 @@ impl Builder {
     pub fn start(self) -> RedisCluster {
         let count = RedisCluster::MASTERS * (1 + self.replicas);
         let (nodes, proxies): (Vec<_>, Vec<_>) = (0..count).map(|_| self.start_node()).unzip();
-        let ids = nodes
-            .iter()
-            .map(|node| node.cli(&["cluster", "myid"]))
-            .collect();
+        let ids = nodes.iter().map(|node| node.cli(&["cluster", "myid"])).collect();
         let proxies = proxies.into_iter().flatten().collect();
-        let cluster = RedisCluster {
-            nodes,
-            proxies,
-            ids,
-        };
+        let cluster = RedisCluster { nodes, proxies, ids };
         share_slots(&cluster);
         introduce(&cluster);
         self.attach_replicas(&cluster);
@@ -87,14 +80,8 @@ impl Builder {
             .config("cluster-enabled", "yes")
             // Beside the data, not among it: a node restarted with empty data is still a member.
             .config("cluster-config-file", "../nodes.conf")
-            .config(
-                "cluster-node-timeout",
-                &self.node_timeout.as_millis().to_string(),
-            )
-            .config(
-                "cluster-announce-bus-port",
-                &(port.number() + 10_000).to_string(),
-            );
+            .config("cluster-node-timeout", &self.node_timeout.as_millis().to_string())
+            .config("cluster-announce-bus-port", &(port.number() + 10_000).to_string());
         if let Some(proxy) = &proxy {
             server = server.config("cluster-announce-port", &proxy.port().to_string());
         }
@@ -137,9 +124,7 @@ fn share_slots(cluster: &RedisCluster) {
     for (index, node) in (0..masters).zip(&cluster.nodes) {
         // Not `ADDSLOTSRANGE`, which 6.2 does not have.
         let bound = |part: u16| u32::from(part) * u32::from(SLOTS) / u32::from(masters);
-        let slots: Vec<_> = (bound(index)..bound(index + 1))
-            .map(|slot| slot.to_string())
-            .collect();
+        let slots: Vec<_> = (bound(index)..bound(index + 1)).map(|slot| slot.to_string()).collect();
         let mut command = vec!["cluster", "addslots"];
         command.extend(slots.iter().map(String::as_str));
         node.cli::<()>(&command);

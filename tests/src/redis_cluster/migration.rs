@@ -13,10 +13,8 @@ impl RedisCluster {
     pub fn start_migration(&self, slot: u16, to: usize) {
         let from = self.master_of(slot);
         let slot = slot.to_string();
-        self.node(to)
-            .cli::<()>(&["cluster", "setslot", &slot, "importing", &self.ids[from]]);
-        self.node(from)
-            .cli::<()>(&["cluster", "setslot", &slot, "migrating", &self.ids[to]]);
+        self.node(to).cli::<()>(&["cluster", "setslot", &slot, "importing", &self.ids[from]]);
+        self.node(from).cli::<()>(&["cluster", "setslot", &slot, "migrating", &self.ids[to]]);
     }
 
     /// Moves one key of an opened slot.
@@ -27,8 +25,7 @@ impl RedisCluster {
     pub fn migrate_key(&self, key: &str, to: usize) {
         let from = self.master_of_key(key);
         let port = self.node(to).port().to_string();
-        self.node(from)
-            .cli::<()>(&["migrate", "127.0.0.1", &port, key, "0", "5000"]);
+        self.node(from).cli::<()>(&["migrate", "127.0.0.1", &port, key, "0", "5000"]);
     }
 
     /// Gives an opened slot to its new owner; all its keys must have been moved.
@@ -42,8 +39,7 @@ impl RedisCluster {
         // one.
         let masters = (0..Self::MASTERS).filter(|index| *index != to);
         for index in [to].into_iter().chain(masters) {
-            self.node(index)
-                .cli::<()>(&["cluster", "setslot", &slot, "node", &self.ids[to]]);
+            self.node(index).cli::<()>(&["cluster", "setslot", &slot, "node", &self.ids[to]]);
         }
     }
 
@@ -58,8 +54,7 @@ impl RedisCluster {
         loop {
             let slot = slot.to_string();
             let keys: Vec<String> =
-                self.node(from)
-                    .cli(&["cluster", "getkeysinslot", &slot, "100"]);
+                self.node(from).cli(&["cluster", "getkeysinslot", &slot, "100"]);
             if keys.is_empty() {
                 break;
             }

@@ -20,12 +20,7 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        Self {
-            replicas: 1,
-            proxied: false,
-            down_after: Duration::from_secs(1),
-            config: Vec::new(),
-        }
+        Self { replicas: 1, proxied: false, down_after: Duration::from_secs(1), config: Vec::new() }
     }
 }
 
@@ -64,19 +59,11 @@ impl Builder {
     /// Panics when a process does not start, or they do not find together.
     pub fn start(self) -> RedisSentinel {
         let (servers, proxy) = self.start_servers();
-        let master_port = proxy
-            .as_ref()
-            .map_or_else(|| servers[0].port(), Proxy::port);
+        let master_port = proxy.as_ref().map_or_else(|| servers[0].port(), Proxy::port);
         let sentinels = self.start_sentinels(master_port, &servers[1..]);
-        let group = RedisSentinel {
-            servers,
-            sentinels,
-            proxy,
-        };
+        let group = RedisSentinel { servers, sentinels, proxy };
         for sentinel in &group.sentinels {
-            eventually("a sentinel knows the group", AGREEMENT, || {
-                knows(sentinel, self.replicas)
-            });
+            eventually("a sentinel knows the group", AGREEMENT, || knows(sentinel, self.replicas));
         }
         group
     }
@@ -84,10 +71,7 @@ impl Builder {
     fn start_servers(&self) -> (Vec<RedisServer>, Option<Proxy>) {
         let port = Port::reserve();
         let proxy = self.proxied.then(|| Proxy::start(port.number()));
-        let seen_port = proxy
-            .as_ref()
-            .map_or_else(|| port.number(), Proxy::port)
-            .to_string();
+        let seen_port = proxy.as_ref().map_or_else(|| port.number(), Proxy::port).to_string();
         let mut master = RedisServer::builder().port(port);
         if proxy.is_some() {
             master = master.config("replica-announce-port", &seen_port);
@@ -110,22 +94,15 @@ impl Builder {
 
     fn configured(&self, builder: redis_server::Builder) -> redis_server::Builder {
         let config = self.config.iter();
-        config.fold(builder, |builder, (name, value)| {
-            builder.config(name, value)
-        })
+        config.fold(builder, |builder, (name, value)| builder.config(name, value))
     }
 
     /// Tells each sentinel of the others and of the replicas, in the lines a sentinel itself would
     /// write once it had found them, which takes seconds.
     fn start_sentinels(&self, master_port: u16, replicas: &[RedisServer]) -> Vec<RedisServer> {
         let name = RedisSentinel::MASTER_NAME;
-        let ports: Vec<_> = (0..RedisSentinel::SENTINELS)
-            .map(|_| Port::reserve())
-            .collect();
-        let known: Vec<_> = ports
-            .iter()
-            .map(|port| (port.number(), sentinel_id(port)))
-            .collect();
+        let ports: Vec<_> = (0..RedisSentinel::SENTINELS).map(|_| Port::reserve()).collect();
+        let known: Vec<_> = ports.iter().map(|port| (port.number(), sentinel_id(port))).collect();
         let start = |port: Port| {
             let mut lines = format!("monitor {name} 127.0.0.1 {master_port} 2\n");
             let down_after = self.down_after.as_millis();
@@ -171,16 +148,12 @@ fn knows(sentinel: &RedisServer, replicas: usize) -> bool {
     let in_order = |entry: &HashMap<String, String>, role: &str| entry["flags"] == role;
     let ask = |what| {
         let command = ["sentinel", what, RedisSentinel::MASTER_NAME];
-        sentinel
-            .try_cli::<Vec<HashMap<String, String>>>(&command)
-            .unwrap_or_default()
+        sentinel.try_cli::<Vec<HashMap<String, String>>>(&command).unwrap_or_default()
     };
     let (seen, fellows) = (ask("replicas"), ask("sentinels"));
     seen.len() == replicas
         && seen.iter().all(|replica| in_order(replica, "slave"))
-        && seen
-            .iter()
-            .all(|replica| replica["master-link-status"] == "ok")
+        && seen.iter().all(|replica| replica["master-link-status"] == "ok")
         && fellows.len() == others
         && fellows.iter().all(|fellow| in_order(fellow, "sentinel"))
 }

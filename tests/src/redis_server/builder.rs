@@ -63,8 +63,7 @@ impl Builder {
     ///
     /// Panics, with the server's log, when it does not start.
     pub fn start(self) -> RedisServer {
-        self.try_start()
-            .unwrap_or_else(|problem| panic!("cannot start a server: {problem}"))
+        self.try_start().unwrap_or_else(|problem| panic!("cannot start a server: {problem}"))
     }
 
     /// Starts the server.
@@ -80,8 +79,7 @@ impl Builder {
                 other => return other.map_err(|failure| failure.to_string()),
             }
         }
-        self.attempt(Port::reserve())
-            .map_err(|failure| failure.to_string())
+        self.attempt(Port::reserve()).map_err(|failure| failure.to_string())
     }
 
     fn attempt(&self, port: Port) -> Result<RedisServer, Failure> {
@@ -101,10 +99,8 @@ impl Builder {
 
     /// Ours first: of two lines with one name the later one holds.
     fn config_text(&self, port: u16, dir: &Path) -> String {
-        let mut text = format!(
-            "port {port}\nbind 127.0.0.1\nlogfile \"{}\"\n",
-            own_file(dir, "log")
-        );
+        let mut text =
+            format!("port {port}\nbind 127.0.0.1\nlogfile \"{}\"\n", own_file(dir, "log"));
         if !self.sentinel {
             text += "save \"\"\n";
             // A replica attaches at once; by default it waits five seconds, and a failover before

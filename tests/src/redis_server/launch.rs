@@ -50,21 +50,13 @@ impl From<io::Error> for Failure {
 pub(super) fn launch(server: &RedisServer, until: Until) -> Result<Process, Failure> {
     fs::create_dir_all(server.data_dir())?;
     // The log file only starts once the configuration has been read; what is said before goes here.
-    let output = File::options()
-        .create(true)
-        .append(true)
-        .open(own_file(&server.dir, "output"))?;
+    let output = File::options().create(true).append(true).open(own_file(&server.dir, "output"))?;
     let mut command = Command::new(server_binary());
-    command
-        .arg(server.config_file())
-        .current_dir(server.data_dir());
+    command.arg(server.config_file()).current_dir(server.data_dir());
     if server.sentinel {
         command.arg("--sentinel");
     }
-    command
-        .stdin(Stdio::null())
-        .stderr(output.try_clone()?)
-        .stdout(output);
+    command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
     let mut process = Process::spawn(&mut command)?;
     wait(server, &mut process, until).map(|()| process)
 }
@@ -112,7 +104,5 @@ fn answers(server: &RedisServer, pid: u32, until: Until) -> bool {
 }
 
 pub(super) fn log(dir: &Path) -> String {
-    ["output", "log"]
-        .map(|file| fs::read_to_string(dir.join(file)).unwrap_or_default())
-        .concat()
+    ["output", "log"].map(|file| fs::read_to_string(dir.join(file)).unwrap_or_default()).concat()
 }
