@@ -324,8 +324,7 @@ async fn a_lost_reply_is_never_charged_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_failover_is_followed_and_admits_nothing_twice() {
     let sentinel = RedisSentinel::start();
-    let url = sentinel.url().replace("/mymaster", "/0?master=mymaster");
-    let limiter = limiter(&url, 10, 60 * SECOND).await;
+    let limiter = limiter(&sentinel.url(), 10, 60 * SECOND).await;
     for _ in 0..10 {
         assert!(!limiter.try_acquire(1).await.unwrap().degraded);
     }
@@ -404,4 +403,75 @@ async fn hostile_names_work_on_a_cluster_and_never_meet() {
         assert!(limiter.name().len() <= 512);
         assert_eq!(reason(limiter.try_acquire(1).await), Reason::Limited, "{name:.20?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_is_followed_without_a_degraded_call() {
+    let cluster = RedisCluster::start();
+    let limits = Limits::builder()
+        .redis(cluster.url())
+        .no_limits_file()
+        .deadline(2 * SECOND)
+        .build()
+        .await
+        .unwrap();
+    let limiter = limits.limiter("{move}:me", quota(100, 60 * SECOND));
+    let mut left = 100;
+    let mut take = async |when: &str| {
+        let decision = limiter.try_acquire(1).await.unwrap();
+        left -= 1;
+        assert_eq!((decision.degraded, decision.remaining), (false, left), "{when}");
+    };
+    take("before").await;
+    let slot = cluster.slot_of("{move}:me");
+    let to = (cluster.master_of(slot) + 1) % 3;
+    cluster.start_migration(slot, to);
+    take("while the slot migrates").await;
+    for key in ["{move}:me", "{move}:me:value", "{move}:me:permits"] {
+        cluster.migrate_key(key, to);
+    }
+    take("when its keys are over there").await;
+    cluster.finish_migration(slot, to);
+    take("when it has moved").await;
+    take("and after").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_loads_its_data_is_waited_for_in_the_background() {
+    let server = RedisServer::builder()
+        .config("key-load-delay", "1000")
+        .config("rdbcompression", "no")
+        .start();
+    let limiter = limiter(&server.url(), 3, 60 * SECOND).await;
+    limiter.try_acquire(2).await.unwrap();
+    server.cli::<()>(&["DEBUG", "POPULATE", "1000", "key", "16384"]);
+    server.cli::<()>(&["SAVE"]);
+    server.restart_loading();
+    assert!(limiter.try_acquire(1).await.unwrap().degraded);
+    let start = Instant::now();
+    loop {
+        match limiter.peek().await.unwrap() {
+            decision if !decision.degraded => break assert_eq!(decision.remaining, 1),
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+        assert!(start.elapsed() < 20 * SECOND, "it never came back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_still_refuses_and_degrades_the_rest() {
+    let server = RedisServer::start();
+    let limits = limits(&server.url(), "").await;
+    let limiter = limits.limiter("full", quota(1, 60 * SECOND));
+    limiter.try_acquire(1).await.unwrap();
+    let _: String = server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let answer = limits.limiter("new", quota(1, 60 * SECOND)).try_acquire(1).await.unwrap();
+    assert!(answer.degraded, "a server without memory is a server that is away");
+    let _: String = server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    let start = Instant::now();
+    while limiter.peek().await.is_ok_and(|decision| decision.degraded) {
+        assert!(start.elapsed() < 3 * SECOND);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(reason(limiter.try_acquire(1).await), Reason::Limited);
 }

@@ -200,7 +200,8 @@ impl Limits {
     }
 
     /// Reads the limits file again. Limiters take their new numbers with their next call, and
-    /// state them to the store once.
+    /// state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
+    /// they were when the program started.
     ///
     /// # Errors
     ///

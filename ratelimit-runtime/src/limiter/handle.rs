@@ -53,7 +53,8 @@ impl Limiter {
     }
 
     /// Takes permits, waiting for them as long as it takes, first come, first served among the
-    /// callers of this process. Dropping the future gives the place up.
+    /// callers of this process. Dropping the future gives the place up; dropped at the very moment in
+    /// which Redis is being asked, it may have spent the permits.
     ///
     /// # Errors
     ///

@@ -79,6 +79,21 @@ impl RedisStore {
         Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
     }
 
+    /// A store that trusts the certificate authorities in a PEM text, instead of the system's.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    #[cfg(feature = "tls")]
+    pub fn open_trusting(
+        url: &str,
+        ca_pem: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Self, crate::SetupError> {
+        let certificates = Certificates { root: Some(ca_pem) };
+        Ok(Self::new(Address::parse(url)?, certificates, deadline, Events::default()))
+    }
+
     /// Where the store is, without the password.
     pub(crate) fn address(&self) -> &Address {
         self.link.address()
