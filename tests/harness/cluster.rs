@@ -20,10 +20,7 @@ fn slots_are_shared_and_foreign_keys_redirected() {
         let key = key_of(cluster, index);
         cluster.node(index).cli::<()>(&["set", &key, "value"]);
         let other = (index + 1) % RedisCluster::MASTERS;
-        let error = cluster
-            .node(other)
-            .try_cli::<()>(&["set", &key, "value"])
-            .expect_err("moved");
+        let error = cluster.node(other).try_cli::<()>(&["set", &key, "value"]).expect_err("moved");
         assert_eq!(error.code(), Some("MOVED"));
         let expected = (cluster.node(index).address(), cluster.slot_of(&key));
         let (address, slot) = error.redirect_node().expect("where to");
@@ -47,11 +44,7 @@ fn a_slot_can_be_moved_step_by_step() {
         crate::code(cluster.node(from).try_cli::<redis::Value>(&command))
     };
     assert_eq!(code(&[one]).as_deref(), Some("ASK"));
-    let of_both = if server_version() >= (7, 0, 0) {
-        "TRYAGAIN"
-    } else {
-        "ASK"
-    };
+    let of_both = if server_version() >= (7, 0, 0) { "TRYAGAIN" } else { "ASK" };
     assert_eq!(code(&[one, two]).as_deref(), Some(of_both));
     cluster.migrate_key(two, to);
     cluster.finish_migration(slot, to);
@@ -59,17 +52,12 @@ fn a_slot_can_be_moved_step_by_step() {
     assert_eq!(code(&[one]).as_deref(), Some("MOVED"));
 
     cluster.move_slot(slot, from);
-    assert_eq!(
-        cluster.node(from).cli::<Vec<String>>(&["mget", one, two]),
-        ["1", "2"]
-    );
+    assert_eq!(cluster.node(from).cli::<Vec<String>>(&["mget", one, two]), ["1", "2"]);
 }
 
 #[test]
 fn with_a_master_gone_the_cluster_is_down() {
-    let cluster = RedisCluster::builder()
-        .node_timeout(Duration::from_millis(500))
-        .start();
+    let cluster = RedisCluster::builder().node_timeout(Duration::from_millis(500)).start();
     cluster.node(0).kill_hard();
     let key = key_of(&cluster, 1);
     tests::eventually("the cluster is down", Duration::from_secs(10), || {
@@ -87,10 +75,7 @@ fn replicas_take_over_and_proxies_are_what_clients_are_told() {
     let cluster = RedisCluster::builder().replicas(1).proxied().start();
     eprintln!("cluster of 3 + 3 behind proxies: {:?}", started.elapsed());
     let key = key_of(&cluster, 2);
-    let error = cluster
-        .node(0)
-        .try_cli::<()>(&["set", &key, "1"])
-        .expect_err("moved");
+    let error = cluster.node(0).try_cli::<()>(&["set", &key, "1"]).expect_err("moved");
     let told = error.redirect_node().map(|(address, _)| address.to_owned());
     assert_eq!(told, Some(cluster.proxy(2).address()));
 
@@ -106,6 +91,5 @@ fn replicas_take_over_and_proxies_are_what_clients_are_told() {
 /// A key that this master serves.
 fn key_of(cluster: &RedisCluster, index: usize) -> String {
     let mut keys = (0..).map(|n| format!("key{n}"));
-    keys.find(|key| cluster.master_of_key(key) == index)
-        .expect("every master has slots")
+    keys.find(|key| cluster.master_of_key(key) == index).expect("every master has slots")
 }

@@ -40,21 +40,11 @@ fn commands_pass_and_are_counted() {
         assert_eq!(increment(&mut connection), Ok(n));
     }
     let large = "x".repeat(1 << 20);
-    redis::cmd("set")
-        .arg("large")
-        .arg(&large)
-        .exec(&mut connection)
-        .expect("an answer");
-    let got: String = redis::cmd("get")
-        .arg("large")
-        .query(&mut connection)
-        .expect("an answer");
+    redis::cmd("set").arg("large").arg(&large).exec(&mut connection).expect("an answer");
+    let got: String = redis::cmd("get").arg("large").query(&mut connection).expect("an answer");
     assert!(got == large);
     let traffic = proxy.traffic();
-    assert_eq!(
-        (traffic.count("INCR"), traffic.count("SET"), traffic.total()),
-        (3, 1, 5)
-    );
+    assert_eq!((traffic.count("INCR"), traffic.count("SET"), traffic.total()), (3, 1, 5));
     assert_eq!(traffic.connections, 0);
     assert!(traffic.bytes_to_server > 1 << 20 && traffic.bytes_to_clients > 1 << 20);
     assert_eq!(proxy.open_connections(), 1);
@@ -65,22 +55,10 @@ fn a_cut_closes_and_refuses_until_restored() {
     let (_server, proxy) = pair();
     let mut connection = connect(&proxy, LONG).expect("a connection");
     proxy.cut();
-    assert!(
-        increment(&mut connection)
-            .expect_err("closed")
-            .is_connection_dropped()
-    );
-    assert!(
-        connect(&proxy, LONG)
-            .err()
-            .expect("refused")
-            .is_connection_refusal()
-    );
+    assert!(increment(&mut connection).expect_err("closed").is_connection_dropped());
+    assert!(connect(&proxy, LONG).err().expect("refused").is_connection_refusal());
     proxy.restore();
-    assert_eq!(
-        increment(&mut connect(&proxy, LONG).expect("a connection")),
-        Ok(1)
-    );
+    assert_eq!(increment(&mut connect(&proxy, LONG).expect("a connection")), Ok(1));
 }
 
 #[test]
@@ -89,10 +67,7 @@ fn dropped_connections_can_be_replaced_at_once() {
     let mut connection = connect(&proxy, LONG).expect("a connection");
     proxy.drop_connections();
     assert!(increment(&mut connection).is_err());
-    assert_eq!(
-        increment(&mut connect(&proxy, LONG).expect("a connection")),
-        Ok(1)
-    );
+    assert_eq!(increment(&mut connect(&proxy, LONG).expect("a connection")), Ok(1));
 }
 
 #[test]
@@ -113,11 +88,7 @@ fn with_replies_held_back_commands_arrive() {
     let (server, proxy) = pair();
     let mut connection = connect(&proxy, SHORT).expect("a connection");
     proxy.blackhole_replies();
-    assert!(
-        increment(&mut connection)
-            .expect_err("no answer")
-            .is_timeout()
-    );
+    assert!(increment(&mut connection).expect_err("no answer").is_timeout());
     incremented(&server, 1);
 }
 
@@ -151,17 +122,10 @@ fn a_swallowed_reply_closes_the_connection_after_the_deed() {
     let mut connection = connect(&proxy, LONG).expect("a connection");
     proxy.swallow_replies_to("INCR", 1, Then::Cut);
     redis::cmd("PING").exec(&mut connection).expect("not meant");
-    assert!(
-        increment(&mut connection)
-            .expect_err("swallowed")
-            .is_connection_dropped()
-    );
+    assert!(increment(&mut connection).expect_err("swallowed").is_connection_dropped());
     incremented(&server, 1);
     assert_eq!(proxy.traffic().swallowed, 1);
-    assert_eq!(
-        increment(&mut connect(&proxy, LONG).expect("a connection")),
-        Ok(2)
-    );
+    assert_eq!(increment(&mut connect(&proxy, LONG).expect("a connection")), Ok(2));
 }
 
 #[test]
@@ -173,10 +137,7 @@ fn a_swallowed_reply_can_leave_a_silent_connection() {
         assert!(increment(&mut connection).is_err());
         incremented(&server, n);
     }
-    assert_eq!(
-        increment(&mut connect(&proxy, LONG).expect("a connection")),
-        Ok(3)
-    );
+    assert_eq!(increment(&mut connect(&proxy, LONG).expect("a connection")), Ok(3));
 }
 
 #[test]
@@ -184,9 +145,7 @@ fn a_replica_follows_through_a_proxy() {
     let (server, proxy) = pair();
     let of = format!("127.0.0.1 {}", proxy.port());
     let replica = RedisServer::builder().config("replicaof", &of).start();
-    eventually("the replica is in sync", LONG, || {
-        replica.info("master_link_status") == "up"
-    });
+    eventually("the replica is in sync", LONG, || replica.info("master_link_status") == "up");
     server.cli::<()>(&["set", "key", "value"]);
     let copied = || replica.cli::<Option<String>>(&["get", "key"]).is_some();
     eventually("the value is replicated", LONG, copied);
@@ -198,19 +157,25 @@ fn a_replica_follows_through_a_proxy() {
 async fn a_proxy_may_be_dropped_in_async_code() {
     let (_server, proxy) = pair();
     let client = redis::Client::open(proxy.url()).expect("an address");
-    let mut connection = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("a connection");
-    redis::cmd("PING")
-        .query_async::<()>(&mut connection)
-        .await
-        .expect("an answer");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+    redis::cmd("PING").query_async::<()>(&mut connection).await.expect("an answer");
     drop(proxy);
-    assert!(
-        redis::cmd("PING")
-            .query_async::<()>(&mut connection)
-            .await
-            .is_err()
-    );
+    assert!(redis::cmd("PING").query_async::<()>(&mut connection).await.is_err());
+}
+
+#[test]
+fn a_repeated_script_runs_twice_and_answers_once() {
+    let (server, proxy) = pair();
+    let mut connection = connect(&proxy, LONG).expect("a connection");
+    proxy.repeat_scripts(2);
+    let mut run = |script: &str| -> u64 {
+        redis::cmd("EVAL").arg(script).arg(0).query(&mut connection).expect("an answer")
+    };
+    let script = "return redis.call('INCR', 'n')";
+    // The second and the fourth are sent twice.
+    assert_eq!([run(script), run(script), run(script), run(script)], [1, 3, 4, 6]);
+    proxy.repeat_scripts(0);
+    assert_eq!(run(script), 7);
+    assert_eq!(server.cli::<u64>(&["get", "n"]), 7);
+    assert_eq!(proxy.traffic().repeated, 2);
 }

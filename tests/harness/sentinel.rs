@@ -15,9 +15,7 @@ fn a_failover_keeps_the_data_and_makes_the_old_master_follow() {
     let started = Instant::now();
     group.failover();
     eprintln!("failover: {:?}", started.elapsed());
-    let [follower] = group.replicas()[..] else {
-        panic!("one replica")
-    };
+    let [follower] = group.replicas()[..] else { panic!("one replica") };
     assert_eq!(follower.port(), old);
     assert_eq!(group.master().cli::<String>(&["get", "key"]), "value");
     let refused = follower.try_cli::<()>(&["set", "key", "other"]);
@@ -26,9 +24,7 @@ fn a_failover_keeps_the_data_and_makes_the_old_master_follow() {
 
 #[test]
 fn a_killed_master_is_replaced() {
-    let group = RedisSentinel::builder()
-        .down_after(Duration::from_millis(500))
-        .start();
+    let group = RedisSentinel::builder().down_after(Duration::from_millis(500)).start();
     let old = group.master().port();
     let started = Instant::now();
     group.servers()[0].kill_hard();
@@ -55,7 +51,5 @@ fn a_cut_off_master_goes_on_alone() {
     old.cli::<()>(&["set", "key", "old"]);
     new.cli::<()>(&["set", "key", "new"]);
     group.proxy().restore();
-    eventually("the old master follows", LONG, || {
-        old.info("role") == "slave"
-    });
+    eventually("the old master follows", LONG, || old.info("role") == "slave");
 }

@@ -51,15 +51,11 @@ fn a_stopped_server_accepts_and_says_nothing_until_it_goes_on() {
     server.stop();
     let mut stream = TcpStream::connect(server.address()).expect("the kernel accepts");
     stream.write_all(b"PING\r\n").expect("the kernel takes it");
-    stream
-        .set_read_timeout(Some(Duration::from_millis(50)))
-        .expect("a timeout");
+    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
     let mut answer = [0; 7];
     assert!(stream.read_exact(&mut answer).is_err());
     server.cont();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .expect("a timeout");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"+PONG\r\n");
 }
@@ -83,14 +79,9 @@ fn a_loading_server_says_so() {
     server.cli::<()>(&["debug", "populate", "1000", "key", "16384"]);
     server.cli::<()>(&["save"]);
     server.restart_loading();
-    assert_eq!(
-        code(server.try_cli::<u64>(&["dbsize"])).as_deref(),
-        Some("LOADING")
-    );
+    assert_eq!(code(server.try_cli::<u64>(&["dbsize"])).as_deref(), Some("LOADING"));
     eventually("the data is loaded", Duration::from_secs(10), || {
-        server
-            .try_cli::<u64>(&["dbsize"])
-            .is_ok_and(|size| size == 1000)
+        server.try_cli::<u64>(&["dbsize"]).is_ok_and(|size| size == 1000)
     });
 }
 
@@ -109,15 +100,9 @@ fn bgsave_fails_without_a_data_directory() {
 #[test]
 fn passwords_and_users_are_demanded() {
     let rules = "on >letmein ~shop:* +@all -flushall";
-    let server = RedisServer::builder()
-        .password("secret")
-        .user("app", rules)
-        .start();
+    let server = RedisServer::builder().password("secret").user("app", rules).start();
     assert_eq!(server.cli::<String>(&["ping"]), "PONG");
-    assert_eq!(
-        server.url(),
-        format!("redis://:secret@{}/0", server.address())
-    );
+    assert_eq!(server.url(), format!("redis://:secret@{}/0", server.address()));
 
     let try_url = |url: String, command: &str| {
         let client = redis::Client::open(url).expect("an address");
@@ -138,9 +123,7 @@ fn commands_can_be_taken_away_and_clients_be_limited() {
         .config("rename-command", "EVAL \"\"")
         .config("maxclients", "2")
         .start();
-    let refused = server
-        .try_cli::<()>(&["eval", "return 1", "0"])
-        .expect_err("taken away");
+    let refused = server.try_cli::<()>(&["eval", "return 1", "0"]).expect_err("taken away");
     assert!(refused.to_string().contains("unknown command"), "{refused}");
     let held: Vec<_> = (0..2).map(|_| server.connect().expect("a place")).collect();
     assert!(server.try_cli::<()>(&["ping"]).is_err());
@@ -152,27 +135,15 @@ fn commands_can_be_taken_away_and_clients_be_limited() {
 
 #[test]
 fn a_setting_that_does_not_exist_is_reported_with_the_log() {
-    let problem = RedisServer::builder()
-        .config("no-such-setting", "1")
-        .try_start();
-    assert!(
-        problem
-            .expect_err("no such setting")
-            .contains("no-such-setting")
-    );
+    let problem = RedisServer::builder().config("no-such-setting", "1").try_start();
+    assert!(problem.expect_err("no such setting").contains("no-such-setting"));
 }
 
 #[test]
 fn a_port_another_server_won_is_left_to_it() {
     let first = RedisServer::start();
-    let second = RedisServer::builder()
-        .config("port", &first.port().to_string())
-        .try_start();
-    assert!(
-        second
-            .expect_err("a taken port")
-            .contains("Address already in use")
-    );
+    let second = RedisServer::builder().config("port", &first.port().to_string()).try_start();
+    assert!(second.expect_err("a taken port").contains("Address already in use"));
 }
 
 #[test]
@@ -180,10 +151,8 @@ fn servers_started_at_once_do_not_collide() {
     let start = || thread::spawn(RedisServer::start);
     let started = Instant::now();
     let threads: Vec<_> = (0..8).map(|_| start()).collect();
-    let servers: Vec<_> = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("a server"))
-        .collect();
+    let servers: Vec<_> =
+        threads.into_iter().map(|thread| thread.join().expect("a server")).collect();
     eprintln!("8 servers at once: {:?}", started.elapsed());
     let mut ports: Vec<_> = servers.iter().map(RedisServer::port).collect();
     ports.sort_unstable();
@@ -196,16 +165,9 @@ fn servers_started_at_once_do_not_collide() {
 fn the_monitor_sees_commands_and_what_scripts_do() {
     let server = RedisServer::builder().password("secret").start();
     let seen = monitor(&server, || {
-        server.cli::<()>(&[
-            "eval",
-            "return redis.call('set', KEYS[1], 'a \"é\"')",
-            "1",
-            "k",
-        ]);
+        server.cli::<()>(&["eval", "return redis.call('set', KEYS[1], 'a \"é\"')", "1", "k"]);
     });
-    let [_auth, script, set] = &seen[..] else {
-        panic!("{seen:?}")
-    };
+    let [_auth, script, set] = &seen[..] else { panic!("{seen:?}") };
     assert_eq!(script.command(), "EVAL");
     assert!(!script.is_from_script() && set.is_from_script());
     assert_eq!(set.args, ["set", "k", "a \"é\""]);
@@ -215,20 +177,10 @@ fn the_monitor_sees_commands_and_what_scripts_do() {
 async fn the_monitor_works_around_async_code() {
     let server = RedisServer::start();
     let client = redis::Client::open(server.url()).expect("an address");
-    let mut connection = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("a connection");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
     let monitor = Monitor::start(&server);
-    redis::cmd("PING")
-        .query_async::<()>(&mut connection)
-        .await
-        .expect("an answer");
-    let commands: Vec<_> = monitor
-        .finish()
-        .iter()
-        .map(|entry| entry.command())
-        .collect();
+    redis::cmd("PING").query_async::<()>(&mut connection).await.expect("an answer");
+    let commands: Vec<_> = monitor.finish().iter().map(|entry| entry.command()).collect();
     assert_eq!(commands, ["PING"]);
 }
 
@@ -236,8 +188,5 @@ async fn the_monitor_works_around_async_code() {
 fn the_version_is_the_one_that_runs() {
     let (major, minor, patch) = server_version();
     let version = RedisServer::start().info("redis_version");
-    assert!(
-        version.starts_with(&format!("{major}.{minor}.{patch}")) || major >= 8,
-        "{version}"
-    );
+    assert!(version.starts_with(&format!("{major}.{minor}.{patch}")) || major >= 8, "{version}");
 }

@@ -16,13 +16,7 @@ fn ping_as(
     // The client brings no cryptography of its own.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let root_cert = Some(trusted.certificate().as_bytes().to_vec());
-    let client = Client::build_with_tls(
-        server.url(),
-        TlsCertificates {
-            client_tls,
-            root_cert,
-        },
-    )?;
+    let client = Client::build_with_tls(server.url(), TlsCertificates { client_tls, root_cert })?;
     redis::cmd("PING").query(&mut client.get_connection()?)
 }
 
@@ -47,11 +41,7 @@ fn only_the_right_authority_is_trusted() {
 fn certificates_can_be_bad_in_every_way() {
     let authority = Authority::new();
     let expired = authority.certify_expired(&["localhost"]);
-    let server = match TlsServer::builder()
-        .authority(authority)
-        .identity(expired)
-        .start()
-    {
+    let server = match TlsServer::builder().authority(authority).identity(expired).start() {
         Ok(server) => server,
         Err(reason) => return could_not_run(&reason),
     };
@@ -59,10 +49,7 @@ fn certificates_can_be_bad_in_every_way() {
 
     let authority = Authority::new();
     let misnamed = authority.certify(&["elsewhere.example"]);
-    let server = TlsServer::builder()
-        .authority(authority)
-        .identity(misnamed)
-        .start();
+    let server = TlsServer::builder().authority(authority).identity(misnamed).start();
     let server = server.expect("TLS, as above");
     assert!(problem(ping(&server, server.authority())).contains("not valid for name"));
 }
@@ -79,8 +66,5 @@ fn clients_can_be_asked_for_certificates() {
         client_cert: identity.certificate.into_bytes(),
         client_key: identity.key.into_bytes(),
     };
-    assert_eq!(
-        ping_as(&server, server.authority(), Some(client)),
-        Ok("PONG".to_owned())
-    );
+    assert_eq!(ping_as(&server, server.authority(), Some(client)), Ok("PONG".to_owned()));
 }

@@ -44,11 +44,8 @@ async fn a_budget_for_each_process() {
     });
     calls.await;
     let report = limits.report();
-    let limiter = report
-        .limiters
-        .iter()
-        .find(|limiter| limiter.key == "each")
-        .expect("it is on the list");
+    let limiter =
+        report.limiters.iter().find(|limiter| limiter.key == "each").expect("it is on the list");
     let settings = limiter.settings.as_ref().expect("it has a quota");
     assert_eq!(settings.mode.value, Mode::PerClient);
     assert_eq!(settings.on_store_error.value, OnStoreError::Allow);
@@ -79,10 +76,7 @@ async fn keys_are_told_apart() {
         assert!(by_pair("a:b", "c".to_owned()).await.is_ok());
         assert!(by_pair("a", "b:c".to_owned()).await.is_ok());
         assert!(by_pair("a}{", "b".to_owned()).await.is_ok());
-        assert_eq!(
-            refused(by_pair("a", "b:c".to_owned()).await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(by_pair("a", "b:c".to_owned()).await), Some(Reason::Limited));
     })
     .await;
 }
@@ -107,21 +101,11 @@ async fn at_a_fixed_cost() -> Result<(), Rejection> {
 #[tokio::test]
 async fn calls_cost_what_they_say() {
     alone(async {
-        assert_eq!(
-            refused(at_a_cost(vec![]).await),
-            Some(Reason::InvalidPermits)
-        );
-        assert_eq!(
-            refused(at_a_cost(vec![0; 4]).await),
-            Some(Reason::ExceedsCapacity)
-        );
+        assert_eq!(refused(at_a_cost(vec![]).await), Some(Reason::InvalidPermits));
+        assert_eq!(refused(at_a_cost(vec![0; 4]).await), Some(Reason::ExceedsCapacity));
         assert!(at_a_cost(vec![0; 3]).await.is_ok());
         assert_eq!(refused(at_a_cost(vec![0]).await), Some(Reason::Limited));
-        assert_eq!(
-            COSTED.load(Ordering::Relaxed),
-            4,
-            "evaluated once for each call"
-        );
+        assert_eq!(COSTED.load(Ordering::Relaxed), 4, "evaluated once for each call");
 
         assert!(at_a_fixed_cost().await.is_ok());
         assert_eq!(refused(at_a_fixed_cost().await), Some(Reason::Limited));
@@ -218,10 +202,7 @@ async fn a_condition_lets_calls_through() {
             assert!(skipped("admin").await.is_ok());
         }
         let admin = limiter!("skipped:{user}", user = "admin");
-        assert!(
-            admin.try_acquire(1).await.is_ok(),
-            "its permit was never taken"
-        );
+        assert!(admin.try_acquire(1).await.is_ok(), "its permit was never taken");
     })
     .await;
 }
@@ -245,12 +226,7 @@ async fn the_runtime_under_another_name() {
     .await;
 }
 
-#[rate_limit(
-    key = "handles:{order.tenant}:{user?}",
-    rate = 2,
-    per = "1h",
-    wait = "none"
-)]
+#[rate_limit(key = "handles:{order.tenant}:{user?}", rate = 2, per = "1h", wait = "none")]
 async fn with_handles(order: Order, user: Option<u64>) -> Result<Option<u64>, Rejection> {
     drop(order);
     Ok(user)
@@ -263,9 +239,7 @@ struct Order {
 #[tokio::test]
 async fn a_handle_is_the_limiter_of_the_function() {
     alone(async {
-        let order = Order {
-            tenant: "a/b".to_owned(),
-        };
+        let order = Order { tenant: "a/b".to_owned() };
         let handle = limiter!(
             "handles:{order.tenant}:{user?}",
             user = Some(42),
@@ -275,11 +249,8 @@ async fn a_handle_is_the_limiter_of_the_function() {
         assert!(with_handles(order, Some(42)).await.is_ok());
         assert_eq!(refused(handle.try_acquire(1).await), Some(Reason::Limited));
 
-        let nobody = limiter!(
-            "handles:{order.tenant}:{user?}",
-            order.tenant = "a/b",
-            user = None::<u64>
-        );
+        let nobody =
+            limiter!("handles:{order.tenant}:{user?}", order.tenant = "a/b", user = None::<u64>);
         assert!(nobody.try_acquire(1).await.is_ok());
         assert_ne!(nobody.name(), handle.name());
     })

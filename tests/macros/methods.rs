@@ -12,30 +12,18 @@ struct Shop {
 }
 
 fn shop(name: &str) -> Shop {
-    Shop {
-        name: name.to_owned(),
-    }
+    Shop { name: name.to_owned() }
 }
 
 impl Shop {
     #[allow(clippy::needless_lifetimes, reason = "a lifetime with a name")]
-    #[rate_limit(
-        key = "by-reference:{self.name}:{id}",
-        rate = 1,
-        per = "1h",
-        wait = "none"
-    )]
+    #[rate_limit(key = "by-reference:{self.name}:{id}", rate = 1, per = "1h", wait = "none")]
     async fn by_reference<'a>(&'a self, id: u64) -> Result<&'a str, Rejection> {
         let _ = id;
         Ok(&self.name)
     }
 
-    #[rate_limit(
-        key = "by-mutable-reference:{self.name}",
-        rate = 1,
-        per = "1h",
-        wait = "none"
-    )]
+    #[rate_limit(key = "by-mutable-reference:{self.name}", rate = 1, per = "1h", wait = "none")]
     async fn by_mutable_reference(&mut self) -> Result<usize, Rejection> {
         self.name.push('!');
         Ok(self.name.len())
@@ -67,27 +55,17 @@ async fn every_receiver() {
         assert_eq!(other.by_reference(1).await, Ok("other"));
 
         assert_eq!(other.by_mutable_reference().await, Ok(6));
-        assert_eq!(
-            other.by_mutable_reference().await,
-            Ok(7),
-            "by now it has another name"
-        );
+        assert_eq!(other.by_mutable_reference().await, Ok(7), "by now it has another name");
 
         assert_eq!(acme.clone().by_value().await, Ok("acme!".to_owned()));
-        assert_eq!(
-            refused(acme.clone().by_value().await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(acme.clone().by_value().await), Some(Reason::Limited));
 
         let acme = Arc::new(acme);
         assert_eq!(Arc::clone(&acme).by_arc().await, Ok(2));
         assert_eq!(refused(acme.by_arc().await), Some(Reason::Limited));
 
         assert!(Shop::without_a_receiver("a").await.is_ok());
-        assert_eq!(
-            refused(Shop::without_a_receiver("b").await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(Shop::without_a_receiver("b").await), Some(Reason::Limited));
     })
     .await;
 }
@@ -151,12 +129,7 @@ trait Ledger: Send + Sync {
 
 #[async_trait::async_trait]
 impl Ledger for Shop {
-    #[rate_limit(
-        key = "append:{self.name}:{id}:{text}",
-        rate = 1,
-        per = "1h",
-        wait = "none"
-    )]
+    #[rate_limit(key = "append:{self.name}:{id}:{text}", rate = 1, per = "1h", wait = "none")]
     async fn append(&self, id: u64, (text, _): (String, u8)) -> Result<String, Rejection> {
         Ok(format!("{} {id} {text}", self.name))
     }
@@ -198,16 +171,10 @@ async fn methods_that_async_trait_has_rewritten() {
         let text = |text: &str| (text.to_owned(), 0);
         assert_eq!(ledger.append(1, text("a")).await, Ok("acme 1 a".to_owned()));
         assert_eq!(ledger.append(1, text("b")).await, Ok("acme 1 b".to_owned()));
-        assert_eq!(
-            refused(ledger.append(1, text("a")).await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(ledger.append(1, text("a")).await), Some(Reason::Limited));
 
         assert_eq!(Arc::clone(&ledger).close(None).await, Ok(3));
-        assert_eq!(
-            refused(Arc::clone(&ledger).close(None).await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(Arc::clone(&ledger).close(None).await), Some(Reason::Limited));
         assert_eq!(Arc::clone(&ledger).close(Some("ann")).await, Ok(3));
 
         assert_eq!(acme.count(vec!['a']).await, Ok(1));

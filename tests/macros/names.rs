@@ -28,10 +28,7 @@ async fn parameters_with_names_like_ours() {
     alone(async {
         assert_eq!(alike("a", 1, false, 9).await, Ok("a 1 9".to_owned()));
         assert_eq!(alike("a", 1, false, 9).await, Ok("a 1 9".to_owned()));
-        assert_eq!(
-            refused(alike("a", 1, false, 9).await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(alike("a", 1, false, 9).await), Some(Reason::Limited));
         assert_eq!(alike("a", 1, true, 9).await, Ok("a 1 9".to_owned()));
     })
     .await;
@@ -70,10 +67,7 @@ mod shadowed {
 async fn a_module_that_shadows_the_prelude() {
     alone(async {
         assert_eq!(shadowed::limited(Some(1)).await, Ok(1));
-        assert_eq!(
-            refused(shadowed::limited(Some(1)).await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(shadowed::limited(Some(1)).await), Some(Reason::Limited));
     })
     .await;
 }
@@ -92,10 +86,7 @@ async fn with_items_of_its_own() -> Result<u32, Rejection> {
 async fn a_body_with_items_of_its_own() {
     alone(async {
         assert_eq!(with_items_of_its_own().await, Ok(6));
-        assert_eq!(
-            refused(with_items_of_its_own().await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(with_items_of_its_own().await), Some(Reason::Limited));
     })
     .await;
 }

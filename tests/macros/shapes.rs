@@ -62,23 +62,13 @@ struct Order {
 }
 
 fn order(tenant: u64, name: &str) -> Order {
-    Order {
-        tenant: (tenant, name.to_owned()),
-        r#type: 1,
-    }
+    Order { tenant: (tenant, name.to_owned()), r#type: 1 }
 }
 
-#[rate_limit(
-    key = "patterns:{id}:{name}:{last}",
-    rate = 1,
-    per = "1h",
-    wait = "none"
-)]
+#[rate_limit(key = "patterns:{id}:{name}:{last}", rate = 1, per = "1h", wait = "none")]
 async fn patterns(
     (id, _): (u64, bool),
-    Order {
-        tenant: (_, name), ..
-    }: Order,
+    Order { tenant: (_, name), .. }: Order,
     [.., last]: [u8; 3],
     mut text: String,
     _: f32,
@@ -90,15 +80,8 @@ async fn patterns(
 #[tokio::test]
 async fn patterns_for_parameters() {
     alone(async {
-        let call = |id, last| {
-            patterns(
-                (id, true),
-                order(7, "acme"),
-                [1, 2, last],
-                "of ".to_owned(),
-                0.5,
-            )
-        };
+        let call =
+            |id, last| patterns((id, true), order(7, "acme"), [1, 2, last], "of ".to_owned(), 0.5);
         assert_eq!(call(1, 3).await, Ok("1 of acme 3".to_owned()));
         assert_eq!(refused(call(1, 3).await), Some(Reason::Limited));
         assert_eq!(call(1, 4).await, Ok("1 of acme 4".to_owned()));
@@ -139,15 +122,9 @@ async fn impl_trait_in_a_result() -> Result<impl Iterator<Item = u8>, Rejection>
 #[tokio::test]
 async fn impl_trait_as_argument_and_result() {
     alone(async {
-        assert_eq!(
-            with_impl_trait("n", 0.5).await.collect::<Vec<_>>(),
-            ["n", "0.5"]
-        );
+        assert_eq!(with_impl_trait("n", 0.5).await.collect::<Vec<_>>(), ["n", "0.5"]);
         assert_eq!(impl_trait_in_a_result().await.unwrap().sum::<u8>(), 3);
-        assert_eq!(
-            refused(impl_trait_in_a_result().await),
-            Some(Reason::Limited)
-        );
+        assert_eq!(refused(impl_trait_in_a_result().await), Some(Reason::Limited));
     })
     .await;
 }
@@ -219,11 +196,7 @@ async fn stacked(user: u64) -> Result<u64, Rejection> {
 }
 
 fn nobody(rejection: Rejection) -> Result<u64, Rejection> {
-    if rejection.retry_after().is_some() {
-        Ok(0)
-    } else {
-        Err(rejection)
-    }
+    if rejection.retry_after().is_some() { Ok(0) } else { Err(rejection) }
 }
 
 #[tokio::test]
@@ -244,13 +217,7 @@ async fn two_limits_on_one_function() {
 fn futures_can_be_sent_when_the_body_can() {
     fn sent<T: Send>(_: &T) {}
     sent(&plain("a"));
-    sent(&patterns(
-        (1, true),
-        order(1, "a"),
-        [1, 2, 3],
-        String::new(),
-        0.5,
-    ));
+    sent(&patterns((1, true), order(1, "a"), [1, 2, 3], String::new(), 0.5));
     sent(&fields(order(1, "a")));
     sent(&with_impl_trait("a", 1));
     sent(&stacked(1));

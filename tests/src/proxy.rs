@@ -8,7 +8,7 @@ use std::{
     net::TcpListener,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -49,6 +49,8 @@ pub struct Traffic {
     pub commands: HashMap<String, u64>,
     /// Replies swallowed.
     pub swallowed: u64,
+    /// Script calls sent twice.
+    pub repeated: u64,
 }
 
 impl Traffic {
@@ -79,6 +81,9 @@ struct Shared {
     open: AtomicUsize,
     traffic: Mutex<Traffic>,
     swallow: Mutex<Swallow>,
+    /// Every so many-th script call is sent twice; none when it is 0.
+    repeat_every: AtomicU64,
+    script_calls: AtomicU64,
 }
 
 /// The state of the network, as every connection watches it.
@@ -117,6 +122,8 @@ impl Proxy {
             open: AtomicUsize::new(0),
             traffic: Mutex::default(),
             swallow: Mutex::new(Swallow { left: 0, command: None, then: Then::Cut }),
+            repeat_every: AtomicU64::new(0),
+            script_calls: AtomicU64::new(0),
         };
         let proxy = Self {
             port: Port::reserve(),
@@ -195,11 +202,19 @@ impl Proxy {
         *lock(&self.shared.swallow) = Swallow { left: replies, command, then };
     }
 
+    /// Sends every so many-th `EVAL` or `EVALSHA` twice, byte for byte, and passes on the second
+    /// reply: what a server sees of a client that lost the first one and asks again.
+    pub fn repeat_scripts(&self, every: u64) {
+        self.shared.repeat_every.store(every, Ordering::SeqCst);
+    }
+
     /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
-    /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay) and the swallowing of
-    /// replies began. A connection that already hangs stays so.
+    /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay),
+    /// [`repeat_scripts`](Self::repeat_scripts) and the swallowing of replies began. A connection
+    /// that already hangs stays so.
     pub fn restore(&self) {
         lock(&self.shared.swallow).left = 0;
+        self.repeat_scripts(0);
         self.shared.link.send_modify(|link| {
             *link = Link { generation: link.generation, ..Link::default() };
         });
@@ -245,6 +260,15 @@ impl Drop for Proxy {
 impl Shared {
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
         change(&mut lock(&self.traffic));
+    }
+
+    /// Whether this command is one to be sent twice.
+    fn repeats(&self, command: &str) -> bool {
+        let every = self.repeat_every.load(Ordering::SeqCst);
+        if every == 0 || !["EVAL", "EVALSHA"].contains(&command) {
+            return false;
+        }
+        (self.script_calls.fetch_add(1, Ordering::SeqCst) + 1).is_multiple_of(every)
     }
 }
 

@@ -20,18 +20,11 @@ fn every_message_of_the_macros_is_in_some_case() {
         let text = fs::read_to_string(&source).unwrap();
         let tokens: TokenStream = text.split("#[cfg(test)]").next().unwrap().parse().unwrap();
         let hidden = messages(tokens).into_iter().filter(|message| {
-            !told
-                .iter()
-                .flat_map(|case| case.lines())
-                .any(|line| holds(line, message))
+            !told.iter().flat_map(|case| case.lines()).any(|line| holds(line, message))
         });
         unseen.extend(hidden.map(|message| format!("{}: {message}", source.display())));
     }
-    assert!(
-        unseen.is_empty(),
-        "no case in `tests/ui` shows\n{}",
-        unseen.join("\n")
-    );
+    assert!(unseen.is_empty(), "no case in `tests/ui` shows\n{}", unseen.join("\n"));
 }
 
 /// The literals that read like a message: what is wrong, `;`, what to write.

@@ -19,10 +19,7 @@ fn an_edit_of_the_limits_file_is_noticed() {
     let shop = Shop::new();
     shop.write("ratelimit.yaml", DECLARED);
     shop.compiles();
-    assert!(
-        !shop.check(None).contains("Checking shop"),
-        "an untouched file compiles nothing"
-    );
+    assert!(!shop.check(None).contains("Checking shop"), "an untouched file compiles nothing");
 
     shop.write("ratelimit.yaml", RENAMED);
     let told = shop.does_not_compile();
@@ -44,9 +41,7 @@ struct Shop(PathBuf);
 impl Shop {
     fn new() -> Self {
         let shop = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join("shop"));
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("the workspace");
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
         let runtime = workspace.join("ratelimit-runtime");
         let manifest = format!(
             "[package]\nname = \"shop\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
@@ -78,10 +73,7 @@ impl Shop {
 
     fn compiles(&self) {
         let told = self.check(None);
-        assert!(
-            told.contains("Finished") && !told.contains("error"),
-            "{told}"
-        );
+        assert!(told.contains("Finished") && !told.contains("error"), "{told}");
     }
 
     fn does_not_compile(&self) -> String {

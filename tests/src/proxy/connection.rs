@@ -88,19 +88,19 @@ async fn forward(client: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// The commands without a reply yet, oldest first.
+/// The commands without a reply yet, oldest first, each with whether the client is to hear it.
 #[derive(Default)]
-struct Asked(Mutex<(VecDeque<String>, bool)>);
+struct Asked(Mutex<(VecDeque<(String, bool)>, bool)>);
 
 impl Asked {
-    fn push(&self, command: &str) {
+    fn push(&self, command: &str, heard: bool) {
         let mut asked = lock(&self.0);
         // From here on the two sides stream to each other.
         asked.1 |= ["PSYNC", "SYNC"].contains(&command);
-        asked.0.push_back(command.to_owned());
+        asked.0.push_back((command.to_owned(), heard));
     }
 
-    fn pop(&self) -> Option<String> {
+    fn pop(&self) -> Option<(String, bool)> {
         lock(&self.0).0.pop_front()
     }
 
@@ -120,15 +120,29 @@ async fn requests(
         pass(shared, |link| link.to_server_stalled).await;
         shared.count(|traffic| traffic.bytes_to_server += chunk.len() as u64);
         splitter.foreign |= asked.is_stream();
+        let before = splitter.rest.len();
+        let (mut end, mut again) = (0, Vec::new());
         splitter.feed(&chunk, |message| {
             let command = resp::command_name(message);
-            asked.push(&command);
+            end += message.len();
+            if shared.repeats(&command) {
+                asked.push(&command, false);
+                again.push((end - before, message.to_vec()));
+                shared.count(|traffic| traffic.repeated += 1);
+            }
+            asked.push(&command, true);
             shared.count(|traffic| *traffic.commands.entry(command).or_default() += 1);
         });
         if splitter.foreign {
             splitter.rest.clear();
         }
-        to.write_all(&chunk).await?;
+        let mut sent = 0;
+        for (end, message) in again {
+            to.write_all(&chunk[sent..end]).await?;
+            to.write_all(&message).await?;
+            sent = end;
+        }
+        to.write_all(&chunk[sent..]).await?;
     }
     Ok(())
 }
@@ -146,6 +160,10 @@ async fn replies(
         splitter.foreign |= asked.is_stream();
         splitter.feed(&chunk, |message| {
             let command = if resp::is_push(message) { None } else { asked.pop() };
+            if command.as_ref().is_some_and(|(_, heard)| !heard) {
+                return;
+            }
+            let command = command.map(|(name, _)| name);
             lost = lost.or_else(|| swallow(shared, command.as_deref()));
             if lost.is_none() {
                 out.extend_from_slice(message);
