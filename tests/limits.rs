@@ -1,4 +1,5 @@
 //! Limits without annotations: numbers from the file, waiting, and what is refused at startup.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,5 @@
 //! Several processes with different configurations on one limiter.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,5 @@
 //! Each script against its Rust rule: random traces must give the same decisions.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ struct Twins {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Advance(u64),
-    StepBack(u64),
+    Rewind(u64),
     Acquire { process: usize, permits: u32 },
     Peek { permits: u32 },
     First { process: usize, carry: bool },
@@ -153,7 +154,7 @@ impl Twins {
                 self.now += ms;
                 self.clock.advance(Duration::from_millis(ms));
             }
-            Step::StepBack(ms) => {
+            Step::Rewind(ms) => {
                 self.now -= ms;
                 self.clock.step_back(Duration::from_millis(ms));
             }
@@ -221,7 +222,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
     let step = prop_oneof![
         6 => advance.prop_map(Step::Advance),
-        1 => (1..per * 3).prop_map(Step::StepBack),
+        1 => (1..per * 3).prop_map(Step::Rewind),
         12 => (0..processes, permits.clone())
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         2 => permits.prop_map(|permits| Step::Peek { permits }),

@@ -55,9 +55,15 @@ async fn a_rate_below_a_call_s_cost_is_refused() {
 #[tokio::test]
 async fn what_a_function_cannot_answer_is_refused() {
     let error = refused("limiters:\n  mail: { rate: 0 }\n").await;
-    assert!(error.ends_with("its function cannot refuse a call, so nobody would ever be answered"), "{error}");
+    assert!(
+        error.ends_with("its function cannot refuse a call, so nobody would ever be answered"),
+        "{error}"
+    );
     let error = refused("limiters:\n  mail: { wait: none }\n").await;
-    assert!(error.contains("`mail` cannot refuse a call, but limits:2:17 sets `wait: none`"), "{error}");
+    assert!(
+        error.contains("`mail` cannot refuse a call, but limits:2:17 sets `wait: none`"),
+        "{error}"
+    );
     let error = refused("limiters:\n  mail: { on_store_error: reject }\n").await;
     assert!(error.contains("sets `on_store_error: reject`"), "{error}");
     accepted("limiters:\n  search: { rate: 0, wait: none, on_store_error: reject }\n").await;
@@ -96,12 +102,19 @@ async fn the_file_goes_before_the_annotation_field_by_field() {
                 send_mail().await;
             }
             assert_eq!(limiter!("search").quota().unwrap().to_string(), "3 per 1s");
-            assert_eq!(limiter!("orders:{user_id}", user_id = 8).quota().unwrap().to_string(), "4 per 1m");
+            assert_eq!(
+                limiter!("orders:{user_id}", user_id = 8).quota().unwrap().to_string(),
+                "4 per 1m"
+            );
         })
         .await;
     let report = limits.report().to_string();
-    for line in ["rate: 3 (limits file)", "per: 1s (annotation)", "off (limits file)", "used by startup::search (tests/startup.rs:19)"]
-    {
+    for line in [
+        "rate: 3 (limits file)",
+        "per: 1s (annotation)",
+        "off (limits file)",
+        "used by startup::search (tests/startup.rs:19)",
+    ] {
         assert!(report.contains(line), "{line} in\n{report}");
     }
 }
@@ -131,7 +144,8 @@ fn a_program_that_installs_nothing_is_limited_all_the_same() {
 
 #[test]
 fn a_program_that_installs_nothing_and_cannot_read_its_limits_says_so_with_each_call() {
-    let path = std::env::temp_dir().join(format!("ratelimit-unattended-{}.yaml", std::process::id()));
+    let path =
+        std::env::temp_dir().join(format!("ratelimit-unattended-{}.yaml", std::process::id()));
     std::fs::write(&path, "limiters:\n  unattended: { rat: 1 }\n").unwrap();
     let output = unattended(&[("RATELIMIT_LIMITS", path.to_str().unwrap())]);
     std::fs::remove_file(path).unwrap();
