@@ -1,0 +1,56 @@
+//! A small shop with limited handlers. A refused request is answered by 429 with `Retry-After`; by
+//! 503 where the limit could not be checked and the handler does not go on without.
+//!
+//!     cargo run -p examples --example axum
+//!     REDIS_URL=redis://127.0.0.1/ LISTEN=0.0.0.0:8080 cargo run -p examples --example axum
+//!
+//!     curl -i -X POST http://127.0.0.1:3000/orders/42
+//!     curl -i http://127.0.0.1:3000/quote
+//!     curl -i -X POST http://127.0.0.1:3000/payments
+
+use std::{env, error::Error};
+
+use axum::{
+    Router,
+    extract::Path,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::{get, post},
+};
+use ratelimit_runtime::{Limits, Rejection, rate_limit};
+use tokio::net::TcpListener;
+
+/// Each user places five orders a minute. A rejection is a response, so it can be the error as it
+/// is; an error type of the shop's own would implement `From<Rejection>`.
+#[rate_limit(key = "orders:{user_id}", rate = 5, per = "1m", wait = "none")]
+async fn place_order(Path(user_id): Path<u64>) -> Result<impl IntoResponse, Rejection> {
+    Ok((StatusCode::CREATED, format!("order of user {user_id} placed\n")))
+}
+
+/// Everybody together asks for fifty quotes a second. A handler may also return responses.
+#[rate_limit(key = "quote", rate = 50, per = "1s", wait = "none")]
+async fn quote() -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, "no-store")], "1.0734\n").into_response()
+}
+
+/// Ten payments a second, and none while Redis is away: this limit must not be exceeded for any
+/// reason. The two above are then counted by this process alone.
+#[rate_limit(key = "payments", rate = 10, per = "1s", wait = "none", on_store_error = "reject")]
+async fn pay() -> Result<&'static str, Rejection> {
+    Ok("paid\n")
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    Limits::builder().key_prefix("shop:").on_event(|event| eprintln!("{event}")).install().await?;
+
+    let shop = Router::new()
+        .route("/orders/{user_id}", post(place_order))
+        .route("/quote", get(quote))
+        .route("/payments", post(pay));
+    let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".to_owned());
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, shop).await?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! One limit for several processes: each calls as fast as it can, and together they keep to it.
+//!
+//!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example two_processes
+//!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example two_processes 2 5
+//!
+//! The arguments are the number of processes and the seconds they run for; 4 and 20 unless said
+//! otherwise.
+
+use std::{
+    env,
+    error::Error,
+    io,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use ratelimit_runtime::{Limits, Quota, Reason};
+
+const RATE: u32 = 50;
+const PER: Duration = Duration::from_secs(1);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // They share a few cores with Redis here, so that its answers may take their time.
+    let limits = Limits::builder().deadline(5 * PER).install().await?;
+    if limits.report().store == "memory" {
+        println!("without Redis each process has a limit of its own; start one, say with");
+        println!("`docker run -p 6379:6379 redis`, and set REDIS_URL=redis://127.0.0.1/");
+        return Ok(());
+    }
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match &arguments[..] {
+        [worker] if worker == "worker" => work(&limits).await,
+        [] => compare(4, 20),
+        [processes, seconds] => compare(processes.parse()?, seconds.parse()?),
+        _ => Err("expected the number of processes and of seconds".into()),
+    }
+}
+
+/// One of the processes: prints when each call was admitted, by the clock of Redis.
+async fn work(limits: &Limits) -> Result<(), Box<dyn Error>> {
+    let limiter = limits.limiter("two_processes", Quota::new(RATE, PER)?);
+    // The parent closes our input when the time is over.
+    let over = thread::spawn(|| io::read_to_string(io::stdin()));
+    while !over.is_finished() {
+        match limiter.try_acquire(1).await {
+            Ok(decision) => println!("{}", decision.at.duration_since(UNIX_EPOCH)?.as_millis()),
+            Err(rejection) if rejection.reason() == Reason::Limited => {}
+            Err(rejection) => return Err(rejection.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The parent: starts the processes, and counts what they were admitted.
+fn compare(processes: usize, seconds: u32) -> Result<(), Box<dyn Error>> {
+    println!("{processes} processes call one limit of {RATE} per second for {seconds} s");
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for _ in 0..processes {
+        let mut command = Command::new(env::current_exe()?);
+        command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut worker = command.spawn()?;
+        inputs.push(worker.stdin.take());
+        outputs.push(thread::spawn(|| worker.wait_with_output()));
+    }
+    // A moment more, in which they start.
+    thread::sleep(PER * seconds + PER / 2);
+    drop(inputs);
+
+    let mut admitted: Vec<(u64, usize)> = Vec::new();
+    for (process, output) in outputs.into_iter().enumerate() {
+        let output = output.join().map_err(|_| "a thread panicked")??;
+        if !output.status.success() {
+            return Err(format!("process {process} ended with {}", output.status).into());
+        }
+        for line in String::from_utf8(output.stdout)?.lines() {
+            admitted.push((line.parse()?, process));
+        }
+    }
+    admitted.sort_unstable();
+    let start = admitted.first().ok_or("nothing was admitted")?.0;
+    admitted.retain(|call| call.0 < start + u64::from(seconds) * 1000);
+    print_seconds(&admitted, processes);
+
+    let mean = f64::from(u32::try_from(admitted.len())?) / f64::from(seconds);
+    println!("at most {} in any second, {mean:.2} per second on average", worst_second(&admitted));
+    Ok(())
+}
+
+/// What was admitted in each second since the first call, together and by each process.
+fn print_seconds(admitted: &[(u64, usize)], processes: usize) {
+    let second = |call: &(u64, usize)| 1 + (call.0 - admitted[0].0) / 1000;
+    for calls in admitted.chunk_by(|a, b| second(a) == second(b)) {
+        let of = |process| calls.iter().filter(|call| call.1 == process).count();
+        let each: Vec<_> = (0..processes).map(|process| of(process).to_string()).collect();
+        println!("second {:>2}: {:>2} = {}", second(&calls[0]), calls.len(), each.join(" + "));
+    }
+}
+
+/// The most calls in any one second, wherever it begins. It holds its first millisecond and not the
+/// one a second later, in which the first permit is free again.
+fn worst_second(admitted: &[(u64, usize)]) -> usize {
+    let from = |n: usize| admitted[n..].partition_point(|call| call.0 < admitted[n].0 + 1000);
+    (0..admitted.len()).map(from).max().unwrap_or(0)
+}

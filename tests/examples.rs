@@ -1,0 +1,14 @@
+//! What somebody sees who runs the examples, on the embedded store and on Redis.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the examples are processes, which live in real time"
+)]
+
+#[path = "examples/load.rs"]
+mod load;
+#[path = "examples/output.rs"]
+mod output;
+#[path = "examples/program.rs"]
+mod program;
+#[path = "examples/shop.rs"]
+mod shop;

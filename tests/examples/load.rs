@@ -1,0 +1,127 @@
+//! Many requests at the same time, and what is to be said of their answers.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::{Method, Request, StatusCode, body::Bytes, header::RETRY_AFTER};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio::{task::JoinHandle, time::sleep};
+
+const CONNECTIONS: u64 = 8;
+/// Users of each phase, who have not been seen before it.
+pub(crate) const USERS: u64 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Quote,
+    Payment,
+    Order { user: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) route: Route,
+    /// The phase it was asked for in.
+    pub(crate) phase: u64,
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<u64>,
+    sent: Instant,
+    received: Instant,
+}
+
+/// A client of the shop.
+#[derive(Clone)]
+pub(crate) struct Shopper {
+    client: Client<HttpConnector, Empty<Bytes>>,
+    url: String,
+}
+
+impl Shopper {
+    pub(crate) fn new(url: &str) -> Self {
+        Self { client: Client::builder(TokioExecutor::new()).build_http(), url: url.to_owned() }
+    }
+
+    /// Asks once. That there is no answer is a failure, whatever happens behind the shop.
+    pub(crate) async fn ask(&self, route: Route, phase: u64) -> Answer {
+        let (method, path) = match route {
+            Route::Quote => (Method::GET, "/quote".to_owned()),
+            Route::Payment => (Method::POST, "/payments".to_owned()),
+            Route::Order { user } => (Method::POST, format!("/orders/{user}")),
+        };
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let request = request.body(Empty::new()).unwrap();
+        let sent = Instant::now();
+        let response = self.client.request(request).await.unwrap();
+        let received = Instant::now();
+        let (head, body) = response.into_parts();
+        // A connection is free for the next request once the body is read.
+        body.collect().await.unwrap();
+        let retry_after = head.headers.get(RETRY_AFTER);
+        let retry_after = retry_after.map(|value| value.to_str().unwrap().parse().unwrap());
+        Answer { route, phase, status: head.status, retry_after, sent, received }
+    }
+}
+
+/// Requests of all routes over several connections, until it is finished.
+pub(crate) struct Load {
+    phase: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<Vec<Answer>>>,
+}
+
+impl Load {
+    pub(crate) fn start(shopper: &Shopper) -> Self {
+        let (phase, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let tasks = (0..CONNECTIONS).map(|n| {
+            let (shopper, phase, over) = (shopper.clone(), phase.clone(), over.clone());
+            tokio::spawn(async move {
+                let mut answers = Vec::new();
+                while !over.load(Ordering::SeqCst) {
+                    let phase = phase.load(Ordering::SeqCst);
+                    let user = phase * USERS + n % USERS;
+                    for route in [Route::Quote, Route::Payment, Route::Order { user }] {
+                        answers.push(shopper.ask(route, phase).await);
+                    }
+                    sleep(Duration::from_millis(1)).await;
+                }
+                answers
+            })
+        });
+        Self { tasks: tasks.collect(), phase, over }
+    }
+
+    /// What is asked from now on is of this phase; all of the last one is answered.
+    pub(crate) async fn enter(&self, phase: u64) {
+        self.phase.store(phase, Ordering::SeqCst);
+        sleep(Duration::from_millis(300)).await;
+    }
+
+    pub(crate) async fn finish(self) -> Vec<Answer> {
+        self.over.store(true, Ordering::SeqCst);
+        let mut answers = Vec::new();
+        for task in self.tasks {
+            answers.extend(task.await.unwrap());
+        }
+        answers
+    }
+}
+
+/// The most answers that were certainly decided within one window: asked for and given in it.
+pub(crate) fn worst_window(answers: &[&Answer], per: Duration) -> usize {
+    // Limits count in whole milliseconds.
+    let per = per - Duration::from_millis(2);
+    let within = |start: Instant| {
+        let inside = |answer: &&&Answer| answer.sent >= start && answer.received < start + per;
+        answers.iter().filter(inside).count()
+    };
+    answers.iter().map(|answer| within(answer.sent)).max().unwrap_or(0)
+}

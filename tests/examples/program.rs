@@ -1,0 +1,123 @@
+//! The examples as processes.
+
+use std::{
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::LazyLock,
+    thread,
+};
+
+use tests::redis_server::RedisServer;
+
+/// Runs a program for as long as there is an input. That ends with the process of the tests, even
+/// when it is killed.
+const WHILE_WANTED: &str = r#""$@" & read -r _; kill -9 "$!"; wait"#;
+
+/// Where the examples are, built as their first lines say. `cargo test` has built them as well, but
+/// not when it was told to test this package alone.
+static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let test = env::current_exe().unwrap();
+    let profile_dir = test.ancestors().nth(2).unwrap();
+    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "examples", "--examples"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(profile_dir.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success(), "the examples do not build");
+    profile_dir.join("examples")
+});
+
+/// The command that runs an example, after the words of another one if there are any.
+fn command(before: &[&str], example: &str, redis: Option<&RedisServer>) -> Command {
+    let program = EXAMPLES.join(example);
+    let mut command = match before {
+        [] => Command::new(program),
+        [first, others @ ..] => {
+            let mut command = Command::new(first);
+            command.args(others).arg(program);
+            command
+        }
+    };
+    for setting in ["RATELIMIT_LIMITS", "RATELIMIT_STORE", "REDIS_URL"] {
+        command.env_remove(setting);
+    }
+    if let Some(redis) = redis {
+        command.env("REDIS_URL", redis.url());
+    }
+    command
+}
+
+/// Runs an example to its end, and gives the lines it printed.
+pub(crate) fn run(example: &str, redis: Option<&RedisServer>, arguments: &[&str]) -> Vec<String> {
+    let output = command(&[], example, redis).args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{example}` ended with {}: {errors}", output.status);
+    assert_eq!(errors, "", "`{example}` complains");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Runs an example on each of the stores.
+pub(crate) fn run_on_each(example: &str, check: impl Fn(&[String])) {
+    check(&run(example, None, &[]));
+    check(&run(example, Some(&RedisServer::start()), &[]));
+}
+
+/// An example that serves HTTP until it is dropped.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) url: String,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts one on a port of its own. It has patience with the store, since a busy machine is no
+    /// outage.
+    pub(crate) fn start(example: &str, redis: Option<&RedisServer>) -> Self {
+        let on = redis.map_or("memory".to_owned(), |redis| redis.port().to_string());
+        let file = |ending| {
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{on}.{ending}"))
+        };
+        let (log, limits) = (file("log"), file("yaml"));
+        fs::write(&limits, "deadline: 5s\n").unwrap();
+        let mut process = command(&["sh", "-c", WHILE_WANTED, "sh"], example, redis)
+            .env("LISTEN", "127.0.0.1:0")
+            .env("RATELIMIT_LIMITS", limits)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let server = Self {
+            process,
+            url: line.trim_end().trim_start_matches("listening on ").to_owned(),
+            log,
+        };
+        assert!(server.url.starts_with("http://"), "`{example}`: {line}{}", server.log());
+        server
+    }
+
+    /// What it had to say of its store and of itself.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+        if thread::panicking() {
+            eprintln!("the example said:\n{}", self.log());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The shop of the axum example, open to many at the same time.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tests::redis_server::RedisServer;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    load::{Answer, Load, Route, Shopper, USERS, worst_window},
+    program::Server,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Long enough for two full windows.
+const RUN: Duration = Duration::from_millis(2500);
+
+/// Whether the payments of a phase could be checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Payments {
+    Limited,
+    Unavailable,
+}
+
+/// Every answer of a phase is a success or a refusal of the right kind, which says when to come
+/// back, and each window holds what its limit says.
+fn assert_limits(answers: &[Answer], phase: u64, payments: Payments) {
+    let answers: Vec<_> = answers.iter().filter(|answer| answer.phase == phase).collect();
+    for answer in &answers {
+        let unavailable = payments == Payments::Unavailable && answer.route == Route::Payment;
+        let (refusal, longest) = match answer.route {
+            Route::Payment if unavailable => (StatusCode::SERVICE_UNAVAILABLE, 5),
+            Route::Quote | Route::Payment => (StatusCode::TOO_MANY_REQUESTS, 1),
+            Route::Order { .. } => (StatusCode::TOO_MANY_REQUESTS, 60),
+        };
+        if unavailable || !answer.status.is_success() {
+            assert_eq!(answer.status, refusal, "{answer:?}");
+            let wait = answer.retry_after;
+            assert!(wait.is_some_and(|wait| (1..=longest).contains(&wait)), "{answer:?}");
+        }
+    }
+    let quotes = assert_windows(&answers, Route::Quote, 50);
+    if payments == Payments::Limited {
+        assert_windows(&answers, Route::Payment, 10);
+    }
+    for user in phase * USERS..(phase + 1) * USERS {
+        let orders = admitted(&answers, Route::Order { user });
+        assert_eq!(orders.len(), 5, "orders of user {user} in this minute");
+    }
+    println!("phase {phase}: {} answers, {quotes} of them quotes", answers.len());
+}
+
+/// No second admits more than the rate, and the fullest one hardly less. Gives what all of them
+/// admitted.
+fn assert_windows(answers: &[&Answer], route: Route, rate: usize) -> usize {
+    let admitted = admitted(answers, route);
+    let worst = worst_window(&admitted, SECOND);
+    // What is asked for in one window and answered in the next one is counted in neither.
+    assert!((rate * 9 / 10..=rate).contains(&worst), "{worst} of {rate}: {route:?}");
+    assert!(admitted.len() >= 2 * rate, "{} in {RUN:?}: {route:?}", admitted.len());
+    admitted.len()
+}
+
+fn admitted<'a>(answers: &[&'a Answer], route: Route) -> Vec<&'a Answer> {
+    let admitted = |answer: &&&Answer| answer.route == route && answer.status.is_success();
+    answers.iter().filter(admitted).copied().collect()
+}
+
+async fn holds_under_load(redis: Option<&RedisServer>) {
+    let server = Server::start("axum", redis);
+    let load = Load::start(&Shopper::new(&server.url));
+    sleep(RUN).await;
+    let answers = load.finish().await;
+    assert_limits(&answers, 0, Payments::Limited);
+    assert!(!server.log().contains("cannot reach"), "{}", server.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_keeps_its_limits_under_load() {
+    holds_under_load(None).await;
+    holds_under_load(Some(&RedisServer::start())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_outlives_its_redis() {
+    const BEFORE: u64 = 0;
+    const KILLED: u64 = 1;
+    const DOWN: u64 = 2;
+    const STARTED: u64 = 3;
+    const AGAIN: u64 = 4;
+
+    let redis = RedisServer::start();
+    let server = Server::start("axum", Some(&redis));
+    let shopper = Shopper::new(&server.url);
+    let load = Load::start(&shopper);
+    sleep(RUN).await;
+
+    load.enter(KILLED).await;
+    redis.kill_hard();
+    load.enter(DOWN).await;
+    sleep(RUN).await;
+
+    load.enter(STARTED).await;
+    redis.restart();
+    let recovery = async {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        while shopper.ask(Route::Payment, STARTED).await.status == unavailable {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(10 * SECOND, recovery).await.expect("the shop finds its Redis again");
+    load.enter(AGAIN).await;
+    sleep(RUN).await;
+
+    let answers = load.finish().await;
+    assert_limits(&answers, BEFORE, Payments::Limited);
+    assert_limits(&answers, DOWN, Payments::Unavailable);
+    assert_limits(&answers, AGAIN, Payments::Limited);
+    // In between either may decide, but nothing else may happen.
+    for answer in answers.iter().filter(|answer| [KILLED, STARTED].contains(&answer.phase)) {
+        let refusal = match answer.status {
+            StatusCode::TOO_MANY_REQUESTS => true,
+            StatusCode::SERVICE_UNAVAILABLE => answer.route == Route::Payment,
+            _ => false,
+        };
+        let refused = refusal && answer.retry_after.is_some_and(|wait| wait >= 1);
+        assert!(answer.status.is_success() || refused, "{answer:?}");
+    }
+    let log = server.log();
+    for event in ["cannot reach their store", "reach their store again"] {
+        assert!(log.contains(event), "{log}");
+    }
+    assert!(!log.contains("panicked"), "{log}");
+}
