@@ -66,6 +66,7 @@ async fn overrides_go_by_the_key_and_zero_is_nobody() {
     let limits = embedded(yaml).build().await.unwrap();
     let rejection = limits.configured("x").try_acquire(1).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+    assert_eq!(rejection.to_string(), "rate limit `x` admits nobody");
     for _ in 0..100 {
         assert!(
             limits.configured("off").try_acquire(1).await.is_ok(),

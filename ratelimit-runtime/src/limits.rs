@@ -208,9 +208,7 @@ impl Limits {
     /// Every problem of the file; the old limits stay in force then.
     pub fn reload(&self) -> Result<(), SetupError> {
         let inner = &self.0;
-        let loaded = inner.source.load().and_then(|file| {
-            validate::check(file.as_ref(), &annotation::all()).map(|warnings| (file, warnings))
-        });
+        let loaded = validate::load(&inner.source);
         match loaded {
             Ok((file, warnings)) => {
                 let number = inner.generation() + 1;

@@ -122,6 +122,9 @@ impl fmt::Display for Rejection {
             Reason::StoreMisconfigured => {
                 write!(f, "rate limit `{limiter}` cannot be checked")?;
             }
+            Reason::ExceedsCapacity if self.quota.is_some_and(|quota| quota.rate() == 0) => {
+                return write!(f, "rate limit `{limiter}` admits nobody");
+            }
             Reason::ExceedsCapacity => {
                 write!(f, "rate limit `{limiter}` can never grant so many permits at once")?;
             }

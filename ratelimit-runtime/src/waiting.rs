@@ -83,13 +83,13 @@ impl<'a> Place<'a> {
         self.queue.head_at.store(at, Ordering::Release);
     }
 
-    /// The fewest milliseconds this can take, if nobody ahead gives up: no window grants more
-    /// than its rate, and nobody overtakes the head.
+    /// The fewest milliseconds this can take, if nobody ahead gives up: nobody overtakes the head,
+    /// and from its turn on no window grants more than its rate.
     pub(crate) fn earliest(&self, config: Config, now: u64) -> u64 {
         let last = self.ahead + u64::from(self.permits) - 1;
         let windows = last.checked_div(config.rate).unwrap_or(0) * config.per_ms;
         let head = if self.ahead == 0 { 0 } else { self.queue.head_in(now) };
-        windows.max(head)
+        windows + head
     }
 }
 

@@ -197,13 +197,23 @@ impl LimitsFile {
     /// When there is anything wrong with it: every problem in the order of the file, or after 50 that
     /// there are more. What is no YAML is one problem.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let (file, problems) = Self::parse_in_part(text);
+        if problems.is_empty() { Ok(file) } else { Err(problems) }
+    }
+
+    /// Reads as much of a limits file as can be read, and tells what cannot: for who has more to say
+    /// of a file that is refused. What has a problem is left out.
+    #[must_use]
+    pub fn parse_in_part(text: &str) -> (Self, Vec<Problem>) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let root = Self::read(text).map_err(|problem| vec![problem])?;
+        let root = match Self::read(text) {
+            Ok(root) => root,
+            Err(problem) => return (Self::default(), vec![problem]),
+        };
         let mut report = Report::default();
         let mut file = read::file(&root, &mut report);
         file.root = root;
-        let problems = report.finish();
-        if problems.is_empty() { Ok(file) } else { Err(problems) }
+        (file, report.finish())
     }
 
     /// Reads the values and their places.

@@ -16,7 +16,7 @@ use ratelimit_spec::{check_prefix, expand_env};
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
 use crate::{
-    Clock, SetupError, annotation,
+    Clock, SetupError,
     events::{Callback, Event, Events},
     store::{
         MemoryStore, RedisStore,
@@ -179,8 +179,7 @@ impl LimitsBuilder {
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
         let watch = self.watch;
-        let loaded = self.source.load()?;
-        let warnings = validate::check(loaded.as_ref(), &annotation::all())?;
+        let (loaded, warnings) = validate::load(&self.source)?;
         let limits = self.assemble(loaded, None)?;
         let inner = limits.inner();
         for warning in &warnings {
@@ -199,8 +198,7 @@ impl LimitsBuilder {
     pub(super) fn unattended() -> Limits {
         let attempt = || {
             let builder = Self::default();
-            let loaded = builder.source.load()?;
-            let warnings = validate::check(loaded.as_ref(), &annotation::all())?;
+            let (loaded, warnings) = validate::load(&builder.source)?;
             let limits = builder.assemble(loaded, None)?;
             warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
             Ok(limits)

@@ -50,17 +50,20 @@ impl Source {
         }
     }
 
-    /// Reads and checks it by itself; what it says of the program's limiters is checked later.
-    pub(super) fn load(&self) -> Result<Option<LoadedFile>, SetupError> {
+    /// Reads it. When it is refused, what `check` says of the rest is part of the report.
+    pub(super) fn load(
+        &self,
+        check: &dyn Fn(&LoadedFile) -> Vec<String>,
+    ) -> Result<Option<LoadedFile>, SetupError> {
         if let Self::Text(text) = self {
-            return LoadedFile::parse("limits", text).map(Some);
+            return LoadedFile::parse("limits", text, check).map(Some);
         }
         let Some(path) = self.path() else {
             return Ok(None);
         };
         let shown = path.display().to_string();
         let text = read(&path).map_err(|why| SetupError::one(format!("{shown}: {why}")))?;
-        LoadedFile::parse(&shown, &text).map(Some)
+        LoadedFile::parse(&shown, &text, check).map(Some)
     }
 }
 
@@ -74,13 +77,21 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 impl LoadedFile {
-    fn parse(shown: &str, text: &str) -> Result<Self, SetupError> {
-        match LimitsFile::parse(text) {
-            Ok(limits) => Ok(Self { shown: shown.to_owned(), limits }),
-            Err(problems) => Err(SetupError::new(
-                problems.iter().map(|problem| format!("{shown}:{problem}")).collect(),
-            )),
+    /// Reads a text; when it is refused, what `check` says of the rest is part of the report.
+    fn parse(
+        shown: &str,
+        text: &str,
+        check: &dyn Fn(&Self) -> Vec<String>,
+    ) -> Result<Self, SetupError> {
+        let (limits, problems) = LimitsFile::parse_in_part(text);
+        let file = Self { shown: shown.to_owned(), limits };
+        if problems.is_empty() {
+            return Ok(file);
         }
+        let mut problems: Vec<_> =
+            problems.iter().map(|problem| format!("{shown}:{problem}")).collect();
+        problems.extend(check(&file));
+        Err(SetupError::new(problems))
     }
 
     /// `file:line:column` of a place in it.

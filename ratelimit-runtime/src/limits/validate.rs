@@ -4,32 +4,47 @@ use std::collections::BTreeMap;
 
 use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
 
-use super::file::LoadedFile;
+use super::file::{LoadedFile, Source as FileSource};
 use crate::{
     SetupError,
-    annotation::{Annotation, Cost},
+    annotation::{self, Annotation, Cost},
     events::Event,
     settings::{Effective, Keys, Missing, Source},
 };
 
-type Sites<'a> = BTreeMap<&'static str, Vec<&'a Annotation>>;
+type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
 
-/// Every problem in one report, or what there is to warn of.
-pub(super) fn check(
-    file: Option<&LoadedFile>,
-    sites: &[&'static Annotation],
-) -> Result<Vec<Event>, SetupError> {
+/// Reads the limits file and holds it against the program: every problem in one report, or the file
+/// and what there is to warn of.
+pub(super) fn load(source: &FileSource) -> Result<(Option<LoadedFile>, Vec<Event>), SetupError> {
+    let by_key = sites();
+    let names = |file: &LoadedFile| {
+        let mut problems = Vec::new();
+        unmatched(file, &by_key, &mut problems, &mut Vec::new());
+        problems
+    };
+    let file = source.load(&names)?;
+    let warnings = check(file.as_ref(), &by_key)?;
+    Ok((file, warnings))
+}
+
+/// Every annotated place, by its key.
+fn sites() -> Sites {
     let mut by_key = Sites::new();
-    for site in sites {
+    for site in annotation::all() {
         by_key.entry(site.key).or_default().push(site);
     }
+    by_key
+}
+
+fn check(file: Option<&LoadedFile>, by_key: &Sites) -> Result<Vec<Event>, SetupError> {
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-    for (key, sites) in &by_key {
+    for (key, sites) in by_key {
         disagreements(key, sites, &mut problems);
         limiter(key, sites, file, &mut problems, &mut warnings);
     }
     if let Some(file) = file {
-        unmatched(file, &by_key, &mut problems, &mut warnings);
+        unmatched(file, by_key, &mut problems, &mut warnings);
     }
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
@@ -187,7 +202,7 @@ fn unusable(
 /// may be another program's.
 fn unmatched(
     file: &LoadedFile,
-    by_key: &Sites<'_>,
+    by_key: &Sites,
     problems: &mut Vec<String>,
     warnings: &mut Vec<Event>,
 ) {
