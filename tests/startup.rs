@@ -79,7 +79,10 @@ async fn a_typo_is_an_error_that_names_the_limiter() {
     assert!(refused(several).await.starts_with("2 problems keep the rate limits from starting:"));
     // Also beside what is wrong with the file itself.
     let error = refused("limiters:\n  serach: { rate: 1, per: 1s }\n  mail: { rat: 0 }\n").await;
-    assert!(error.contains("did you mean `search`?") && error.contains("unknown field `rat`"), "{error}");
+    assert!(
+        error.contains("did you mean `search`?") && error.contains("unknown field `rat`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
