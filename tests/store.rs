@@ -62,7 +62,8 @@ async fn tls_conforms() {
     };
     let ca = std::fs::read(server.ca_file()).unwrap();
     run_suite(&RedisStore::open_trusting(&server.url(), ca, DEADLINE).unwrap()).await;
-    let limits = Limits::builder().redis(server.url()).tls_ca(server.ca_file()).build().await;
+    let builder = Limits::builder().redis(server.url()).tls_ca(server.ca_file());
+    let limits = builder.deadline(DEADLINE).build().await;
     let limiter = limits.unwrap().limiter("tls", Quota::new(1, Duration::from_secs(60)).unwrap());
     assert!(!limiter.try_acquire(1).await.unwrap().degraded);
     assert!(limiter.try_acquire(1).await.is_err());
