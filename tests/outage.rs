@@ -262,6 +262,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         "+zremrangebyrank",
         "+pttl",
         "+pexpire",
+        "+persist",
         "+del",
         "+eval",
         "+evalsha",

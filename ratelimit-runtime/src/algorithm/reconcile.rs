@@ -83,7 +83,10 @@ pub enum Assertion {
     /// It has used the key before: go by what is stored.
     Steady,
     /// It has no numbers of its own: whatever is stored is right.
-    Follow,
+    Follow {
+        /// Whether it uses the key for the first time.
+        first: bool,
+    },
     /// It uses the key for the first time, or its configuration changed; a difference it wins is
     /// settled like this.
     First(OnDrift),
@@ -118,10 +121,10 @@ pub(crate) fn reconcile(
     let Some(mut stored) = stored else {
         return (ours(None), Some(Reconciled::Created));
     };
-    if assertion == Assertion::Follow {
+    if matches!(assertion, Assertion::Follow { .. }) {
         return (stored, None);
     }
-    let asserting = assertion != Assertion::Steady;
+    let asserting = matches!(assertion, Assertion::First(_));
     let greater = !stored.outside && epoch > stored.epoch;
     let newer = greater || (stored.outside && asserting);
 
@@ -132,8 +135,16 @@ pub(crate) fn reconcile(
             }
             return (stored, None);
         }
-        let kept = if newer { ours(stored.reset_ms) } else { stored };
-        return (kept, Some(Reconciled::Unchanged));
+        if newer {
+            // A keep-alive that was set beside our numbers stays where we have none.
+            let keep_alive_ms = match own.keep_alive_ms {
+                0 => stored.config.keep_alive_ms,
+                ms => ms,
+            };
+            stored = ours(stored.reset_ms);
+            stored.config.keep_alive_ms = keep_alive_ms;
+        }
+        return (stored, Some(Reconciled::Unchanged));
     }
 
     let abandoned = !stored.outside && now >= stored.vouched_ms + ABANDONED_AFTER_MS;

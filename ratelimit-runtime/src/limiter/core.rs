@@ -33,9 +33,7 @@ pub(crate) struct Core {
     pub(super) rule: ArcSwap<Rule>,
     /// What the store last said is in force.
     pub(super) in_force: Mutex<Option<Config>>,
-    /// Whether this process has stated its configuration since it last changed.
-    pub(super) asserted: AtomicBool,
-    /// Held by the one caller that states it, while others that came at the same time wait.
+    /// Held by the one caller that states the configuration, while others that came at the same time wait.
     stating: tokio::sync::Mutex<()>,
     looked_ms: AtomicU64,
     /// Whether an unusable store was told of.
@@ -59,7 +57,6 @@ impl Core {
             given: Mutex::new(given),
             rule: ArcSwap::from_pointee(rule),
             in_force: Mutex::new(None),
-            asserted: AtomicBool::new(false),
             stating: tokio::sync::Mutex::new(()),
             looked_ms: AtomicU64::new(0),
             complained: AtomicBool::new(false),
@@ -108,15 +105,18 @@ impl Core {
         }
 
         // A failure closes the way to the store, so nobody waits here for longer than one deadline.
-        let states = !numbers.follow && !self.asserted.load(Ordering::Acquire);
+        let states = !numbers.follow && !rule.is_stated();
         let _stating = if states { Some(self.stating.lock().await) } else { None };
         let request = Request::new(&self.keys, numbers.config, rule.since)
             .permits(permits)
             .revision(limits.revision())
-            .assertion(self.assertion(numbers));
+            .assertion(assertion(&rule, numbers));
         if in_force.unwrap_or(numbers.config).mode == Mode::PerClient {
-            let degraded = !self.look(limits, &request).await;
-            return self.decide_here(limits, &request, take, degraded);
+            let degraded = !self.look(limits, &rule, &request).await;
+            // The look may have found that the store counts again.
+            if self.in_force().unwrap_or(numbers.config).mode == Mode::PerClient {
+                return self.decide_here(limits, &request, take, degraded);
+            }
         }
         let answer = if take {
             limits.store.acquire(&request).await
@@ -128,7 +128,7 @@ impl Core {
             Err(error) => return self.without_store(limits, numbers, &request, take, &error),
         };
         if take {
-            self.observe(limits, &reply);
+            self.observe(limits, &rule, &reply);
         }
         match reply.outcome {
             Outcome::PerClient => self.decide_here(limits, &request, take, false),
@@ -137,18 +137,8 @@ impl Core {
         }
     }
 
-    fn assertion(&self, numbers: &Numbers) -> Assertion {
-        if numbers.follow {
-            Assertion::Follow
-        } else if self.asserted.load(Ordering::Acquire) {
-            Assertion::Steady
-        } else {
-            Assertion::First(numbers.effective.on_drift.value)
-        }
-    }
-
     /// Looks at the stored configuration now and then; false when it could not.
-    async fn look(&self, limits: &Inner, request: &Request<'_>) -> bool {
+    async fn look(&self, limits: &Inner, rule: &Rule, request: &Request<'_>) -> bool {
         let now = limits.clock.now_ms();
         let looked = self.looked_ms.load(Ordering::Acquire);
         let due = request.assertion != Assertion::Steady || now >= looked + LOOK_EVERY_MS;
@@ -159,7 +149,7 @@ impl Core {
         }
         match limits.store.assert(request).await {
             Ok(reply) => {
-                self.observe(limits, &reply);
+                self.observe(limits, rule, &reply);
                 true
             }
             Err(_) => false,
@@ -192,7 +182,7 @@ impl Core {
     }
 
     /// Takes note of what the store says is in force, and tells of what it did.
-    fn observe(&self, limits: &Inner, reply: &Reply) {
+    fn observe(&self, limits: &Inner, rule: &Rule, reply: &Reply) {
         let before = {
             let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
             match reply.outcome {
@@ -200,8 +190,8 @@ impl Core {
                 _ => in_force.replace(reply.config),
             }
         };
-        if reply.reconciled.is_some() {
-            self.asserted.store(true, Ordering::Release);
+        if reply.outcome != Outcome::Unknown {
+            rule.state();
         }
         self.complained.store(false, Ordering::Relaxed);
         if reply.ahead_ms > 0 {
@@ -230,6 +220,16 @@ impl Core {
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("{permits} of {quota}"))
+    }
+}
+
+fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
+    if numbers.follow {
+        Assertion::Follow { first: !rule.is_stated() }
+    } else if rule.is_stated() {
+        Assertion::Steady
+    } else {
+        Assertion::First(numbers.effective.on_drift.value)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What can be done to a limiter beside taking permits.
 
-use std::sync::atomic::Ordering;
-
 use ratelimit_spec::Mode;
 
 use super::Core;
@@ -47,7 +45,7 @@ impl Core {
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.
-            self.asserted.store(true, Ordering::Release);
+            self.rule(limits).state();
             self.note(config);
             if state == KeepState::Reset {
                 limits.per_client.forget(&self.keys);

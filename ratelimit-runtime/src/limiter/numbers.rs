@@ -1,6 +1,9 @@
 //! What a process is configured with for one key, and how that changes.
 
-use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
+use std::sync::{
+    Arc, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::time::Instant;
 
@@ -17,6 +20,8 @@ pub(super) struct Rule {
     generation: u64,
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Missing>,
+    /// Whether this process has stated them to the store.
+    stated: AtomicBool,
 }
 
 /// The numbers themselves.
@@ -29,6 +34,14 @@ pub(crate) struct Numbers {
 }
 
 impl Rule {
+    pub(super) fn is_stated(&self) -> bool {
+        self.stated.load(Ordering::Acquire)
+    }
+
+    pub(super) fn state(&self) {
+        self.stated.store(true, Ordering::Release);
+    }
+
     pub(super) fn new(
         current: &Current,
         family: &Family,
@@ -36,7 +49,8 @@ impl Rule {
         given: Option<Quota>,
     ) -> Self {
         let numbers = numbers(current, family, name, given);
-        Self { generation: current.number, since: current.since, numbers }
+        let stated = AtomicBool::new(false);
+        Self { generation: current.number, since: current.since, numbers, stated }
     }
 }
 
@@ -96,9 +110,9 @@ impl Core {
         // Equal numbers are not a new configuration, so they are as old as before.
         let unchanged = config(&numbers) == config(&rule.numbers);
         let since = if unchanged { rule.since } else { clock::instant() };
-        let renewed = Arc::new(Rule { generation: current.number, since, numbers });
+        let stated = AtomicBool::new(false);
+        let renewed = Arc::new(Rule { generation: current.number, since, numbers, stated });
         self.rule.store(Arc::clone(&renewed));
-        self.asserted.store(false, Ordering::Release);
         renewed
     }
 }

@@ -85,7 +85,7 @@ impl MemoryStore {
         // Read under the lock, so that time does not run backwards within a limiter.
         let now = self.clock.now_ms();
         let slot = shard.slot(request.keys, now);
-        if request.assertion == Assertion::Follow && slot.stored.is_none() {
+        if matches!(request.assertion, Assertion::Follow { .. }) && slot.stored.is_none() {
             return Reply::unknown(now);
         }
         let (stored, reconciled) =
@@ -112,7 +112,7 @@ impl MemoryStore {
         let now = self.clock.now_ms();
         let slot = shard.look(request.keys, now);
         let stored = slot.and_then(|slot| slot.stored);
-        if request.assertion == Assertion::Follow && stored.is_none() {
+        if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
             return Reply::unknown(now);
         }
         let config = stored.map_or(request.config, |stored| stored.config);

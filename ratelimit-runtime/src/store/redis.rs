@@ -49,9 +49,9 @@ const LAST_PAUSE: Duration = Duration::from_millis(20);
 /// and the like) is sent again within it, and nothing else is.
 ///
 /// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `GET`, `SET`, `ZADD`,
-/// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `DEL`, `EVAL`,
-/// `EVALSHA`; for what a [`Limiter`](crate::Limiter) can do beside acquiring also `EXISTS` and
-/// `PERSIST`; and should have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
+/// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
+/// `DEL`, `EVAL`, `EVALSHA`; for [`set_keep_alive`](crate::Limiter::set_keep_alive) also `EXISTS`; and should
+/// have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
 pub struct RedisStore {
     link: Arc<Link>,
     deadline: Duration,

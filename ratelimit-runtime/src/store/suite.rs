@@ -291,7 +291,7 @@ async fn writes_quotas_on_purpose<S: Store>(limiter: &Process<'_, S>) {
 }
 
 async fn follows_what_is_stored<S: Store>(owner: &Process<'_, S>) {
-    let follow = owner.request(1, Assertion::Follow);
+    let follow = owner.request(1, Assertion::Follow { first: true });
     let reply = owner.store.acquire(&follow).await.expect("the store answers");
     assert_eq!(reply.outcome, Outcome::Unknown, "nobody configured it");
     owner.acquire(1).await;

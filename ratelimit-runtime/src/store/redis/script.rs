@@ -80,7 +80,8 @@ impl Call for Ask<'_> {
         command.arg(config.keep_alive_ms).arg(revision).arg(live.server_time(*since));
         command.arg(match assertion {
             Assertion::Steady => "steady",
-            Assertion::Follow => "follow",
+            Assertion::Follow { first: true } => "follow",
+            Assertion::Follow { first: false } => "following",
             Assertion::First(OnDrift::Carry) => "carry",
             Assertion::First(_) => "reset",
         });

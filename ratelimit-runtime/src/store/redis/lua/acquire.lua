@@ -8,8 +8,8 @@
 -- ARGV[5]  integer  our keep-alive, ms; 0 for none
 -- ARGV[6]  integer  revision of our configuration
 -- ARGV[7]  integer  since when it is ours, us by this server's clock
--- ARGV[8]  `steady`; on the first use of a key `reset` or `carry`; `follow` when
---          we have no numbers of our own
+-- ARGV[8]  `steady`; on the first use of a key `reset` or `carry`; when we have
+--          no numbers of our own `follow` and from then on `following`
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --
 -- Returns { outcome, remaining, retry_after (ms), reset_after (ms), now (ms),
@@ -40,16 +40,18 @@ end
 local free = integer(text)
 
 -- What is older than a window is free again, a bounded number of members at once.
-local expired, released = trim(per, now)
+local expired, released = over(per, now)
 if not expired then return reply(FOREIGN, 0, 0, 0) end
 if free then free = free + released end
 local changed = expired > 0
 
 local score, bucket = now, bucket_of(per)
 local entries, used, whole
-if not free or changed or event ~= NOTHING or free < permits then
-  entries, used, whole = read_log(WALK)
+if not free or changed or event ~= NOTHING or ARGV[8] == 'follow' or free < permits then
+  -- Looked through before anything is written: what is foreign is left alone.
+  entries, used, whole = read_log(WALK, expired)
   if not entries then return reply(FOREIGN, 0, 0, 0) end
+  drop(expired)
   if not whole then
     -- A long log, written by a peer, is made short before it is counted.
     compact(entries, bucket, now)

@@ -29,5 +29,6 @@ try('ZREMRANGEBYRANK', KEYS[3], '5', '6')
 try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
 try('PEXPIRE', KEYS[3], '1000')
+try('PERSIST', KEYS[1])
 try('DEL', KEYS[1], KEYS[2], KEYS[3])
 return complaints

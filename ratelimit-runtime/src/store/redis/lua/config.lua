@@ -23,6 +23,14 @@ local function write_config(own, now)
     'epoch', own.epoch, 'vouched', decimal(now))
 end
 
+-- Stands for numbers that are stored already. A keep-alive that a peer set stays
+-- where we have none.
+local function vouch(own, stored, now)
+  if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
+  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', decimal(now),
+    'keepAliveTime', decimal(stored.keep_alive))
+end
+
 -- At most one reset per window; a change within it carries.
 local function may_reset(own, per, now)
   local last = integer(redis.call('HGET', KEYS[1], 'reset'))
@@ -55,6 +63,9 @@ local function take_over(own, stored, asserting, now)
     forget_counter()
   end
   write_config(own, now)
+  if stored.keep_alive > 0 and own.keep_alive == 0 then
+    for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
+  end
   return own, event
 end
 
@@ -67,7 +78,7 @@ local function reconcile(own, now)
   }
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and (stored.mode == '0' or stored.mode == '1')
-  if own.on_drift == 'follow' then
+  if own.follows then
     return whole and stored or nil, NOTHING
   end
   if not whole then
@@ -92,8 +103,8 @@ local function reconcile(own, now)
     and (own.revision > revision or (own.revision == revision and own.since > since))
 
   if same then
-    if outside or greater then write_config(own, now) end
-    return own, UNCHANGED
+    if outside or greater then vouch(own, stored, now) end
+    return stored, UNCHANGED
   end
   local abandoned = not outside and now - vouched >= ABANDONED_AFTER
   local newer = greater or (outside and own.asserting)
@@ -108,7 +119,8 @@ local function own_config(arguments)
   local own = {
     rate = tonumber(arguments[2]), per = tonumber(arguments[3]), mode = arguments[4],
     keep_alive = tonumber(arguments[5]), revision = tonumber(arguments[6]),
-    since = tonumber(arguments[7]), asserting = arguments[8] ~= 'steady', on_drift = arguments[8],
+    since = tonumber(arguments[7]), asserting = arguments[8] == 'reset' or arguments[8] == 'carry', on_drift = arguments[8],
+    follows = arguments[8] == 'follow' or arguments[8] == 'following',
   }
   own.epoch = arguments[6] .. ':' .. arguments[7] .. ':'
     .. arguments[2] .. '/' .. arguments[3] .. '/' .. arguments[4]

@@ -29,16 +29,20 @@ local function sum(members)
   return total
 end
 
--- Reads the log, oldest first, as { permits, score } pairs with their sum;
--- nil when a member is foreign. A log longer than `limit` is read in part.
-local function read_log(limit)
-  local flat = redis.call('ZRANGE', KEYS[3], 0, limit - 1, 'WITHSCORES')
+-- Reads the log, oldest first, as { permits, score, member } entries with their
+-- sum; nil when a member is foreign. The first `over` members are looked at and
+-- left out. A log longer than `limit` is read in part.
+local function read_log(limit, over)
+  over = over or 0
+  local flat = redis.call('ZRANGE', KEYS[3], 0, over + limit - 1, 'WITHSCORES')
   local entries, used = {}, 0
   for i = 1, #flat, 2 do
     local permits = permits_of(flat[i])
     if not permits then return nil end
-    used = used + permits
-    entries[#entries + 1] = { permits = permits, score = tonumber(flat[i + 1]), member = flat[i] }
+    if i > over * 2 then
+      used = used + permits
+      entries[#entries + 1] = { permits = permits, score = tonumber(flat[i + 1]), member = flat[i] }
+    end
   end
   return entries, used, #entries < limit
 end
@@ -60,14 +64,18 @@ local function full_after(per, now)
   return math.max(0, math.ceil(tonumber(last[2])) + per - now)
 end
 
--- Drops what is a window old, a bounded number of members at once; returns how
--- many members and how many permits, or nil when a member is foreign.
-local function trim(per, now)
+-- Finds what is a window old, a bounded number of members at once; returns how
+-- many members and how many permits, or nil when one is foreign.
+local function over(per, now)
   local expired = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - per, 'LIMIT', 0, WALK)
   local released = sum(expired)
   if not released then return nil end
-  if #expired > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, #expired - 1) end
   return #expired, released
+end
+
+-- Drops the oldest members.
+local function drop(members)
+  if members > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, members - 1) end
 end
 
 -- Writes the counter. All three keys live and expire together, or not at all:

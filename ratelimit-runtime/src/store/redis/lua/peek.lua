@@ -12,7 +12,7 @@ local mode = ARGV[4]
 local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type')
 if integer(fields[1]) and integer(fields[2]) and fields[3] then
   rate, per, mode = integer(fields[1]), integer(fields[2]), fields[3]
-elseif ARGV[8] == 'follow' then
+elseif ARGV[8] == 'follow' or ARGV[8] == 'following' then
   return { UNKNOWN, 0, 0, 0, now, 0, 0, 0, NOTHING, 0 }
 end
 

@@ -17,9 +17,10 @@ local config = { rate = rate, per = per, keep_alive = integer(fields[4]) or 0 }
 
 local text = redis.call('GET', KEYS[2])
 if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
-local expired = trim(per, now)
-local entries, used, whole = read_log(WALK)
+local expired, released = over(per, now)
+local entries, used, whole = read_log(WALK, expired)
 if not expired or not entries then return { FOREIGN, 0, 0 } end
+drop(expired)
 
 local left = wanted
 for _, entry in ipairs(entries) do
@@ -32,10 +33,10 @@ for _, entry in ipairs(entries) do
   end
   left = left - back
 end
-local released = wanted - left
+local back = wanted - left
 if whole then
-  store_counter(rate - used + released, config, text)
+  store_counter(rate - used + back, config, text)
 elseif integer(text) then
-  store_counter(math.min(rate, integer(text) + released), config, text)
+  store_counter(math.min(rate, integer(text) + released + back), config, text)
 end
-return { DONE, released, (left > 0 and not whole) and 1 or 0 }
+return { DONE, back, (left > 0 and not whole) and 1 or 0 }

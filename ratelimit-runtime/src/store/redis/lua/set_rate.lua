@@ -22,7 +22,7 @@ redis.call('HSET', KEYS[1], 'rate', ARGV[1], 'interval', ARGV[2], 'type', ARGV[3
   'keepAliveTime', ARGV[4])
 if config.keep_alive > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
 if keep then
-  trim(config.per, now)
+  drop(over(config.per, now) or 0)
   rebuild_counter(config)
 end
 return 1
