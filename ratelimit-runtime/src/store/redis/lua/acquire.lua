@@ -86,7 +86,7 @@ if granted then
   redis.call('ZADD', KEYS[3], score, member)
   free = free - permits
 end
-if granted or changed then store_counter(free, config, text) end
+if granted or changed then store_counter(free, config) end
 
 if granted then
   return reply(GRANTED, free, 0, math.max(score + per - now, 0))

@@ -79,21 +79,21 @@ local function drop(members)
 end
 
 -- Writes the counter. All three keys live and expire together, or not at all:
--- Redisson's rule. `before` is the counter's text, if it was there.
-local function store_counter(free, config, before)
-  if config.keep_alive > 0 then
+-- Redisson's rule. A key that was made again takes the expiry of the hash.
+local function store_counter(free, config)
+  local idle = config.keep_alive
+  if idle > 0 then
     -- Never less than what is used takes to be free again.
-    local idle = decimal(math.max(config.keep_alive, config.per + bucket_of(config.per)))
-    redis.call('SET', KEYS[2], decimal(free), 'PX', idle)
-    redis.call('PEXPIRE', KEYS[3], idle)
-    redis.call('PEXPIRE', KEYS[1], idle)
-    return
+    idle = math.max(idle, config.per + bucket_of(config.per))
+    redis.call('PEXPIRE', KEYS[1], decimal(idle))
+  else
+    idle = redis.call('PTTL', KEYS[1])
   end
-  redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
-  local ttl = before and -1 or redis.call('PTTL', KEYS[1])
-  if ttl > 0 then
-    redis.call('PEXPIRE', KEYS[2], ttl)
-    redis.call('PEXPIRE', KEYS[3], ttl)
+  if idle > 0 then
+    redis.call('SET', KEYS[2], decimal(free), 'PX', decimal(idle))
+    redis.call('PEXPIRE', KEYS[3], decimal(idle))
+  else
+    redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
   end
 end
 
@@ -103,6 +103,6 @@ local function rebuild_counter(config)
   local entries, used, whole = read_log(WALK)
   if not entries then return nil end
   local free = whole and config.rate - used or math.min(0, config.rate - used)
-  store_counter(free, config, nil)
+  store_counter(free, config)
   return free
 end

@@ -35,8 +35,8 @@ for _, entry in ipairs(entries) do
 end
 local back = wanted - left
 if whole then
-  store_counter(rate - used + back, config, text)
+  store_counter(rate - used + back, config)
 elseif integer(text) then
-  store_counter(math.min(rate, integer(text) + released + back), config, text)
+  store_counter(math.min(rate, integer(text) + released + back), config)
 end
 return { DONE, back, (left > 0 and not whole) and 1 or 0 }
