@@ -1,0 +1,355 @@
+//! Numbers that differ: changed by Java while Rust runs, changed by Rust while Java runs, and at the
+//! start of either.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Event, Limits, store::Reconciled};
+use tests::redis_server::RedisServer;
+
+use crate::{
+    MINUTE, limits, quota,
+    redisson::{Client, Redisson},
+    state::State,
+};
+
+on_each_version!(
+    a_running_rust_follows_what_java_sets,
+    a_starting_rust_wins_over_what_java_set,
+    a_starting_rust_carries_what_java_used,
+    a_hash_of_java_alone_is_completed,
+    a_reload_of_rust_is_followed_by_java,
+    the_mode_changed_by_java_is_followed,
+    the_mode_changed_back_by_java_is_followed,
+    the_mode_changed_by_rust_is_followed,
+    per_client_budgets_are_one_for_each,
+    keep_alive_of_rust_is_renewed_by_java,
+    keep_alive_of_java_is_renewed_by_rust,
+    keep_alive_of_java_outlives_a_start_of_rust,
+    expired_limiters_leave_nothing_behind,
+);
+
+/// Limits with this limits file, and what they told of.
+async fn observed(server: &RedisServer, yaml: &str) -> (Limits, impl Fn() -> Vec<Reconciled>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let limits = Limits::builder()
+        .redis(server.url())
+        .limits_text(yaml)
+        .deadline(Duration::from_secs(2))
+        .on_event(move |event| {
+            if let Event::Reconciled { outcome, .. } = event {
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(*outcome);
+            }
+        });
+    let limits = limits.build().await.expect("limits");
+    (limits, move || told.lock().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
+async fn a_running_rust_follows_what_java_sets(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    let (limits, outcomes) = observed(&server, "").await;
+    let limiter = limits.limiter("shared", quota(10, MINUTE));
+    limiter.try_acquire(1).await.unwrap();
+    assert_eq!(java.call::<String>("setRate shared OVERALL 20 120000"), "ok");
+
+    let decision = limiter.try_acquire(1).await.unwrap();
+    assert_eq!((decision.quota.rate(), decision.quota.per()), (20, 2 * MINUTE));
+    assert_eq!(limiter.try_acquire(14).await.unwrap().remaining, 5, "more than our own numbers");
+    assert!(java.call::<bool>("tryAcquire shared 5"));
+    for _ in 0..5 {
+        assert!(limiter.try_acquire(1).await.is_err());
+    }
+    assert_eq!(limiter.quota().unwrap().rate(), 20);
+    assert_eq!(outcomes(), [Reconciled::Created, Reconciled::Followed], "said once");
+    assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 20 120000");
+
+    // What everybody held before is forgotten with it, if Java says it again.
+    assert_eq!(java.call::<String>("setRate shared OVERALL 4 60000"), "ok");
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
+    assert!(!java.call::<bool>("tryAcquire shared 1"));
+    State::of(&server, "shared").assert_whole();
+}
+
+async fn a_starting_rust_wins_over_what_java_set(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 5 60000"));
+    assert!(java.call::<bool>("tryAcquire shared 5"));
+
+    // As a wrapper that compares, then calls `setRate`, would do.
+    let (limits, outcomes) = observed(&server, "").await;
+    let limiter = limits.limiter("shared", quota(10, MINUTE));
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 9);
+    assert_eq!(outcomes(), [Reconciled::Reset]);
+    assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 10 60000");
+    assert!(!java.call::<bool>("trySetRate shared OVERALL 5 60000"));
+    assert!(java.call::<bool>("tryAcquire shared 9"));
+    assert!(!java.call::<bool>("tryAcquire shared 1"));
+    let state = State::of(&server, "shared");
+    state.assert_whole();
+    assert!(state.config["epoch"].ends_with(":10/60000/0"), "{state:?}");
+}
+
+async fn a_starting_rust_carries_what_java_used(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 5 60000"));
+    assert!(java.call::<bool>("tryAcquire shared 5"));
+    let yaml = "limiters:\n  shared: { rate: 8, per: 1m, on_drift: carry }\n";
+    let (limits, outcomes) = observed(&server, yaml).await;
+    let decision = limits.configured("shared").try_acquire(1).await.unwrap();
+    assert_eq!(decision.remaining, 2);
+    assert_eq!(outcomes(), [Reconciled::Carried]);
+    assert!(!java.call::<bool>("tryAcquire shared 3"));
+    assert!(java.call::<bool>("tryAcquire shared 2"));
+    State::of(&server, "shared").assert_whole();
+}
+
+/// A hash of Java's with the numbers we have is left as it is, but for what says that we vouch.
+async fn a_hash_of_java_alone_is_completed(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 10 60000"));
+    let before = State::of(&server, "shared").config;
+    let (limits, outcomes) = observed(&server, "").await;
+    limits.limiter("shared", quota(10, MINUTE)).try_acquire(1).await.unwrap();
+    assert_eq!(outcomes(), [Reconciled::Unchanged]);
+    let after = State::of(&server, "shared").config;
+    for field in ["rate", "interval", "type"] {
+        assert_eq!(after[field], before[field]);
+    }
+    assert_eq!(after["keepAliveTime"], "0");
+    assert!(after["epoch"].ends_with(":10/60000/0"));
+}
+
+async fn a_reload_of_rust_is_followed_by_java(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    let file = server.data_dir().join("limits.yaml");
+    let write = |rate: u32| {
+        let yaml = format!("limiters:\n  shared: {{ rate: {rate}, per: 1m, on_drift: carry }}\n");
+        std::fs::write(&file, yaml).unwrap();
+    };
+    write(10);
+    let limits = Limits::builder().redis(server.url()).limits_file(&file).build().await.unwrap();
+    let limiter = limits.configured("shared");
+    limiter.try_acquire(2).await.unwrap();
+    assert!(java.call::<bool>("tryAcquire shared 6"));
+
+    write(9);
+    limits.reload().unwrap();
+    assert!(limiter.try_acquire(2).await.is_err(), "eight of nine are used");
+    assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 9 60000");
+    assert!(!java.call::<bool>("tryAcquire shared 2"));
+    assert!(java.call::<bool>("tryAcquire shared 1"));
+    State::of(&server, "shared").assert_whole();
+}
+
+async fn the_mode_changed_by_java_is_followed(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    let (limits, outcomes) = observed(&server, "").await;
+    let limiter = limits.limiter("shared", quota(4, MINUTE));
+    limiter.try_acquire(4).await.unwrap();
+    assert_eq!(java.call::<String>("setRate shared PER_CLIENT 3 60000"), "ok");
+
+    // Each has a budget of its own from here on.
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert!(limiter.try_acquire(1).await.is_err());
+    assert!(java.call::<bool>("tryAcquire shared 3"));
+    assert!(!java.call::<bool>("tryAcquire shared 1"));
+    assert_eq!(outcomes(), [Reconciled::Created, Reconciled::Followed]);
+}
+
+/// Takes ten seconds, so one version will do.
+async fn the_mode_changed_back_by_java_is_followed(redisson: Redisson) {
+    if !redisson.since(4, 0) {
+        return;
+    }
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared PER_CLIENT 3 60000"));
+    let limiter = limits(&server, "").await.configured("shared");
+    limiter.try_acquire(3).await.unwrap();
+    assert_eq!(java.call::<String>("setRate shared OVERALL 5 60000"), "ok");
+    // A limiter that counts in the process looks at what is stored every ten seconds.
+    let back = async {
+        loop {
+            match limiter.try_acquire(1).await {
+                Ok(decision) if decision.quota.rate() == 5 => return decision,
+                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let decision = tokio::time::timeout(Duration::from_secs(15), back).await.expect("followed");
+    assert_eq!(decision.remaining, 4);
+    assert!(java.call::<bool>("tryAcquire shared 4"));
+    assert!(limiter.try_acquire(1).await.is_err());
+}
+
+async fn the_mode_changed_by_rust_is_followed(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 4 60000"));
+    assert!(java.call::<bool>("tryAcquire shared 4"));
+
+    let yaml = "limiters:\n  shared: { rate: 3, per: 1m, mode: per_client }\n";
+    let limiter = limits(&server, yaml).await.configured("shared");
+    limiter.try_acquire(3).await.unwrap();
+    assert!(limiter.try_acquire(1).await.is_err());
+    assert_eq!(java.call::<String>("getConfig shared"), "PER_CLIENT 3 60000");
+    assert!(java.call::<bool>("tryAcquire shared 3"));
+    assert!(!java.call::<bool>("tryAcquire shared 1"));
+    assert_eq!(
+        own_keys(&server),
+        ["{shared}:permits:ID", "{shared}:value:ID"].map(|key| key.replace("ID", &java.id))
+    );
+
+    // And back: Java's own counters are not ours to delete, and mean nothing now.
+    let limiter = limits(&server, "").await.limiter("shared", quota(5, MINUTE));
+    limiter.try_acquire(2).await.unwrap();
+    assert!(java.call::<bool>("tryAcquire shared 3"));
+    assert!(!java.call::<bool>("tryAcquire shared 1"));
+}
+
+/// One budget for each client of Java's and for each process of ours.
+async fn per_client_budgets_are_one_for_each(redisson: Redisson) {
+    let server = RedisServer::start();
+    let (mut first, mut second) = (redisson.connect(&server), redisson.connect(&server));
+    assert!(first.call::<bool>("trySetRate shared PER_CLIENT 5 60000"));
+    let ours = [limits(&server, "").await, limits(&server, "").await];
+    let ours = ours.map(|limits| limits.configured("shared"));
+
+    let take = |java: &mut Client| java.call::<bool>("tryAcquire shared 5");
+    assert_eq!(ours[0].try_acquire(5).await.unwrap().remaining, 0);
+    assert!(take(&mut first) && !take(&mut first));
+    assert!(ours[0].try_acquire(1).await.is_err());
+    assert_eq!(ours[1].available_permits().await.unwrap(), 5);
+    assert_eq!(ours[1].try_acquire(5).await.unwrap().remaining, 0);
+    assert!(take(&mut second) && !take(&mut second));
+    assert_eq!(first.call::<u64>("availablePermits shared"), 0);
+
+    // What we count is in the process, so Redis has Java's keys alone.
+    let mut expected: Vec<_> = [&first.id, &second.id]
+        .iter()
+        .flat_map(|id| [format!("{{shared}}:permits:{id}"), format!("{{shared}}:value:{id}")])
+        .collect();
+    expected.sort();
+    assert_eq!(own_keys(&server), expected);
+
+    if redisson.since(3, 52) {
+        assert_eq!(first.call::<String>("release shared 2"), "ok");
+        assert!(first.call::<bool>("tryAcquire shared 2"));
+    }
+    assert_eq!(ours[0].release(2).await.unwrap(), 2);
+    assert_eq!(ours[0].try_acquire(2).await.unwrap().remaining, 0);
+    assert!(ours[1].try_acquire(1).await.is_err());
+}
+
+/// The keys beside the hash, sorted.
+fn own_keys(server: &RedisServer) -> Vec<String> {
+    let mut keys: Vec<String> = server.cli(&["KEYS", "{shared}:*"]);
+    keys.sort();
+    keys
+}
+
+async fn keep_alive_of_rust_is_renewed_by_java(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    let yaml = "limiters:\n  shared: { rate: 100, per: 100ms, keep_alive: 1s }\n";
+    let limiter = limits(&server, yaml).await.configured("shared");
+    limiter.try_acquire(1).await.unwrap();
+    assert_eq!(State::of(&server, "shared").config["keepAliveTime"], "1000");
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert!(java.call::<bool>("tryAcquire shared 1") || !redisson.since(3, 38));
+        if !redisson.since(3, 38) {
+            // It knows of no keep-alive, and only copies what is left; ours renews.
+            limiter.try_acquire(1).await.unwrap();
+        }
+        for key in ["shared", "{shared}:value", "{shared}:permits"] {
+            let left: i64 = server.cli(&["PTTL", key]);
+            assert!(left > 700 && left <= 1000, "{key}: {left}");
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let keys: Vec<String> = server.cli(&["KEYS", "*"]);
+    assert_eq!(keys, [""; 0]);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 99, "made anew");
+}
+
+/// Redisson has a keep-alive since 3.38.
+async fn keep_alive_of_java_is_renewed_by_rust(redisson: Redisson) {
+    if !redisson.since(3, 38) {
+        return;
+    }
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 100 100 1000"));
+    let limiter = limits(&server, "").await.configured("shared");
+    for _ in 0..4 {
+        limiter.try_acquire(1).await.unwrap();
+        for key in ["shared", "{shared}:value", "{shared}:permits"] {
+            let left: i64 = server.cli(&["PTTL", key]);
+            assert!(left > 800 && left <= 1000, "{key}: {left}");
+        }
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    assert!(limiter.set_keep_alive(None).await.unwrap());
+    assert!(java.call::<bool>("tryAcquire shared 1"));
+    assert_eq!(java.call::<i64>("remainTimeToLive shared"), -1);
+    assert!(limiter.set_keep_alive(Some(Duration::from_secs(30))).await.unwrap());
+    assert!(java.call::<bool>("tryAcquire shared 1"));
+    let left: i64 = java.call("remainTimeToLive shared");
+    assert!(left > 29_000 && left <= 30_000, "{left}");
+}
+
+/// A process of ours that has the numbers Java set touches nothing else. Without its keep-alive the
+/// hash would expire under a Java that uses it.
+async fn keep_alive_of_java_outlives_a_start_of_rust(redisson: Redisson) {
+    if !redisson.since(3, 38) {
+        return;
+    }
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 100 100 600"));
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("shared", quota(100, Duration::from_millis(100)));
+    limiter.try_acquire(1).await.unwrap();
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert!(java.call::<bool>("tryAcquire shared 1"));
+    }
+    assert_eq!(State::of(&server, "shared").config["keepAliveTime"], "600");
+}
+
+/// Java's `availablePermits` writes a counter without an expiry, or takes it away.
+async fn expired_limiters_leave_nothing_behind(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    let yaml = "limiters:\n  shared: { rate: 5, per: 100ms, keep_alive: 500ms }\n";
+    let limiter = limits(&server, yaml).await.configured("shared");
+    limiter.try_acquire(1).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    assert_eq!(java.call::<u64>("availablePermits shared"), 5);
+    assert_eq!(server.cli::<i64>(&["PTTL", "{shared}:value"]), -1, "Java took it away");
+    limiter.try_acquire(1).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let keys: Vec<String> = server.cli(&["KEYS", "*"]);
+    assert_eq!(keys, [""; 0]);
+
+    // A counter that outlived its limiter does not cut the next one short.
+    limiter.try_acquire(4).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    assert_eq!(java.call::<u64>("availablePermits shared"), 5);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let yaml = "limiters:\n  shared: { rate: 50, per: 1m }\n";
+    let renewed = limits(&server, yaml).await.configured("shared");
+    assert_eq!(renewed.try_acquire(1).await.unwrap().remaining, 49);
+    assert!(java.call::<bool>("tryAcquire shared 49"));
+    State::of(&server, "shared").assert_whole();
+}
