@@ -32,13 +32,31 @@ pub(crate) struct Core {
     pub(super) given: Mutex<Option<Quota>>,
     pub(super) rule: ArcSwap<Rule>,
     /// What the store last said is in force.
-    pub(super) in_force: Mutex<Option<Config>>,
+    in_force: Mutex<InForce>,
     /// Held by the one caller that states the configuration, while others that came at the same time wait.
     stating: tokio::sync::Mutex<()>,
     looked_ms: AtomicU64,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
     pub(crate) queue: Queue,
+}
+
+/// What the store said is in force, and when, by its clock.
+#[derive(Default)]
+struct InForce {
+    config: Option<Config>,
+    at_ms: u64,
+}
+
+impl InForce {
+    /// Whether a reply is older than what is known: the callers of a process read theirs in any
+    /// order. A clock that stepped back makes nothing old.
+    fn has_overtaken(&self, reply: &Reply) -> bool {
+        const UNDER_WAY_MS: u64 = 5_000;
+        let age = self.at_ms.saturating_sub(reply.now_ms);
+        let same_time = age == 0 && self.at_ms == reply.now_ms && reply.reconciled.is_none();
+        (1..UNDER_WAY_MS).contains(&age) || (same_time && self.config.is_some())
+    }
 }
 
 impl Core {
@@ -56,7 +74,7 @@ impl Core {
             name,
             given: Mutex::new(given),
             rule: ArcSwap::from_pointee(rule),
-            in_force: Mutex::new(None),
+            in_force: Mutex::default(),
             stating: tokio::sync::Mutex::new(()),
             looked_ms: AtomicU64::new(0),
             complained: AtomicBool::new(false),
@@ -66,12 +84,12 @@ impl Core {
 
     /// What is in force, as far as this process knows.
     pub(crate) fn in_force(&self) -> Option<Config> {
-        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config
     }
 
     /// Takes note of numbers this process wrote itself.
     pub(super) fn note(&self, config: Config) {
-        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
     }
 
     /// Takes permits now, or says why not. One store call at the most in steady state.
@@ -183,16 +201,17 @@ impl Core {
 
     /// Takes note of what the store says is in force, and tells of what it did.
     fn observe(&self, limits: &Inner, rule: &Rule, reply: &Reply) {
-        let before = {
-            let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-            match reply.outcome {
-                Outcome::Unknown => in_force.take(),
-                _ => in_force.replace(reply.config),
-            }
-        };
         if reply.outcome != Outcome::Unknown {
             rule.state();
         }
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let overtaken = in_force.has_overtaken(reply);
+        let before = in_force.config;
+        if !overtaken {
+            let config = (reply.outcome != Outcome::Unknown).then_some(reply.config);
+            *in_force = InForce { config, at_ms: reply.now_ms };
+        }
+        drop(in_force);
         self.complained.store(false, Ordering::Relaxed);
         if reply.ahead_ms > 0 {
             let (limiter, ahead) =
@@ -202,8 +221,7 @@ impl Core {
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
-            Some(Reconciled::Followed) | None if !changed => return,
-            None if before.is_some() => Reconciled::Followed,
+            Some(Reconciled::Followed) if overtaken || !changed => return,
             Some(outcome) => outcome,
             None => return,
         };
