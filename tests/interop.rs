@@ -32,6 +32,10 @@ macro_rules! cases {
     )+ };
 }
 
+#[path = "interop/bench.rs"]
+mod bench;
+#[path = "interop/model.rs"]
+mod model;
 #[path = "interop/redisson.rs"]
 mod redisson;
 #[path = "interop/state.rs"]
@@ -49,12 +53,14 @@ mod fleet;
 mod format;
 #[path = "interop/healing.rs"]
 mod healing;
+#[path = "interop/keep_alive.rs"]
+mod keep_alive;
 #[path = "interop/large.rs"]
 mod large;
-#[path = "interop/model.rs"]
-mod model;
 #[path = "interop/operations.rs"]
 mod operations;
+#[path = "interop/random.rs"]
+mod random;
 #[path = "interop/sharing.rs"]
 mod sharing;
 

@@ -16,8 +16,8 @@ use crate::{
 on_each_version!(what_rust_took_is_small_for_both, what_java_took_is_gone_through_in_steps);
 
 async fn what_rust_took_is_small_for_both(redisson: Redisson) {
-    let permits: u32 = length(3_000, 100_000);
-    let per = Duration::from_secs(length(4, 60));
+    let permits: u32 = length(1_000, 100_000);
+    let per = Duration::from_secs(length(6, 60));
     let server = RedisServer::start();
     let scripts = Scripts::of(&server);
     let mut java = redisson.connect(&server);
