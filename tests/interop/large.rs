@@ -1,9 +1,9 @@
 //! Many permits in one window: how large the log gets, and how long a script holds the server.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use ratelimit_runtime::Limiter;
-use redis::Value;
+use redis::{Value, aio::MultiplexedConnection};
 use tests::redis_server::RedisServer;
 use tokio::task::JoinSet;
 
@@ -22,11 +22,13 @@ async fn what_rust_took_is_small_for_both(redisson: Redisson) {
     let scripts = Scripts::of(&server);
     let mut java = redisson.connect(&server);
     let limiter = limits(&server, "").await.limiter("shared", quota(permits, per));
+    let control = Control::connect(&server).await;
     // The first call brings the script along, which the server then has.
     limiter.try_acquire(1).await.unwrap();
     let first = scripts.took();
-    take(&limiter, permits - 1).await;
-    let taking = scripts.took();
+    let longest_log = take(&limiter, permits - 1, &control).await;
+    let (taking, beside) = (scripts.took_by(&["evalsha"]), scripts.took_by(&[Control::COMMAND]));
+    scripts.reset();
     let bytes: u64 = server.cli(&["MEMORY", "USAGE", "{shared}:permits", "SAMPLES", "0"]);
     let state = State::of(&server, "shared");
     state.assert_whole();
@@ -45,27 +47,38 @@ async fn what_rust_took_is_small_for_both(redisson: Redisson) {
     let freed = scripts.took();
     State::of(&server, "shared").assert_whole();
     println!(
-        "{redisson}: {permits} permits of one window are {} members, {bytes} bytes; scripts: \
-         our first {first:?}, ours taking them {taking:?}, ours with all taken {full:?}, Java's refusal {refused:?}, \
-         Java's after they are free {freed:?}",
+        "{redisson}: {permits} permits of one window are {} members, at most \
+         {longest_log}, {bytes} bytes\n\
+         our first call:             {first}\n\
+         ours taking them:           {taking}\n\
+         the control, between those: {beside}\n\
+         ours with all taken:        {full}\n\
+         Java's refusal:             {refused}\n\
+         Java's after they are free: {freed}",
         state.log.len(),
     );
     assert!(bytes <= 8192, "{bytes} bytes");
+    // A script of ours reads the log at most once, and rewrites no more than it read.
+    assert!(longest_log <= 256, "{longest_log} members");
 }
 
-/// One by one, by many at once.
-async fn take(limiter: &Limiter, permits: u32) {
+/// One by one, by many at once, each call followed by one of the control. Returns how long the log
+/// was at the longest.
+async fn take(limiter: &Limiter, permits: u32, control: &Control) -> u64 {
     let mut callers = JoinSet::new();
     for caller in 0..50 {
-        let limiter = limiter.clone();
+        let (limiter, control) = (limiter.clone(), control.clone());
         let share = permits / 50 + u32::from(caller < permits % 50);
         callers.spawn(async move {
+            let mut longest = 0;
             for _ in 0..share {
                 limiter.try_acquire(1).await.expect("it is free");
+                longest = longest.max(control.log_length().await);
             }
+            longest
         });
     }
-    callers.join_all().await;
+    callers.join_all().await.into_iter().max().unwrap_or(0)
 }
 
 /// One member a permit, as Java writes them.
@@ -99,41 +112,101 @@ async fn what_java_took_is_gone_through_in_steps(redisson: Redisson) {
     assert_eq!(java.call::<u64>("availablePermits shared"), free);
     State::of(&server, "shared").assert_whole();
     println!(
-        "{redisson}: {taken} members of Java's are {} after {calls} calls: {shortened:?}",
+        "{redisson}: {taken} members of Java's are {} after {calls} calls: {shortened}",
         members(),
     );
+}
+
+/// A script that does almost nothing. How long that takes is the machine's doing, not the script's.
+#[derive(Clone)]
+struct Control(MultiplexedConnection);
+
+impl Control {
+    /// Not the one the limiter uses, so that the server counts the two apart.
+    const COMMAND: &str = "eval";
+
+    async fn connect(server: &RedisServer) -> Self {
+        let client = redis::Client::open(server.url()).expect("an address");
+        Self(client.get_multiplexed_async_connection().await.expect("a connection"))
+    }
+
+    async fn log_length(&self) -> u64 {
+        let mut call = redis::cmd(Self::COMMAND);
+        call.arg("return redis.call('ZCARD', KEYS[1])").arg(1).arg("{shared}:permits");
+        call.query_async(&mut self.0.clone()).await.expect("the server answers")
+    }
 }
 
 /// How long scripts took, by the server's own clock.
 struct Scripts<'a>(&'a RedisServer);
 
-/// The longest is what others had to wait for, and on a busy machine what the server itself had to.
-#[derive(Debug)]
-#[expect(dead_code, reason = "to be printed")]
-struct Took {
-    median: Duration,
-    longest: Duration,
-}
-
 impl<'a> Scripts<'a> {
     fn of(server: &'a RedisServer) -> Self {
-        let _: String = server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        // Not less: what a script calls would be logged as well, within the script's own time.
+        let _: String = server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "100"]);
         let _: String = server.cli(&["CONFIG", "SET", "slowlog-max-len", "1000000"]);
         Self(server)
     }
 
-    /// Those since the last time this was asked.
+    /// All since the last time this was asked.
     fn took(&self) -> Took {
-        let calls: Vec<Vec<Value>> = self.0.cli(&["SLOWLOG", "GET", "-1"]);
+        let took = self.took_by(&["eval", "evalsha"]);
+        self.reset();
+        took
+    }
+
+    fn reset(&self) {
         let _: String = self.0.cli(&["SLOWLOG", "RESET"]);
+        let _: String = self.0.cli(&["CONFIG", "RESETSTAT"]);
+    }
+
+    /// Those sent as one of these commands, since the last reset.
+    fn took_by(&self, commands: &[&str]) -> Took {
+        let stats: String = self.0.cli(&["INFO", "commandstats"]);
+        let sum = |field: &str| commands.iter().filter_map(|name| stat(&stats, name, field)).sum();
+        let mut slow: Vec<u64> = self.slow(commands);
+        slow.sort_unstable();
+        Took { calls: sum("calls="), micros: sum("usec="), slow }
+    }
+
+    /// The microseconds of each that took more than 100.
+    fn slow(&self, commands: &[&str]) -> Vec<u64> {
+        let calls: Vec<Vec<Value>> = self.0.cli(&["SLOWLOG", "GET", "-1"]);
         let script = |call: &Vec<Value>| -> Option<u64> {
             let words: Vec<Vec<u8>> = redis::from_redis_value(call[3].clone()).ok()?;
-            let is_script = words[0].to_ascii_uppercase().starts_with(b"EVAL");
-            is_script.then(|| redis::from_redis_value(call[2].clone()).ok())?
+            let is_one = commands.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
+            is_one.then(|| redis::from_redis_value(call[2].clone()).ok())?
         };
-        let mut times: Vec<u64> = calls.iter().filter_map(script).collect();
-        times.sort_unstable();
-        let at = |index: usize| Duration::from_micros(times[index]);
-        Took { median: at(times.len() / 2), longest: at(times.len() - 1) }
+        calls.iter().filter_map(script).collect()
+    }
+}
+
+/// One number of `INFO commandstats`.
+fn stat(stats: &str, command: &str, field: &str) -> Option<u64> {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")))?;
+    line.split(',').find_map(|text| text.strip_prefix(field))?.parse().ok()
+}
+
+/// The longest is what others had to wait for, and on a busy machine what the server itself had to.
+struct Took {
+    calls: u64,
+    micros: u64,
+    /// Those of more than 100 microseconds, sorted.
+    slow: Vec<u64>,
+}
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { calls, micros, slow } = self;
+        let very_slow = slow.iter().filter(|&&micros| micros > 1000).count();
+        write!(f, "{calls} of {} us each, ", micros / calls)?;
+        match slow.last() {
+            None => write!(f, "none of more than 100 us"),
+            Some(longest) => write!(
+                f,
+                "{} of more than 100 us, {very_slow} of more than 1 ms, the longest {longest} us",
+                slow.len(),
+            ),
+        }
     }
 }
