@@ -13,7 +13,7 @@ use crate::{
     Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limits::Inner,
-    store::{Config, Request},
+    store::{Assertion, Config, Request},
 };
 
 impl Core {
@@ -25,7 +25,15 @@ impl Core {
         take: bool,
         degraded: bool,
     ) -> Result<Decision, Rejection> {
-        let config = counted_here(self.in_force().unwrap_or(request.config));
+        let config = match (self.in_force(), request.assertion) {
+            (Some(config), _) => counted_here(config),
+            // Nobody here knows any numbers, and the store knows none or did not say.
+            (None, Assertion::Follow { .. }) if degraded => {
+                return Err(self.rejection(Reason::StoreUnavailable));
+            }
+            (None, Assertion::Follow { .. }) => return Err(self.unknown()),
+            (None, _) => counted_here(request.config),
+        };
         let reply = if take {
             limits.per_client.count(&self.keys, config, request.permits)
         } else {
@@ -96,7 +104,7 @@ impl Core {
 }
 
 /// The numbers as they count within one process, whatever the mode of the limiter.
-fn counted_here(config: Config) -> Config {
+pub(super) fn counted_here(config: Config) -> Config {
     Config { mode: Mode::Overall, ..config }
 }
 
