@@ -139,7 +139,8 @@ impl Limiter {
         self.core.write(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
     }
 
-    /// Sets the quota whatever is stored, and forgets what was used.
+    /// Sets the quota whatever is stored, and forgets what was used. The mode and the keep-alive that
+    /// are stored stay.
     ///
     /// # Errors
     ///

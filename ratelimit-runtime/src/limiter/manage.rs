@@ -2,7 +2,7 @@
 
 use ratelimit_spec::Mode;
 
-use super::Core;
+use super::{Core, policy::counted_here};
 use crate::{
     Quota, StoreError,
     clock::whole_ms,
@@ -19,8 +19,7 @@ impl Core {
             Outcome::PerClient => reply.config,
             _ => return Ok(reply.remaining),
         };
-        let here = Config { mode: Mode::Overall, ..config };
-        Ok(limits.per_client.look(&self.keys, here, 1).remaining)
+        Ok(limits.per_client.look(&self.keys, counted_here(config), 1).remaining)
     }
 
     pub(crate) async fn release(&self, limits: &Inner, permits: u32) -> Result<u64, StoreError> {
@@ -40,8 +39,8 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let config =
-            Config { rate: quota.rate(), per_ms: whole_ms(quota.per()), ..self.configured(limits) };
+        let kept = self.kept(limits).await?;
+        let config = Config { rate: quota.rate(), per_ms: whole_ms(quota.per()), ..kept };
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.
@@ -60,6 +59,20 @@ impl Core {
         limits.per_client.forget(&self.keys);
         self.queue.stir();
         Ok(deleted)
+    }
+
+    /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless
+    /// this process has some that it did not state yet.
+    async fn kept(&self, limits: &Inner) -> Result<Config, StoreError> {
+        let own = self.configured(limits);
+        let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(own) };
+        let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
+        if follows || self.rule(limits).is_stated() {
+            return Ok(stored);
+        }
+        let keep_alive_ms =
+            if own.keep_alive_ms > 0 { own.keep_alive_ms } else { stored.keep_alive_ms };
+        Ok(Config { keep_alive_ms, ..own })
     }
 
     /// This process's own numbers; without any, none that could be mistaken for some.
