@@ -57,6 +57,10 @@ impl Core {
     pub(crate) async fn delete(&self, limits: &Inner) -> Result<bool, StoreError> {
         let deleted = limits.store.delete(&self.keys).await?;
         limits.per_client.forget(&self.keys);
+        if let Some(config) = self.in_force() {
+            // Where this process counts for itself, it asks the store next.
+            self.note(counted_here(config));
+        }
         self.queue.stir();
         Ok(deleted)
     }
