@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Core, Patience};
+use super::{Core, Patience, manage::expiry_ms};
 use crate::{
     Decision, Limits, Quota, Rejection, StoreError,
-    clock::whole_ms,
     store::{Config, Expiry, KeepState, WriteWhen},
 };
 
@@ -196,7 +195,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn expire(&self, after: Duration) -> Result<bool, StoreError> {
-        self.set_expiry(Expiry::At(whole_ms(after))).await
+        self.set_expiry(Expiry::At(expiry_ms(after))).await
     }
 
     /// Takes an expiry away, and returns whether there was one.
@@ -217,7 +216,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        self.set_expiry(Expiry::Idle(idle.map_or(0, whole_ms))).await
+        self.core.keep_alive(self.limits.inner(), idle).await
     }
 
     /// How long the limiter has left; `None` when it does not expire, or does not exist.

@@ -1,5 +1,7 @@
 //! What can be done to a limiter beside taking permits.
 
+use std::time::Duration;
+
 use ratelimit_spec::Mode;
 
 use super::{Core, policy::counted_here};
@@ -7,7 +9,7 @@ use crate::{
     Quota, StoreError,
     clock::whole_ms,
     limits::Inner,
-    store::{Config, KeepState, Outcome, Request, WriteWhen},
+    store::{Config, Expiry, KeepState, Outcome, Request, WriteWhen},
 };
 
 impl Core {
@@ -65,6 +67,18 @@ impl Core {
         Ok(deleted)
     }
 
+    pub(crate) async fn keep_alive(
+        &self,
+        limits: &Inner,
+        idle: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(false) };
+        // What is used is kept for as long as it counts.
+        let used = stored.per_ms.saturating_add(stored.per_ms / 50 + 1);
+        let idle = idle.map_or(0, |idle| expiry_ms(idle).max(used));
+        limits.store.expire(&self.keys, Expiry::Idle(idle)).await
+    }
+
     /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless
     /// this process has some that it did not state yet.
     async fn kept(&self, limits: &Inner) -> Result<Config, StoreError> {
@@ -83,4 +97,9 @@ impl Core {
     fn configured(&self, limits: &Inner) -> Config {
         self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
     }
+}
+
+/// Whole milliseconds of an expiry. More than a date can hold are 140 000 years.
+pub(super) fn expiry_ms(after: Duration) -> u64 {
+    whole_ms(after).min(1 << 52)
 }
