@@ -1,0 +1,371 @@
+//! What each operation of a limiter promises: in both modes, on both stores.
+//!
+//! A case is written once and run four times. Where a promise is about several processes it is
+//! made on Redis, in both modes.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::Duration;
+
+use ratelimit_runtime::{KeepState, Limiter, Mode, Quota, Reason};
+
+use self::world::World;
+
+#[path = "operations/world.rs"]
+mod world;
+
+macro_rules! on_each_kind {
+    ($($case:ident),+ $(,)?) => {
+        mod embedded_overall { cases!(embedded, Overall: $($case),+); }
+        mod embedded_per_client { cases!(embedded, PerClient: $($case),+); }
+        mod redis_overall { cases!(redis, Overall: $($case),+); }
+        mod redis_per_client { cases!(redis, PerClient: $($case),+); }
+    };
+}
+
+macro_rules! cases {
+    ($store:ident, $mode:ident: $($case:ident),+) => { $(
+        #[tokio::test]
+        async fn $case() {
+            super::$case(crate::World::$store(crate::Mode::$mode)).await;
+        }
+    )+ };
+}
+
+#[path = "operations/processes.rs"]
+mod processes;
+
+on_each_kind!(
+    try_acquire_takes_what_is_free,
+    try_acquire_refuses_senseless_numbers,
+    acquire_waits_for_its_permits,
+    acquire_timeout_waits_no_longer_than_it_may,
+    peek_takes_nothing,
+    quota_is_the_one_in_force,
+    available_permits_tells_without_a_trace,
+    release_gives_back_what_is_in_use,
+    release_wakes_who_waits,
+    try_set_rate_sets_what_is_not_set,
+    set_rate_forgets_what_is_used,
+    set_rate_wakes_who_waits,
+    update_rate_keeps_or_resets,
+    update_rate_changes_only_what_is_there,
+    a_new_rate_leaves_the_mode_and_the_keep_alive,
+    config_and_exists_ask_the_store,
+    delete_forgets_everything,
+    what_was_deleted_is_made_anew,
+    expire_ends_it_after_a_time,
+    clear_expire_lets_it_live,
+    set_keep_alive_ends_what_is_idle,
+    a_short_keep_alive_counts_as_the_window,
+    times_without_end_are_taken,
+);
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+/// Short enough to wait for.
+const SOON: Duration = Duration::from_millis(60);
+
+fn quota(rate: u32, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+/// Why so many permits are not free now.
+async fn refusal(limiter: &Limiter, permits: u32) -> Reason {
+    limiter.try_acquire(permits).await.unwrap_err().reason()
+}
+
+async fn free(limiter: &Limiter) -> u64 {
+    limiter.available_permits().await.unwrap()
+}
+
+async fn try_acquire_takes_what_is_free(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    let decision = limiter.try_acquire(2).await.unwrap();
+    assert!(decision.allowed && !decision.degraded);
+    assert_eq!((decision.remaining, decision.quota), (1, quota(3, MINUTE)));
+    assert_eq!(decision.retry_after, None);
+    assert!(decision.reset_after > MINUTE - SOON && decision.reset_after <= MINUTE);
+
+    let rejection = limiter.try_acquire(2).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::Limited);
+    assert!(rejection.retry_after().unwrap() <= MINUTE);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0, "the refused call took none");
+
+    let limiter = world.named("short", quota(3, SOON)).await;
+    for _ in 0..2 {
+        limiter.try_acquire(3).await.unwrap();
+        world.pass(SOON).await;
+    }
+}
+
+async fn try_acquire_refuses_senseless_numbers(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    assert_eq!(refusal(&limiter, 0).await, Reason::InvalidPermits);
+    assert_eq!(refusal(&limiter, 4).await, Reason::ExceedsCapacity);
+    assert_eq!(refusal(&world.follower().await, 1).await, Reason::NotConfigured);
+    assert_eq!(free(&limiter).await, 3);
+}
+
+async fn acquire_waits_for_its_permits(world: World) {
+    let limiter = world.limiter(quota(2, SOON)).await;
+    let taken = limiter.acquire(2).await.unwrap();
+    let (granted, ()) = tokio::join!(limiter.acquire(1), world.pass(SOON));
+    let waited = granted.unwrap().at.duration_since(taken.at).unwrap();
+    assert!(waited >= SOON, "{waited:?}");
+    assert_eq!(limiter.acquire(3).await.unwrap_err().reason(), Reason::ExceedsCapacity);
+}
+
+async fn acquire_timeout_waits_no_longer_than_it_may(world: World) {
+    let limiter = world.limiter(quota(2, SOON)).await;
+    limiter.acquire_timeout(2, Duration::ZERO).await.unwrap();
+    let waiting = limiter.acquire_timeout(2, MINUTE);
+    let (granted, ()) = tokio::join!(waiting, world.pass(SOON));
+    assert_eq!(granted.unwrap().remaining, 0);
+
+    let limiter = world.named("long", quota(2, HOUR)).await;
+    limiter.try_acquire(1).await.unwrap();
+    // It does not wait for what cannot be: this test would not end.
+    let rejection = limiter.acquire_timeout(2, MINUTE).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    assert!(rejection.retry_after().unwrap() > MINUTE);
+    assert!(limiter.try_acquire(1).await.is_ok(), "it took nothing, and left the queue");
+}
+
+async fn peek_takes_nothing(world: World) {
+    let limiter = world.limiter(quota(2, MINUTE)).await;
+    for _ in 0..3 {
+        let decision = limiter.peek().await.unwrap();
+        assert_eq!((decision.allowed, decision.remaining), (true, 2));
+    }
+    limiter.try_acquire(2).await.unwrap();
+    let decision = limiter.peek().await.unwrap();
+    assert_eq!((decision.allowed, decision.remaining), (false, 0));
+    assert!(decision.retry_after.unwrap() > MINUTE - Duration::from_secs(5));
+    assert_eq!(decision.quota, quota(2, MINUTE));
+}
+
+async fn quota_is_the_one_in_force(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    assert_eq!(limiter.quota().unwrap(), quota(3, MINUTE));
+    limiter.set_rate(&quota(5, HOUR)).await.unwrap();
+    assert_eq!(limiter.quota().unwrap(), quota(5, HOUR));
+    assert_eq!(limiter.try_acquire(1).await.unwrap().quota, quota(5, HOUR));
+    assert_eq!(limiter.quota().unwrap(), quota(5, HOUR));
+    let follower = world.follower().await;
+    assert_eq!(follower.quota().unwrap_err().reason(), Reason::NotConfigured);
+}
+
+async fn available_permits_tells_without_a_trace(world: World) {
+    let limiter = world.limiter(quota(3, SOON)).await;
+    assert_eq!(free(&limiter).await, 3);
+    assert!(!limiter.exists().await.unwrap());
+    limiter.try_acquire(3).await.unwrap();
+    world.pass(SOON).await;
+    assert_eq!(free(&limiter).await, 3, "they are free again");
+
+    let limiter = world.named("long", quota(3, MINUTE)).await;
+    limiter.try_acquire(2).await.unwrap();
+    assert_eq!((free(&limiter).await, free(&limiter).await), (1, 1));
+    assert_eq!(free(&world.follower().await).await, 0, "without numbers there are none");
+}
+
+async fn release_gives_back_what_is_in_use(world: World) {
+    let limiter = world.limiter(quota(5, MINUTE)).await;
+    assert_eq!(limiter.release(1).await.unwrap(), 0, "nothing is in use");
+    limiter.try_acquire(3).await.unwrap();
+    limiter.try_acquire(2).await.unwrap();
+    assert_eq!(limiter.release(0).await.unwrap(), 0);
+    assert_eq!(limiter.release(4).await.unwrap(), 4);
+    assert_eq!(free(&limiter).await, 4);
+    assert_eq!(limiter.release(9).await.unwrap(), 1, "there was no more");
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+}
+
+async fn release_wakes_who_waits(world: World) {
+    let limiter = world.limiter(quota(1, HOUR)).await;
+    limiter.try_acquire(1).await.unwrap();
+    let waiter = world.waiter(&limiter, 1).await;
+    assert_eq!(limiter.release(1).await.unwrap(), 1);
+    world.soon(waiter).await.unwrap();
+    assert_eq!(free(&limiter).await, 0);
+}
+
+async fn try_set_rate_sets_what_is_not_set(world: World) {
+    let limiter = world.follower().await;
+    assert!(limiter.try_set_rate(&quota(3, MINUTE)).await.unwrap());
+    limiter.try_acquire(2).await.unwrap();
+    assert!(!limiter.try_set_rate(&quota(9, MINUTE)).await.unwrap());
+    assert_eq!(limiter.quota().unwrap(), quota(3, MINUTE));
+    assert_eq!(free(&limiter).await, 1, "a refusal changes nothing");
+    let config = limiter.config().await.unwrap().unwrap();
+    assert_eq!((config.rate, config.mode), (3, world.mode));
+}
+
+async fn set_rate_forgets_what_is_used(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    let decision = limiter.try_acquire(2).await.unwrap();
+    assert_eq!((decision.remaining, decision.quota), (0, quota(2, HOUR)));
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    assert_eq!(free(&limiter).await, 2, "the same numbers, too");
+}
+
+async fn set_rate_wakes_who_waits(world: World) {
+    let limiter = world.limiter(quota(1, HOUR)).await;
+    limiter.try_acquire(1).await.unwrap();
+    let waiter = world.waiter(&limiter, 1).await;
+    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    world.soon(waiter).await.unwrap();
+    assert_eq!(free(&limiter).await, 1);
+}
+
+async fn update_rate_keeps_or_resets(world: World) {
+    let limiter = world.limiter(quota(4, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    assert!(limiter.update_rate(&quota(5, MINUTE), KeepState::Keep).await.unwrap());
+    assert_eq!(limiter.quota().unwrap(), quota(5, MINUTE));
+    assert_eq!(free(&limiter).await, 2);
+
+    // Less than is used: what is used counts on.
+    assert!(limiter.update_rate(&quota(2, MINUTE), KeepState::Keep).await.unwrap());
+    assert_eq!(free(&limiter).await, 0);
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+    assert_eq!(limiter.release(2).await.unwrap(), 2);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0);
+
+    assert!(limiter.update_rate(&quota(2, MINUTE), KeepState::Reset).await.unwrap());
+    assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0);
+}
+
+async fn update_rate_changes_only_what_is_there(world: World) {
+    let limiter = world.limiter(quota(4, MINUTE)).await;
+    for state in [KeepState::Keep, KeepState::Reset] {
+        assert!(!limiter.update_rate(&quota(9, MINUTE), state).await.unwrap());
+    }
+    assert!(!limiter.exists().await.unwrap());
+    assert_eq!(limiter.try_acquire(1).await.unwrap().quota, quota(4, MINUTE));
+}
+
+async fn a_new_rate_leaves_the_mode_and_the_keep_alive(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(1).await.unwrap();
+    assert!(limiter.set_keep_alive(Some(HOUR)).await.unwrap());
+    limiter.set_rate(&quota(4, MINUTE)).await.unwrap();
+    assert!(limiter.update_rate(&quota(5, MINUTE), KeepState::Keep).await.unwrap());
+    let config = limiter.config().await.unwrap().unwrap();
+    assert_eq!((config.rate, config.mode), (5, world.mode));
+    assert_eq!(config.keep_alive_ms, 3_600_000);
+    assert!(limiter.ttl().await.unwrap().is_some());
+}
+
+async fn config_and_exists_ask_the_store(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    assert_eq!(limiter.config().await.unwrap(), None, "nobody used it yet");
+    assert!(!limiter.exists().await.unwrap());
+    limiter.try_acquire(1).await.unwrap();
+    let config = limiter.config().await.unwrap().unwrap();
+    assert_eq!((config.rate, config.per_ms), (3, 60_000));
+    assert_eq!((config.mode, config.keep_alive_ms), (world.mode, 0));
+    assert!(limiter.exists().await.unwrap());
+}
+
+async fn delete_forgets_everything(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    assert!(!limiter.delete().await.unwrap(), "there is none");
+    limiter.try_acquire(3).await.unwrap();
+    assert!(limiter.delete().await.unwrap());
+    assert!(!limiter.exists().await.unwrap());
+    assert!(!limiter.delete().await.unwrap());
+    assert_eq!(free(&limiter).await, 3, "also what was used");
+    assert_eq!(limiter.release(3).await.unwrap(), 0);
+}
+
+async fn what_was_deleted_is_made_anew(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    limiter.set_rate(&quota(9, MINUTE)).await.unwrap();
+    limiter.delete().await.unwrap();
+    let decision = limiter.try_acquire(3).await.unwrap();
+    assert_eq!((decision.remaining, decision.quota), (0, quota(3, MINUTE)), "by our own numbers");
+    assert_eq!(limiter.config().await.unwrap().unwrap().mode, world.mode);
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+
+    // Whoever has no numbers does not make any.
+    let follower = world.follower().await;
+    follower.set_rate(&quota(3, MINUTE)).await.unwrap();
+    follower.try_acquire(1).await.unwrap();
+    follower.delete().await.unwrap();
+    assert_eq!(refusal(&follower, 1).await, Reason::NotConfigured);
+    assert!(!follower.exists().await.unwrap());
+}
+
+async fn expire_ends_it_after_a_time(world: World) {
+    let limiter = world.limiter(quota(3, SOON)).await;
+    assert!(!limiter.expire(HOUR).await.unwrap(), "there is none");
+    assert_eq!(limiter.ttl().await.unwrap(), None);
+    limiter.try_acquire(3).await.unwrap();
+    assert_eq!(limiter.ttl().await.unwrap(), None, "it stays");
+    assert!(limiter.expire(HOUR).await.unwrap());
+    let left = limiter.ttl().await.unwrap().unwrap();
+    assert!(left > HOUR - MINUTE && left <= HOUR, "{left:?}");
+
+    assert!(limiter.expire(SOON).await.unwrap());
+    world.pass(SOON).await;
+    assert!(!limiter.exists().await.unwrap());
+    assert_eq!((limiter.config().await.unwrap(), limiter.ttl().await.unwrap()), (None, None));
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+}
+
+async fn clear_expire_lets_it_live(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    assert!(!limiter.clear_expire().await.unwrap(), "there is none");
+    limiter.try_acquire(2).await.unwrap();
+    assert!(!limiter.clear_expire().await.unwrap(), "it does not expire");
+    limiter.expire(HOUR).await.unwrap();
+    assert!(limiter.clear_expire().await.unwrap());
+    assert_eq!(limiter.ttl().await.unwrap(), None);
+    assert_eq!(free(&limiter).await, 1, "nothing else changed");
+}
+
+async fn set_keep_alive_ends_what_is_idle(world: World) {
+    let limiter = world.limiter(quota(3, SOON / 3)).await;
+    assert!(!limiter.set_keep_alive(Some(HOUR)).await.unwrap(), "there is none");
+    limiter.try_acquire(1).await.unwrap();
+    assert!(limiter.set_keep_alive(Some(HOUR)).await.unwrap());
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive_ms, 3_600_000);
+    let left = limiter.ttl().await.unwrap().unwrap();
+    assert!(left > HOUR - MINUTE && left <= HOUR, "{left:?}");
+
+    assert!(limiter.set_keep_alive(None).await.unwrap());
+    assert_eq!(limiter.ttl().await.unwrap(), None);
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive_ms, 0);
+
+    assert!(limiter.set_keep_alive(Some(SOON)).await.unwrap());
+    world.pass(SOON).await;
+    assert!(!limiter.exists().await.unwrap(), "nobody used it for so long");
+}
+
+async fn a_short_keep_alive_counts_as_the_window(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    assert!(limiter.set_keep_alive(Some(Duration::from_millis(1))).await.unwrap());
+    world.pass(Duration::from_millis(5)).await;
+    assert!(limiter.ttl().await.unwrap().unwrap() > MINUTE);
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+}
+
+async fn times_without_end_are_taken(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(1).await.unwrap();
+    assert!(limiter.expire(Duration::MAX).await.unwrap());
+    assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
+    assert!(limiter.set_keep_alive(Some(Duration::MAX)).await.unwrap());
+    limiter.try_acquire(1).await.unwrap();
+    limiter.set_rate(&quota(4, MINUTE)).await.unwrap();
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
+    limiter.try_acquire(1).await.unwrap_err();
+    assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
+}
