@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     ManualClock, Mode, OnDrift,
     store::{
-        Assertion, Config, MemoryStore, Outcome, Reconciled, Request, StateKeys, Store, scripts,
+        Assertion, Config, MemoryStore, Reply, Request, StateKeys, Store, script_call,
+        script_replies,
     },
 };
 use redis::Connection;
@@ -25,20 +26,17 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
-    calls: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
     Rewind(u64),
     Acquire { process: usize, permits: u32 },
+    Batch { process: usize, costs: Vec<u32> },
     Peek { permits: u32 },
     First { process: usize, carry: bool },
 }
-
-/// What a decision looks like from outside.
-type Seen = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 impl Twins {
     fn new(redis: Connection, name: String) -> Self {
@@ -51,87 +49,31 @@ impl Twins {
             base: Instant::now() + Duration::from_millis(1),
             redis,
             keys: StateKeys::new(name),
-            calls: 0,
         }
     }
 
-    fn rust(
-        &self,
-        name: &str,
-        config: Config,
-        since: u64,
-        permits: u32,
-        assertion: Assertion,
-    ) -> Seen {
-        let request = Request::new(&self.keys, config, self.base + Duration::from_millis(since))
-            .permits(permits)
-            .assertion(assertion);
-        let reply = self.runtime.block_on(async {
-            match name {
-                "acquire" => self.memory.acquire(&request).await,
-                _ => self.memory.peek(&request).await,
-            }
-        });
-        let reply = reply.unwrap();
-        let outcome = match reply.outcome {
-            Outcome::Refused => 0,
-            Outcome::Granted => 1,
-            Outcome::ExceedsCapacity => 2,
-            _ => 3,
-        };
-        let event = reply.reconciled.map_or(0, |event| match event {
-            Reconciled::Created => 1,
-            Reconciled::Unchanged => 2,
-            Reconciled::Reset => 3,
-            Reconciled::Carried => 4,
-            _ => 5,
-        });
-        let mode = u64::from(reply.config.mode == Mode::PerClient);
-        (
-            outcome,
-            reply.remaining,
-            reply.retry_after_ms,
-            reply.reset_after_ms,
-            reply.now_ms,
-            reply.config.rate,
-            reply.config.per_ms,
-            mode,
-            event,
-            reply.ahead_ms,
-        )
+    fn request(&self, config: Config, since: u64, assertion: Assertion) -> Request<'_> {
+        let since = self.base + Duration::from_millis(since);
+        Request::new(&self.keys, config, since).assertion(assertion)
     }
 
-    fn lua(
-        &mut self,
-        name: &str,
-        config: Config,
-        since: u64,
-        permits: u32,
-        assertion: Assertion,
-    ) -> Seen {
-        let (_, text) = scripts().into_iter().find(|(known, _)| *known == name).unwrap();
-        self.calls += 1;
-        let assertion = match assertion {
-            Assertion::First(OnDrift::Carry) => "carry",
-            Assertion::First(_) => "reset",
-            _ => "steady",
-        };
-        redis::Script::new(text)
-            .key(self.keys.config())
-            .key(self.keys.counter())
-            .key(self.keys.log())
-            .arg(permits)
-            .arg(config.rate)
-            .arg(config.per_ms)
-            .arg(u8::from(config.mode == Mode::PerClient))
-            .arg(config.keep_alive_ms)
-            .arg(0)
-            .arg(since * 1000)
-            .arg(assertion)
-            .arg(self.calls.to_le_bytes().as_slice())
-            .arg(self.now)
-            .invoke(&mut self.redis)
-            .unwrap()
+    fn rust(&self, name: &str, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
+        let replies = self.runtime.block_on(async {
+            match (name, costs) {
+                // One call is a batch of one.
+                ("acquire", &[permits]) => {
+                    self.memory.acquire(&request.permits(permits)).await.map(|reply| vec![reply])
+                }
+                ("acquire", _) => self.memory.acquire_all(request, costs).await,
+                _ => self.memory.peek(&request.permits(costs[0])).await.map(|reply| vec![reply]),
+            }
+        });
+        let mut replies = replies.unwrap();
+        for reply in &mut replies {
+            // How long a limiter is kept is no part of what a script answers.
+            reply.config.keep_alive_ms = 0;
+        }
+        replies
     }
 
     fn agree(
@@ -139,12 +81,15 @@ impl Twins {
         name: &str,
         config: Config,
         since: u64,
-        permits: u32,
+        costs: &[u32],
         assertion: Assertion,
     ) {
-        let rust = self.rust(name, config, since, permits, assertion);
-        let lua = self.lua(name, config, since, permits, assertion);
-        assert_eq!(lua, rust, "(lua, rust) {name} of {permits} by {config:?}, {assertion:?}");
+        let request = self.request(config, since, assertion);
+        let rust = self.rust(name, &request, costs);
+        let mut call = script_call(name, &request, costs, since * 1000);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_replies(name, &value, costs).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -159,20 +104,20 @@ impl Twins {
                 self.clock.step_back(Duration::from_millis(ms));
             }
             Step::Acquire { process, permits } => {
-                self.agree("acquire", configs[process], since(process), permits, Assertion::Steady);
+                let config = configs[process];
+                self.agree("acquire", config, since(process), &[permits], Assertion::Steady);
+            }
+            Step::Batch { process, costs } => {
+                let config = configs[process];
+                self.agree("acquire", config, since(process), &costs, Assertion::Steady);
             }
             Step::Peek { permits } => {
-                self.agree("peek", configs[0], since(0), permits, Assertion::Steady);
+                self.agree("peek", configs[0], since(0), &[permits], Assertion::Steady);
             }
             Step::First { process, carry } => {
                 let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
-                self.agree(
-                    "acquire",
-                    configs[process],
-                    since(process),
-                    1,
-                    Assertion::First(on_drift),
-                );
+                let assertion = Assertion::First(on_drift);
+                self.agree("acquire", configs[process], since(process), &[1], assertion);
             }
         }
     }
@@ -220,11 +165,17 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         0..per * 2
     ];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
+    // Runs of equal costs among different ones, as callers come.
+    let run = (permits.clone(), prop_oneof![Just(1), 1..5_usize]);
+    let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
+        runs.into_iter().flat_map(|(cost, count)| std::iter::repeat_n(cost, count)).collect()
+    });
     let step = prop_oneof![
         6 => advance.prop_map(Step::Advance),
         1 => (1..per * 3).prop_map(Step::Rewind),
         12 => (0..processes, permits.clone())
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
+        4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
         2 => permits.prop_map(|permits| Step::Peek { permits }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
     ];

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
-pub use self::redis::scripts;
+pub use self::redis::{script_call, script_replies};
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::reconcile::{Assertion, Config, Reconciled};
@@ -33,7 +33,30 @@ pub trait Store: Send + Sync + 'static {
     fn acquire(
         &self,
         request: &Request<'_>,
-    ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send {
+        async move {
+            let replies = self.acquire_all(request, &[request.permits]).await?;
+            let reply = replies.into_iter().next();
+            reply.ok_or_else(|| StoreError::unavailable("the store did not answer the request"))
+        }
+    }
+
+    /// Decides several requests of one process for one limiter, in order, in one atomic step: one
+    /// request for each of `costs`, which are at least 1 and less than 2^31 together.
+    /// `request.permits` is not read.
+    ///
+    /// The replies are those of separate calls at one instant, so a later smaller cost may be granted
+    /// after an earlier one was refused. They differ in `outcome`, `remaining` and `retry_after_ms`
+    /// alone; what is said once (`reconciled`, `ahead_ms`) is in the first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire), for all of them.
+    fn acquire_all(
+        &self,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
 
     /// Says what [`acquire`](Self::acquire) would, and changes nothing.
     ///
@@ -207,7 +230,8 @@ pub struct Reply {
     pub outcome: Outcome,
     /// Permits left after it.
     pub remaining: u64,
-    /// Milliseconds until the same request can be granted; 0 unless it was refused.
+    /// Milliseconds until the same request could be granted, if nobody else asks: 0 when it could be
+    /// right now, or never. A grant that took the last permits so tells when the next are free.
     pub retry_after_ms: u64,
     /// Milliseconds until the whole quota is free, if nobody asks.
     pub reset_after_ms: u64,

@@ -23,11 +23,12 @@ struct Entry {
     permits: u64,
 }
 
-/// What the rule says to one request; times in milliseconds from `now`.
+/// What the rule says to one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) granted: bool,
     pub(crate) remaining: u64,
+    /// Until the same request could be granted again; 0 when it could be now, or never.
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
     /// How far in the future a grant was dated, after the clock stepped back.
@@ -35,46 +36,58 @@ pub(crate) struct Verdict {
 }
 
 impl Log {
-    /// Takes permits, or says when they will be free. `permits` must not exceed `rate`.
+    /// Takes permits, or says when they will be free.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
+        let mut verdicts = self.acquire_all(rate, per, std::iter::once(permits), now);
+        verdicts.next().unwrap_or_default()
+    }
+
+    /// Takes permits for several requests at one instant, in order, as one entry. A request for
+    /// more than `rate` takes nothing.
+    pub(crate) fn acquire_all(
+        &mut self,
+        rate: u64,
+        per: u64,
+        costs: impl Iterator<Item = u64> + Clone,
+        now: u64,
+    ) -> impl Iterator<Item = Verdict> {
         let expired = self.expire(per, now);
-        let looked = expired || self.used + permits > rate;
-        let ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
-        if self.used + permits <= rate {
-            let at = self.record(permits, per, now);
-            return Verdict {
-                granted: true,
-                remaining: rate - self.used,
-                retry_after: 0,
-                reset_after: (at + per).saturating_sub(now),
-                ahead,
-            };
-        }
-        Verdict { ahead, ..self.refusal(rate, per, permits, now) }
+        let asked: u64 = costs.clone().filter(|&cost| cost <= rate).sum();
+        let looked = expired || self.used + asked > rate;
+        let mut ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
+
+        let mut free = rate.saturating_sub(self.used);
+        let left = costs.clone().fold(free, |free, cost| free.checked_sub(cost).unwrap_or(free));
+        let newest = (left < free).then(|| self.record(free - left, per, now));
+        let reset_after =
+            newest.map_or_else(|| self.full_after(per, now), |at| (at + per).saturating_sub(now));
+
+        let log = &*self;
+        costs.map(move |cost| {
+            let granted = cost <= free;
+            if granted {
+                free -= cost;
+            }
+            Verdict {
+                granted,
+                remaining: if cost > rate { rate } else { free },
+                retry_after: log.retry_after(rate, per, cost, now),
+                reset_after,
+                ahead: std::mem::take(&mut ahead),
+            }
+        })
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
         copy.expire(per, now);
-        if copy.used + permits > rate {
-            return copy.refusal(rate, per, permits, now);
-        }
+        let free = rate.saturating_sub(copy.used);
         Verdict {
-            granted: true,
-            remaining: rate - copy.used,
-            retry_after: 0,
+            granted: permits <= free,
+            remaining: if permits > rate { rate } else { free },
+            retry_after: copy.retry_after(rate, per, permits, now),
             reset_after: copy.full_after(per, now),
-            ahead: 0,
-        }
-    }
-
-    fn refusal(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
-        Verdict {
-            granted: false,
-            remaining: rate.saturating_sub(self.used),
-            retry_after: self.wait_for(self.used + permits - rate, per, now),
-            reset_after: self.full_after(per, now),
             ahead: 0,
         }
     }
@@ -149,8 +162,12 @@ impl Log {
         at
     }
 
-    /// Until `need` more permits are free, counted oldest first.
-    fn wait_for(&self, mut need: u64, per: u64, now: u64) -> u64 {
+    /// Until so many permits can be taken, counted oldest first: 0 when they can be now, or never.
+    fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
+        let mut need = (self.used + permits).saturating_sub(rate);
+        if need == 0 || permits > rate {
+            return 0;
+        }
         for entry in &self.entries {
             need = need.saturating_sub(entry.permits);
             if need == 0 {
@@ -207,6 +224,29 @@ mod tests {
             assert!(!log.clone().acquire(3, 1000, permits, 250 + wait - 1).granted);
             assert!(log.clone().acquire(3, 1000, permits, 250 + wait).granted);
         }
+    }
+
+    #[test]
+    fn a_batch_is_its_calls_one_by_one_as_one_entry() {
+        let mut log = Log::default();
+        assert!(log.acquire(10, 1000, 4, 0).granted);
+        let verdicts: Vec<_> =
+            log.acquire_all(10, 1000, [3, 11, 5, 2, 1].into_iter(), 400).collect();
+        let told: Vec<_> =
+            verdicts.iter().map(|v| (v.granted, v.remaining, v.retry_after)).collect();
+        // Nothing is free at the end; in 600 ms four are, and five a window after the batch.
+        assert_eq!(
+            told,
+            [(true, 3, 600), (false, 10, 0), (false, 3, 1000), (true, 1, 600), (true, 0, 600)]
+        );
+        assert_eq!(log.entries.len(), 2);
+    }
+
+    #[test]
+    fn the_grant_of_the_last_permit_tells_when_the_next_is_free() {
+        let mut log = Log::default();
+        assert_eq!(log.acquire(2, 1000, 1, 0).retry_after, 0);
+        assert_eq!(log.acquire(2, 1000, 1, 300).retry_after, 700);
     }
 
     #[test]

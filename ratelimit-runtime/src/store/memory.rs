@@ -80,13 +80,30 @@ impl MemoryStore {
         request: &Request<'_>,
         rule: impl FnOnce(&mut Log, u64, Config, u64) -> Verdict,
     ) -> Reply {
+        let decided = self.reconciled(request, |log, config, now| {
+            let rule = |permits| rule(log, permits, config, now);
+            Reply::decided(request.permits, config, now, rule)
+        });
+        match decided {
+            Ok((reply, reconciled)) => Reply { reconciled, ..reply },
+            Err(unknown) => unknown,
+        }
+    }
+
+    /// Reconciles the configuration and says what happened, with what is decided by it; an unknown
+    /// reply when there is none.
+    fn reconciled<T>(
+        &self,
+        request: &Request<'_>,
+        decide: impl FnOnce(&mut Log, Config, u64) -> T,
+    ) -> Result<(T, Option<Reconciled>), Reply> {
         let epoch = self.epoch(request);
         let mut shard = self.shard(request.keys);
         // Read under the lock, so that time does not run backwards within a limiter.
         let now = self.clock.now_ms();
         let slot = shard.slot(request.keys, now);
         if matches!(request.assertion, Assertion::Follow { .. }) && slot.stored.is_none() {
-            return Reply::unknown(now);
+            return Err(Reply::unknown(now));
         }
         let (stored, reconciled) =
             reconcile(slot.stored, request.config, epoch, request.assertion, now);
@@ -101,10 +118,27 @@ impl MemoryStore {
             let used = config.per_ms + config.per_ms / 50 + 1;
             slot.expires_ms = Some(now + config.keep_alive_ms.max(used));
         }
-        let reply = Reply::decided(request.permits, config, now, |permits| {
-            rule(&mut slot.log, permits, config, now)
+        Ok((decide(&mut slot.log, config, now), reconciled))
+    }
+
+    fn decide_all(&self, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
+        let decided = self.reconciled(request, |log, config, now| {
+            let reply = |cost, verdict| Reply::decided(cost, config, now, |_| verdict);
+            if config.mode == Mode::PerClient {
+                return costs.iter().map(|&cost| reply(cost, Verdict::default())).collect();
+            }
+            let each = costs.iter().copied().map(u64::from);
+            let verdicts = log.acquire_all(config.rate, config.per_ms, each, now);
+            costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
         });
-        Reply { reconciled, ..reply }
+        let (mut replies, reconciled): (Vec<Reply>, _) = match decided {
+            Ok(decided) => decided,
+            Err(unknown) => (vec![unknown; costs.len()], None),
+        };
+        if let Some(first) = replies.first_mut() {
+            first.reconciled = reconciled;
+        }
+        replies
     }
 
     fn peek_now(&self, request: &Request<'_>) -> Reply {
@@ -168,14 +202,15 @@ impl Reply {
         rule: impl FnOnce(u64) -> Verdict,
     ) -> Self {
         let permits = u64::from(permits);
-        let silent = |outcome, remaining| (outcome, Verdict { remaining, ..Verdict::default() });
         let (outcome, verdict) = if config.mode == Mode::PerClient {
-            silent(Outcome::PerClient, 0)
-        } else if permits > config.rate {
-            silent(Outcome::ExceedsCapacity, config.rate)
+            (Outcome::PerClient, Verdict::default())
         } else {
             let verdict = rule(permits);
-            let outcome = if verdict.granted { Outcome::Granted } else { Outcome::Refused };
+            let outcome = match verdict.granted {
+                true => Outcome::Granted,
+                false if permits > config.rate => Outcome::ExceedsCapacity,
+                false => Outcome::Refused,
+            };
             (outcome, verdict)
         };
         Self {
@@ -236,6 +271,14 @@ impl Store for MemoryStore {
         Ok(self.decide(request, |log, permits, config, now| {
             log.acquire(config.rate, config.per_ms, permits, now)
         }))
+    }
+
+    async fn acquire_all(
+        &self,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Vec<Reply>, StoreError> {
+        Ok(if costs.is_empty() { Vec::new() } else { self.decide_all(request, costs) })
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

@@ -4,6 +4,7 @@ pub(crate) mod address;
 mod connect;
 mod fault;
 mod link;
+mod reply;
 mod script;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -17,9 +18,10 @@ use self::{
     address::Address,
     fault::{Fault, NotDone, classify},
     link::{Link, Live},
+    reply::read_replies,
     script::{
         ACQUIRE, ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
-        mode_ordinal, read_reply,
+        mode_ordinal,
     },
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
@@ -30,11 +32,23 @@ use crate::{
 
 pub(crate) use self::connect::Certificates;
 
-/// The scripts by name, for tests that run them with a time of their own.
+/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
+/// their own. `since_us` is since when the process has its configuration, by that time.
 #[cfg(feature = "test-util")]
 #[must_use]
-pub fn scripts() -> [(&'static str, &'static str); 3] {
-    [("acquire", ACQUIRE.text), ("peek", PEEK.text), ("assert", ASSERT.text)]
+pub fn script_call(name: &str, request: &Request<'_>, costs: &[u32], since_us: u64) -> redis::Cmd {
+    let script = if name == "peek" { &PEEK } else { &ACQUIRE };
+    Ask { script, request, costs }.since(since_us, false)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+#[cfg(feature = "test-util")]
+pub fn script_replies(name: &str, value: &Value, costs: &[u32]) -> Result<Vec<Reply>, StoreError> {
+    read_replies(value, costs, name != "peek", 0)
 }
 
 /// Pauses between attempts the server answered with "not yet".
@@ -146,10 +160,16 @@ impl RedisStore {
         }
     }
 
-    /// Runs a script that answers a request.
-    async fn ask(&self, script: &Lazy<Script>, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let value = self.run(&Ask { script, request }).await?;
-        read_reply(&value, request.config.keep_alive_ms)
+    /// Runs a script that answers a request and takes nothing.
+    async fn look(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        cost: u32,
+    ) -> Result<Reply, StoreError> {
+        let costs = &[cost];
+        let value = self.run(&Ask { script, request, costs }).await?;
+        Ok(read_replies(&value, costs, false, request.config.keep_alive_ms)?[0])
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
@@ -252,16 +272,24 @@ fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
 }
 
 impl Store for RedisStore {
-    async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.ask(&ACQUIRE, request).await
+    async fn acquire_all(
+        &self,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Vec<Reply>, StoreError> {
+        if costs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let value = self.run(&Ask { script: &ACQUIRE, request, costs }).await?;
+        read_replies(&value, costs, true, request.config.keep_alive_ms)
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.ask(&PEEK, request).await
+        self.look(&PEEK, request, request.permits).await
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.ask(&ASSERT, request).await
+        self.look(&ASSERT, request, 0).await
     }
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
@@ -271,7 +299,7 @@ impl Store for RedisStore {
             let call = Tell { script: &RELEASE, keys, words: vec![left.to_string()] };
             let (outcome, given, more): (u8, u64, u8) = self.tell(&call).await?;
             if outcome == 4 {
-                return Err(script::foreign());
+                return Err(reply::foreign());
             }
             released += given;
             // A long log is given back in steps, so that no script runs for long.

@@ -60,6 +60,11 @@ impl<S: Store> Process<'_, S> {
         self.store.acquire(&request).await.expect("the store answers")
     }
 
+    async fn acquire_all(&self, costs: &[u32]) -> Vec<Reply> {
+        let request = self.request(1, Assertion::Steady);
+        self.store.acquire_all(&request, costs).await.expect("the store answers")
+    }
+
     async fn first(&self, permits: u32, on_drift: OnDrift) -> Reply {
         let request = self.request(permits, Assertion::First(on_drift));
         self.store.acquire(&request).await.expect("the store answers")
@@ -106,6 +111,8 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     counts_costs_and_refuses_without_a_trace(&process(&costs, config(10, 500), 0), time).await;
     let large = keys("large");
     refuses_what_a_full_window_has_not(&process(&large, config(5, 500), 0)).await;
+    let batch = keys("batch");
+    decides_many_in_order_at_once(&process(&batch, config(10, 500), 0), time).await;
     let looked = keys("looked");
     peeks_without_taking(&process(&looked, config(2, 500), 0)).await;
     let one = keys("restart");
@@ -190,6 +197,40 @@ async fn counts_costs_and_refuses_without_a_trace<S: Store>(limiter: &Process<'_
     let refused = limiter.acquire(10).await;
     time.pass(refused.retry_after_ms).await;
     assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted, "the wait was for all ten");
+}
+
+async fn decides_many_in_order_at_once<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    use Outcome::{ExceedsCapacity, Granted, Refused};
+    assert!(limiter.acquire_all(&[]).await.is_empty(), "nothing for nobody");
+    let replies = limiter.acquire_all(&[1, 1, 5, 11, 4, 3, 3]).await;
+    let told: Vec<_> = replies.iter().map(|reply| (reply.outcome, reply.remaining)).collect();
+    assert_eq!(
+        told,
+        [
+            (Granted, 9),
+            (Granted, 8),
+            (Granted, 3),
+            (ExceedsCapacity, 10),
+            (Refused, 3),
+            (Granted, 0),
+            (Refused, 0)
+        ],
+        "first come, first served, and what fits is granted"
+    );
+    assert_eq!(replies[0].reconciled, Some(Reconciled::Created));
+    assert!(replies[1..].iter().all(|reply| reply.reconciled.is_none()), "it is told once");
+    for reply in &replies {
+        assert_eq!((reply.now_ms, reply.reset_after_ms), (replies[0].now_ms, 500), "one instant");
+        let wait = if reply.outcome == ExceedsCapacity { 0 } else { 500 };
+        assert_eq!(reply.retry_after_ms, wait, "until it could be granted again: {reply:?}");
+    }
+    time.pass(500).await;
+    let replies = limiter.acquire_all(&[4, 3]).await;
+    assert_eq!(replies[0].outcome, Granted, "when the wait is over");
+    assert_eq!(replies[0].retry_after_ms, 500, "3 are left of 4");
+    assert_eq!((replies[1].remaining, replies[1].retry_after_ms), (3, 0), "and 3 could go again");
+    assert_eq!(limiter.acquire(4).await.outcome, Refused);
+    assert_eq!(limiter.release(u32::MAX).await, 7, "what was granted together is one use");
 }
 
 async fn refuses_what_a_full_window_has_not<S: Store>(limiter: &Process<'_, S>) {

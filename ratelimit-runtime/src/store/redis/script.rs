@@ -4,23 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Mode, OnDrift};
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::link::Live;
-use crate::{
-    StoreError,
-    store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
-};
+use crate::store::{Assertion, Request, StateKeys};
 
 macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
 }
 
 pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!("clock.lua", "config.lua", "log.lua", "mend.lua", "acquire.lua"))
+    Script::new(lua!("clock.lua", "config.lua", "log.lua", "mend.lua", "costs.lua", "acquire.lua"))
 });
 pub(super) static PEEK: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "peek.lua")));
+    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "costs.lua", "peek.lua")));
 pub(super) static ASSERT: Lazy<Script> =
     Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "assert.lua")));
 pub(super) static RELEASE: Lazy<Script> =
@@ -62,22 +59,21 @@ pub(super) trait Call {
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 }
 
-/// A script that takes a [`Request`].
+/// A script that takes a [`Request`] for each of these costs.
 pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
+    pub(super) costs: &'a [u32],
 }
 
-impl Call for Ask<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.request.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        let Request { keys, permits, config, revision, since, assertion } = self.request;
+impl Ask<'_> {
+    /// The command, with the time in microseconds since when the process has its configuration.
+    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+        let Request { keys, config, revision, assertion, .. } = self.request;
         let mut command = self.script.on(keys, by_name);
-        command.arg(permits).arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
-        command.arg(config.keep_alive_ms).arg(revision).arg(live.server_time(*since));
+        command.arg(runs(self.costs));
+        command.arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
+        command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
         command.arg(match assertion {
             Assertion::Steady => "steady",
             Assertion::Follow { first: true } => "follow",
@@ -87,6 +83,16 @@ impl Call for Ask<'_> {
         });
         command.arg(&member_id()[..]);
         command
+    }
+}
+
+impl Call for Ask<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.request.keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        self.since(live.server_time(self.request.since), by_name)
     }
 }
 
@@ -145,6 +151,15 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
     command
 }
 
+/// The costs as runs of equal ones: `3`, or `1*200,5,1*55`.
+fn runs(costs: &[u32]) -> String {
+    let runs = costs.chunk_by(|one, next| one == next).map(|run| match run {
+        [cost] => cost.to_string(),
+        _ => format!("{}*{}", run[0], run.len()),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
 /// Redisson's `RateType` ordinals.
 pub(super) fn mode_ordinal(mode: Mode) -> u8 {
     match mode {
@@ -166,91 +181,14 @@ fn member_id() -> [u8; 8] {
     [process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3]]
 }
 
-/// Reads what a script returned; an unknown shape is an error, never a grant.
-pub(super) fn read_reply(value: &Value, keep_alive_ms: u64) -> Result<Reply, StoreError> {
-    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let Value::Array(items) = value else {
-        return Err(unknown());
-    };
-    let mut numbers = [0_u64; 10];
-    if items.len() != numbers.len() {
-        return Err(unknown());
-    }
-    for (number, item) in numbers.iter_mut().zip(items) {
-        let Value::Int(value) = item else {
-            return Err(unknown());
-        };
-        *number = u64::try_from(*value).map_err(|_| unknown())?;
-    }
-    let [
-        outcome,
-        remaining,
-        retry_after_ms,
-        reset_after_ms,
-        now_ms,
-        rate,
-        per_ms,
-        mode,
-        event,
-        ahead_ms,
-    ] = numbers;
-    let outcome = match outcome {
-        0 => Outcome::Refused,
-        1 => Outcome::Granted,
-        2 => Outcome::ExceedsCapacity,
-        3 => Outcome::PerClient,
-        4 => return Err(foreign()),
-        5 => Outcome::Unknown,
-        _ => return Err(unknown()),
-    };
-    let reconciled = match event {
-        0 => None,
-        1 => Some(Reconciled::Created),
-        2 => Some(Reconciled::Unchanged),
-        3 => Some(Reconciled::Reset),
-        4 => Some(Reconciled::Carried),
-        5 => Some(Reconciled::Followed),
-        _ => return Err(unknown()),
-    };
-    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-    let config = Config { rate, per_ms, mode, keep_alive_ms };
-    Ok(Reply {
-        outcome,
-        remaining,
-        retry_after_ms,
-        reset_after_ms,
-        now_ms,
-        ahead_ms,
-        config,
-        reconciled,
-    })
-}
-
-pub(super) fn foreign() -> StoreError {
-    StoreError::misconfigured(
-        "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
-         delete the limiter, or choose another `key_prefix`",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_of_unknown_shape_is_never_a_grant() {
-        let ints = |numbers: &[i64]| Value::Array(numbers.iter().map(|&n| Value::Int(n)).collect());
-        assert!(read_reply(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]), 0).is_ok());
-        for value in [
-            Value::Nil,
-            Value::Int(1),
-            ints(&[1]),
-            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
-            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0, 0]),
-            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]),
-        ] {
-            assert!(read_reply(&value, 0).is_err(), "{value:?}");
-        }
+    fn equal_costs_in_a_row_share_a_run() {
+        assert_eq!(runs(&[3]), "3");
+        assert_eq!(runs(&[1, 1, 5, 1, 2, 2, 2]), "1*2,5,1,2*3");
     }
 
     #[test]

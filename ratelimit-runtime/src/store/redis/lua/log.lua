@@ -47,16 +47,6 @@ local function read_log(limit, over)
   return entries, used, #entries < limit
 end
 
--- The milliseconds until `need` more permits are free, counted oldest first.
--- What the log cannot explain is free after a whole window at the latest.
-local function wait_for(entries, need, per, now)
-  for _, entry in ipairs(entries) do
-    need = need - entry.permits
-    if need <= 0 then return math.max(1, math.ceil(entry.score) + per - now) end
-  end
-  return per
-end
-
 -- The milliseconds until the whole quota is free again.
 local function full_after(per, now)
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')

@@ -1,0 +1,177 @@
+//! What a script says, read. An unknown shape is an error, never a grant.
+
+use std::collections::HashMap;
+
+use ratelimit_spec::Mode;
+use redis::Value;
+
+use crate::{
+    StoreError,
+    store::{Config, Outcome, Reconciled, Reply},
+};
+
+/// What comes before the waits; see `lua/acquire.lua`.
+const HEAD: usize = 9;
+
+/// Reads the replies to requests for these costs; unless they `take`, none leaves less to the next.
+pub(super) fn read_replies(
+    value: &Value,
+    costs: &[u32],
+    take: bool,
+    keep_alive_ms: u64,
+) -> Result<Vec<Reply>, StoreError> {
+    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
+    let numbers = integers(value).ok_or_else(unknown)?;
+    let (head, waits) = numbers.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
+    if head[0] == 4 {
+        return Err(foreign());
+    }
+    let mut common = read_head(*head, keep_alive_ms).ok_or_else(unknown)?;
+    let counted = common.outcome == Outcome::Granted;
+    let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
+    let replies = costs.iter().map(|cost| {
+        let mut reply = if counted { decide(common, u64::from(*cost)) } else { common };
+        reply.retry_after_ms = waits.get(cost).copied().unwrap_or(0);
+        if take && reply.outcome == Outcome::Granted {
+            reply.remaining -= u64::from(*cost);
+            common.remaining = reply.remaining;
+        }
+        (common.reconciled, common.ahead_ms) = (None, 0);
+        reply
+    });
+    Ok(replies.collect())
+}
+
+fn integers(value: &Value) -> Option<Vec<u64>> {
+    let Value::Array(items) = value else {
+        return None;
+    };
+    let integer = |item: &Value| match item {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    items.iter().map(integer).collect()
+}
+
+/// What is the same for all requests, as a reply: what is free remains, and is granted where the
+/// store counts at all.
+fn read_head(head: [u64; HEAD], keep_alive_ms: u64) -> Option<Reply> {
+    let [kind, remaining, reset_after_ms, now_ms, rate, per_ms, mode, event, ahead_ms] = head;
+    let outcome = match kind {
+        1 => Outcome::Granted,
+        3 => Outcome::PerClient,
+        5 => Outcome::Unknown,
+        _ => return None,
+    };
+    let reconciled = match event {
+        0 => None,
+        1 => Some(Reconciled::Created),
+        2 => Some(Reconciled::Unchanged),
+        3 => Some(Reconciled::Reset),
+        4 => Some(Reconciled::Carried),
+        5 => Some(Reconciled::Followed),
+        _ => return None,
+    };
+    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
+    let config = Config { rate, per_ms, mode, keep_alive_ms };
+    let retry_after_ms = 0;
+    Some(Reply {
+        outcome,
+        remaining,
+        retry_after_ms,
+        reset_after_ms,
+        now_ms,
+        ahead_ms,
+        config,
+        reconciled,
+    })
+}
+
+/// The wait of each cost, which are told once for equal ones; none unless there are just as many.
+fn waits_of(costs: &[u32], waits: &[u64]) -> Option<HashMap<u32, u64>> {
+    let (mut waits, mut known) = (waits.iter(), HashMap::new());
+    for cost in costs {
+        if !known.contains_key(cost) {
+            known.insert(*cost, *waits.next()?);
+        }
+    }
+    waits.next().is_none().then_some(known)
+}
+
+/// What a request for this cost gets of what remains.
+fn decide(common: Reply, cost: u64) -> Reply {
+    let (outcome, remaining) = if cost > common.config.rate {
+        (Outcome::ExceedsCapacity, common.config.rate)
+    } else if cost <= common.remaining {
+        (Outcome::Granted, common.remaining)
+    } else {
+        (Outcome::Refused, common.remaining)
+    };
+    Reply { outcome, remaining, ..common }
+}
+
+pub(super) fn foreign() -> StoreError {
+    StoreError::misconfigured(
+        "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
+         delete the limiter, or choose another `key_prefix`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ints(numbers: &[i64]) -> Value {
+        Value::Array(numbers.iter().map(|&n| Value::Int(n)).collect())
+    }
+
+    #[test]
+    fn each_request_gets_what_those_before_it_left() {
+        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 300, 200, 0, 700]);
+        let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, 0).unwrap();
+        let told: Vec<_> =
+            replies.iter().map(|r| (r.outcome, r.remaining, r.retry_after_ms)).collect();
+        assert_eq!(
+            told,
+            [
+                (Outcome::Granted, 2, 300),
+                (Outcome::Granted, 0, 200),
+                (Outcome::ExceedsCapacity, 6, 0),
+                (Outcome::Refused, 0, 700),
+                (Outcome::Refused, 0, 200),
+                (Outcome::Refused, 0, 300),
+            ]
+        );
+        assert_eq!((replies[0].reconciled, replies[0].ahead_ms), (Some(Reconciled::Unchanged), 40));
+        for reply in &replies[1..] {
+            assert_eq!((reply.reconciled, reply.ahead_ms), (None, 0), "it is told once");
+            assert_eq!((reply.reset_after_ms, reply.now_ms), (700, 99));
+        }
+    }
+
+    #[test]
+    fn a_look_leaves_what_is_free() {
+        let replies = read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 0]), &[3], false, 0);
+        let reply = replies.unwrap()[0];
+        assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 5));
+    }
+
+    #[test]
+    fn a_reply_of_unknown_shape_is_never_a_grant() {
+        assert!(read_replies(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 7]), &[1], true, 0).is_ok());
+        for value in [
+            Value::Nil,
+            Value::Int(1),
+            ints(&[1]),
+            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0, 7]),
+            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0, 7]),
+            ints(&[1, 2, 0, 1000, 5, 3, 1000, 9, 0, 7]),
+            // A wait too few and one too many.
+            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]),
+            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 7, 7]),
+            ints(&[3, 0, 0, 1000, 5, 3, 1000, 1, 0, 7]),
+        ] {
+            assert!(read_replies(&value, &[1, 1], true, 0).is_err(), "{value:?}");
+        }
+    }
+}
