@@ -39,7 +39,7 @@ fn floor(module: &str) -> Option<u8> {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "error" | "clock" => 0,
         "algorithm" => 1,
         "store" => 2,
-        "limiter" | "waiting" | "limits" | "settings" => 3,
+        "limiter" | "coalesce" | "waiting" | "limits" | "settings" => 3,
         "call_site" | "web" | "__private" => 4,
         // Told by every floor, and knows words alone.
         "events" | "lib" | "guide" => return None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use ratelimit_spec::{KeyWriter, MAX_RATE};
+use ratelimit_spec::{KeyName, KeyWriter, MAX_RATE};
 
 use crate::{
     KeyPart, KeyText, Limiter, Limits, Rejection,
@@ -16,19 +16,27 @@ use crate::{
 #[derive(Debug)]
 pub struct CallSite {
     annotation: Annotation,
-    /// The family this site used last, and whose limits it belongs to.
-    family: ArcSwapOption<(u64, Arc<Family>)>,
+    known: ArcSwapOption<Known>,
+}
+
+/// What a site used last, and whose limits it belongs to.
+#[derive(Debug)]
+struct Known {
+    limits: u64,
+    family: Arc<Family>,
+    /// The limiter of a key without placeholders.
+    only: Option<Arc<Core>>,
 }
 
 /// Whose limiter a call uses: the only one, or the one of a rendered key.
 #[derive(Debug)]
-pub struct Key(Option<String>);
+pub struct Key(Option<KeyName>);
 
 impl CallSite {
     /// The site of an annotation.
     #[must_use]
     pub const fn new(annotation: Annotation) -> Self {
-        Self { annotation, family: ArcSwapOption::const_empty() }
+        Self { annotation, known: ArcSwapOption::const_empty() }
     }
 
     /// What was written there.
@@ -37,7 +45,7 @@ impl CallSite {
         &self.annotation
     }
 
-    /// Renders the key. A fixed one needs no rendering and no memory.
+    /// Renders the key. A fixed one needs no rendering, and one of usual length no memory.
     #[must_use]
     pub fn key(&'static self, parts: &[Part<'_>]) -> Key {
         if parts.is_empty() {
@@ -67,50 +75,87 @@ impl CallSite {
         key: Key,
         permits: impl Into<Permits>,
     ) -> Result<(), Rejection> {
-        let limits = Limits::current();
-        let core = self.core(&limits, key);
         let permits = permits.into();
+        let (core, limits) = match self.at_once(&key, &permits, Core::patience) {
+            Ok(result) => return result,
+            Err(later) => later,
+        };
         let Permits(Ok(permits)) = permits else {
             let rejection = core.rejection(crate::Reason::InvalidPermits);
             return Err(rejection.with_detail(permits.complaint()));
         };
-        let numbers = core.numbers(limits.inner())?;
-        let patience = Patience::from(numbers.effective.wait.value);
-        core.acquire(limits.inner(), permits, patience).await.map(|_| ())
+        let patience = core.patience(limits.inner());
+        core.acquire(&limits, permits, patience).await.map(|_| ())
+    }
+
+    /// The whole of a call that needs neither the store nor a wait; else what it takes to go on.
+    fn at_once(
+        &'static self,
+        key: &Key,
+        permits: &Permits,
+        patience: impl Fn(&Core, &Inner) -> Patience,
+    ) -> Result<Result<(), Rejection>, (Arc<Core>, Limits)> {
+        Limits::with_current(|limits| {
+            self.with_core(limits, key, |core| {
+                let inner = limits.inner();
+                let result = permits.0.as_ref().ok().and_then(|permits| {
+                    core.acquire_at_once(inner, *permits, || patience(core, inner))
+                });
+                match result {
+                    Some(result) => Ok(result.map(|_| ())),
+                    None => Err((Arc::clone(core), limits.clone())),
+                }
+            })
+        })
     }
 
     /// Takes permits before a body that cannot be refused.
     pub async fn admit(&'static self, key: Key, permits: u32) {
-        let limits = Limits::current();
-        let core = self.core(&limits, key);
-        core.admit(limits.inner(), permits).await;
+        let forever = |_: &_, _: &_| Patience::Forever;
+        let (core, limits) = match self.at_once(&key, &Permits(Ok(permits)), forever) {
+            Ok(Ok(())) => return,
+            // What cannot leave the function is settled below.
+            Ok(Err(_)) => self.limiter(key).into_parts(),
+            Err(later) => later,
+        };
+        core.admit(&limits, permits).await;
     }
 
     /// The handle of the key's limiter.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "expanded code makes it for this call")]
     pub fn limiter(&'static self, key: Key) -> Limiter {
         let limits = Limits::current();
-        Limiter::new(self.core(&limits, key), limits)
+        let core = self.with_core(&limits, &key, Arc::clone);
+        Limiter::new(core, limits)
     }
 
-    fn core(&'static self, limits: &Limits, Key(name): Key) -> Arc<Core> {
+    /// Finds the limiter. A key without placeholders is looked up once for each set of limits.
+    fn with_core<T>(
+        &'static self,
+        limits: &Limits,
+        Key(name): &Key,
+        run: impl FnOnce(&Arc<Core>) -> T,
+    ) -> T {
         let inner = limits.inner();
-        let known = self.family.load();
-        if let Some(known) = &*known
-            && known.0 == inner.id
-        {
-            return self.core_in(&known.1, inner, name);
+        let known = self.known.load();
+        let known = match known.as_ref().filter(|known| known.limits == inner.id) {
+            Some(known) => known,
+            None => &self.find(inner),
+        };
+        match (&known.only, name) {
+            (Some(core), _) => run(core),
+            (None, Some(name)) => run(&known.family.core(inner, name)),
+            (None, None) => run(&known.family.core(inner, self.annotation.key)),
         }
-        let family = inner.family_of(&self.annotation);
-        self.family.store(Some(Arc::new((inner.id, Arc::clone(&family)))));
-        self.core_in(&family, inner, name)
     }
 
-    fn core_in(&self, family: &Arc<Family>, limits: &Inner, name: Option<String>) -> Arc<Core> {
-        match name {
-            Some(name) => family.core(limits, name),
-            None => family.only(limits, self.annotation.fixed().unwrap_or(self.annotation.key)),
-        }
+    fn find(&'static self, limits: &Inner) -> Arc<Known> {
+        let family = limits.family_of(&self.annotation);
+        let only = self.annotation.fixed().map(|name| family.only(limits, name));
+        let known = Arc::new(Known { limits: limits.id, family, only });
+        self.known.store(Some(Arc::clone(&known)));
+        known
     }
 }
 

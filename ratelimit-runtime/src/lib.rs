@@ -71,6 +71,7 @@ mod algorithm;
 mod annotation;
 mod call_site;
 mod clock;
+mod coalesce;
 mod decision;
 mod error;
 mod events;

@@ -1,11 +1,15 @@
 //! Asks the store, counts the answer, and decides what an outage means.
 
+mod ask;
 mod core;
+mod denied;
 mod handle;
+mod here;
 mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod share;
 mod tally;
 
 pub use self::handle::Limiter;

@@ -1,6 +1,7 @@
 //! The set of limits a program goes by.
 
 mod builder;
+mod cores;
 mod current;
 mod family;
 mod file;
@@ -22,7 +23,7 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
 
-use self::family::Cores;
+use self::cores::Cores;
 pub use self::{
     builder::LimitsBuilder,
     report::{LimiterReport, Report},
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) id: u64,
     pub(crate) key_prefix: String,
     pub(crate) store: AnyStore,
+    /// How long a decision may take.
+    pub(crate) deadline: Duration,
     /// Counts `per_client` limiters.
     pub(crate) per_client: MemoryStore,
     /// Counts while the store is away.
@@ -120,7 +123,7 @@ macro_rules! forward {
 }
 
 forward! {
-    acquire(request: &Request<'_>) -> Reply;
+    acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
     peek(request: &Request<'_>) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;
@@ -142,9 +145,14 @@ impl Limits {
     /// environment.
     #[must_use]
     pub fn current() -> Self {
+        Self::with_current(Clone::clone)
+    }
+
+    /// Runs a function on the limits of the code that asks.
+    pub(crate) fn with_current<T>(run: impl Fn(&Self) -> T) -> T {
         SCOPED
-            .try_with(Clone::clone)
-            .unwrap_or_else(|_| INSTALLED.get_or_init(LimitsBuilder::unattended).clone())
+            .try_with(&run)
+            .unwrap_or_else(|_| run(INSTALLED.get_or_init(LimitsBuilder::unattended)))
     }
 
     /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
@@ -278,13 +286,13 @@ impl Inner {
             return self.family_of(site).only(self, name);
         }
         let name = safe_name(name);
-        self.named.get_or_make(name.into_owned(), |name| {
-            let family = match self.current().label(name) {
+        self.named.get_or_make(&name, || {
+            let family = match self.current().label(&name) {
                 Some(label) => self.family(&label, || Family::unannotated(&label, keys)),
                 // Names are many, so nothing but their limiter remembers them.
-                None => Arc::new(Family::unannotated(name, keys)),
+                None => Arc::new(Family::unannotated(&name, keys)),
             };
-            Core::new(self, family, name.to_owned(), given)
+            Core::new(self, family, name.clone().into_owned(), given)
         })
     }
 

@@ -12,6 +12,7 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::Instant;
 
+pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{script_call, script_replies};

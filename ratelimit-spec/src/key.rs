@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::template::MAX_NAME;
+use crate::{name::KeyName, template::MAX_NAME};
 
 /// The most bytes a value takes in a name; what needs more is hashed.
 pub(crate) const MAX_PART: usize = 64;
@@ -44,14 +44,14 @@ const EMPTY: &str = "~~";
 /// ```
 #[derive(Debug)]
 pub struct KeyWriter {
-    name: String,
+    name: KeyName,
 }
 
 impl KeyWriter {
     /// Starts a name with the key prefix, which may be empty.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
-        let mut name = String::with_capacity(prefix.len() + 2 * MAX_PART);
+        let mut name = KeyName::new();
         name.push_str(prefix);
         Self { name }
     }
@@ -63,31 +63,23 @@ impl KeyWriter {
 
     /// Writes a value.
     pub fn part(&mut self, value: &str) {
-        if value.is_empty() {
-            self.name.push_str(EMPTY);
-            return;
-        }
-        let start = self.name.len();
-        for byte in value.bytes() {
-            if is_value_char(char::from(byte)) && !matches!(byte, b'%' | b'~') {
-                self.name.push(char::from(byte));
-            } else {
-                push_escaped(&mut self.name, byte);
-            }
-            if self.name.len() - start > MAX_PART {
-                self.name.truncate(start);
-                push_hash(&mut self.name, value);
-                return;
-            }
+        let mut part = Part::start(&mut self.name);
+        part.push(value);
+        if part.is_too_long() {
+            part.hash(value);
         }
     }
 
     /// Writes a value as it displays itself.
     pub fn display(&mut self, value: &dyn fmt::Display) {
-        let mut text = String::new();
+        let mut part = Part::start(&mut self.name);
         // A value that fails to display counts as what it wrote until then: a key must not panic.
-        let _ = write!(text, "{value}");
-        self.part(&text);
+        let _ = write!(part, "{value}");
+        if part.is_too_long() {
+            let mut text = String::new();
+            let _ = write!(text, "{value}");
+            part.hash(&text);
+        }
     }
 
     /// Writes that there is no value. No value is written like this.
@@ -100,12 +92,73 @@ impl KeyWriter {
     /// One that another limiter's counter or log could have, such as `{orders}:value`, ends in one
     /// more `~`. Only a template with literal braces can come to that.
     #[must_use]
-    pub fn finish(mut self) -> String {
+    pub fn finish(mut self) -> KeyName {
         if is_derived(&self.name) {
             self.name.push('~');
         }
         self.name
     }
+}
+
+/// One value on its way into a name.
+struct Part<'a> {
+    name: &'a mut KeyName,
+    start: usize,
+    any: bool,
+}
+
+impl<'a> Part<'a> {
+    fn start(name: &'a mut KeyName) -> Self {
+        let start = name.len();
+        name.push_str(EMPTY);
+        Self { name, start, any: false }
+    }
+
+    fn push(&mut self, text: &str) {
+        if text.is_empty() || self.is_too_long() {
+            return;
+        }
+        if !self.any {
+            self.name.truncate(self.start);
+            self.any = true;
+        }
+        if text.len() <= MAX_PART && text.bytes().all(is_plain) {
+            self.name.push_str(text);
+            return;
+        }
+        for byte in text.bytes() {
+            if is_plain(byte) {
+                self.name.push(char::from(byte));
+            } else {
+                push_escaped(self.name, byte);
+            }
+            if self.is_too_long() {
+                return;
+            }
+        }
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.name.len() - self.start > MAX_PART
+    }
+
+    /// Writes the hash of the whole value in its place.
+    fn hash(self, value: &str) {
+        self.name.truncate(self.start);
+        self.name.push_str(&hash(value));
+    }
+}
+
+impl fmt::Write for Part<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        Ok(())
+    }
+}
+
+/// Whether a byte of a value stands for itself.
+fn is_plain(byte: u8) -> bool {
+    is_value_char(char::from(byte)) && !matches!(byte, b'%' | b'~')
 }
 
 /// Makes a name built at run time fit for Redis. Different names stay different.
@@ -131,7 +184,7 @@ pub fn safe_name(raw: &str) -> Cow<'_, str> {
     if raw.len() <= MAX_NAME && is_plain && works_on_cluster(raw) && !is_derived(raw) {
         return Cow::Borrowed(raw);
     }
-    let mut name = String::new();
+    let mut name = KeyName::new();
     for c in raw.chars() {
         if c.is_control() || matches!(c, '{' | '}' | '%' | '~') {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
@@ -141,12 +194,10 @@ pub fn safe_name(raw: &str) -> Cow<'_, str> {
             name.push(c);
         }
         if name.len() > MAX_NAME {
-            name.clear();
-            push_hash(&mut name, raw);
-            break;
+            return Cow::Owned(hash(raw));
         }
     }
-    Cow::Owned(name)
+    Cow::Owned(name.into())
 }
 
 /// Checks the text that every name of a program starts with.
@@ -208,20 +259,21 @@ pub(crate) fn is_derived(name: &str) -> bool {
     name.contains('{') && (appended(":value") || appended(":permits"))
 }
 
-fn push_escaped(name: &mut String, byte: u8) {
+fn push_escaped(name: &mut KeyName, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     name.push('%');
     name.push(char::from(DIGITS[usize::from(byte >> 4)]));
     name.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// Writes `~` and the first 128 bits of the SHA-256 of a text.
-fn push_hash(name: &mut String, raw: &str) {
-    name.push('~');
+/// `~` and the first 128 bits of the SHA-256 of a text.
+fn hash(raw: &str) -> String {
+    let mut hash = String::from("~");
     for byte in &Sha256::digest(raw.as_bytes())[..16] {
         // Writing to a string cannot fail.
-        let _ = write!(name, "{byte:02x}");
+        let _ = write!(hash, "{byte:02x}");
     }
+    hash
 }
 
 #[cfg(test)]
@@ -232,7 +284,7 @@ mod tests {
     fn part(value: &str) -> String {
         let mut key = KeyWriter::new("");
         key.part(value);
-        key.finish()
+        key.finish().into()
     }
 
     #[test]

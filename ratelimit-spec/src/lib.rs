@@ -10,6 +10,7 @@
 pub mod duration;
 pub mod key;
 pub mod limits_file;
+mod name;
 mod quote;
 pub mod suggest;
 pub mod template;
@@ -21,6 +22,7 @@ pub use limits_file::{
     LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
     Unmatched, expand_env,
 };
+pub use name::KeyName;
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};

@@ -55,7 +55,7 @@ fn render(prefix: &str, template: &Template, values: &[Option<String>]) -> Strin
         }
         key.literal(literal);
     }
-    key.finish()
+    key.finish().into()
 }
 
 /// As many values as a template has placeholders; absent only where that is possible.

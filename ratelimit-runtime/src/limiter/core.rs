@@ -1,4 +1,4 @@
-//! One limiter under one key: a single decision, whatever has to be asked for it.
+//! One limiter under one key: what this process knows of it.
 
 use std::{
     sync::{
@@ -9,19 +9,17 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use ratelimit_spec::Mode;
+use once_cell::sync::OnceCell;
 
-use super::{Numbers, numbers::Rule, policy::unlimited};
+use super::{denied::Denied, numbers::Rule};
 use crate::{
     Decision, Quota, Reason, Rejection,
+    coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
-    store::{Assertion, Config, Outcome, Reconciled, Reply, Request, StateKeys},
+    store::{Config, Outcome, Reconciled, Reply, Slot, StateKeys},
     waiting::Queue,
 };
-
-/// How often a process that counts for itself looks at the stored configuration.
-const LOOK_EVERY_MS: u64 = 10_000;
 
 pub(crate) struct Core {
     pub(crate) family: Arc<Family>,
@@ -31,11 +29,20 @@ pub(crate) struct Core {
     /// The quota a caller gave in code.
     pub(super) given: Mutex<Option<Quota>>,
     pub(super) rule: ArcSwap<Rule>,
+    /// The number of that rule, to be read without it.
+    pub(super) rule_number: AtomicU64,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
-    /// Held by the one caller that states the configuration, while others that came at the same time wait.
-    stating: tokio::sync::Mutex<()>,
-    looked_ms: AtomicU64,
+    /// When a limiter that is counted here last looked at the stored configuration.
+    pub(super) looked_ms: AtomicU64,
+    /// Held by the one caller that looks for the first time.
+    pub(super) looking: tokio::sync::Mutex<()>,
+    /// Where it is counted, when the embedded store does.
+    pub(super) stored: OnceCell<Arc<Slot>>,
+    /// Where it is counted, when each process has its own budget.
+    pub(super) own: OnceCell<Arc<Slot>>,
+    pub(super) denied: Denied,
+    pub(super) lane: Lane,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
     pub(crate) queue: Queue,
@@ -54,7 +61,7 @@ impl InForce {
     fn has_overtaken(&self, reply: &Reply) -> bool {
         const UNDER_WAY_MS: u64 = 5_000;
         let age = self.at_ms.saturating_sub(reply.now_ms);
-        let same_time = age == 0 && self.at_ms == reply.now_ms && reply.reconciled.is_none();
+        let same_time = self.at_ms == reply.now_ms && reply.reconciled.is_none();
         (1..UNDER_WAY_MS).contains(&age) || (same_time && self.config.is_some())
     }
 }
@@ -73,13 +80,23 @@ impl Core {
             family,
             name,
             given: Mutex::new(given),
+            rule_number: AtomicU64::new(rule.number),
             rule: ArcSwap::from_pointee(rule),
             in_force: Mutex::default(),
-            stating: tokio::sync::Mutex::new(()),
             looked_ms: AtomicU64::new(0),
+            looking: tokio::sync::Mutex::new(()),
+            stored: OnceCell::new(),
+            own: OnceCell::new(),
+            denied: Denied::default(),
+            lane: Lane::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
         }
+    }
+
+    /// The name without `key_prefix`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// What is in force, as far as this process knows.
@@ -90,88 +107,6 @@ impl Core {
     /// Takes note of numbers this process wrote itself.
     pub(super) fn note(&self, config: Config) {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
-    }
-
-    /// Takes permits now, or says why not. One store call at the most in steady state.
-    pub(crate) async fn decide(&self, limits: &Inner, permits: u32) -> Result<Decision, Rejection> {
-        self.ask(limits, permits, true).await
-    }
-
-    /// What [`decide`](Self::decide) would say, without taking anything.
-    pub(crate) async fn peek(&self, limits: &Inner) -> Result<Decision, Rejection> {
-        self.ask(limits, 1, false).await
-    }
-
-    async fn ask(&self, limits: &Inner, permits: u32, take: bool) -> Result<Decision, Rejection> {
-        let rule = self.rule(limits);
-        let numbers = rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
-        if let Some(problem) = &limits.broken {
-            return Err(self
-                .rejection(Reason::StoreMisconfigured)
-                .with_detail(Arc::clone(problem)));
-        }
-        if !numbers.effective.enabled.value {
-            return Ok(unlimited(limits, numbers.config));
-        }
-        if permits == 0 {
-            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
-        }
-        let in_force = self.in_force();
-        let capacity = numbers.config.rate.max(in_force.map_or(0, |in_force| in_force.rate));
-        if u64::from(permits) > capacity && !numbers.follow {
-            return Err(self.too_many(permits, numbers.config));
-        }
-
-        // A failure closes the way to the store, so nobody waits here for longer than one deadline.
-        let states = !numbers.follow && !rule.is_stated();
-        let _stating = if states { Some(self.stating.lock().await) } else { None };
-        let request = Request::new(&self.keys, numbers.config, rule.since)
-            .permits(permits)
-            .revision(limits.revision())
-            .assertion(assertion(&rule, numbers));
-        if in_force.unwrap_or(numbers.config).mode == Mode::PerClient {
-            let degraded = !self.look(limits, &rule, &request).await;
-            // The look may have found that the store counts again.
-            if self.in_force().unwrap_or(numbers.config).mode == Mode::PerClient {
-                return self.decide_here(limits, &request, take, degraded);
-            }
-        }
-        let answer = if take {
-            limits.store.acquire(&request).await
-        } else {
-            limits.store.peek(&request).await
-        };
-        let reply = match answer {
-            Ok(reply) => reply,
-            Err(error) => return self.without_store(limits, numbers, &request, take, &error),
-        };
-        if take {
-            self.observe(limits, &rule, &reply);
-        }
-        match reply.outcome {
-            Outcome::PerClient => self.decide_here(limits, &request, take, false),
-            Outcome::Unknown => Err(self.unknown()),
-            _ => self.settle(&reply, permits, false),
-        }
-    }
-
-    /// Looks at the stored configuration now and then; false when it could not.
-    async fn look(&self, limits: &Inner, rule: &Rule, request: &Request<'_>) -> bool {
-        let now = limits.clock.now_ms();
-        let looked = self.looked_ms.load(Ordering::Acquire);
-        let due = request.assertion != Assertion::Steady || now >= looked + LOOK_EVERY_MS;
-        let mark = &self.looked_ms;
-        if !due || mark.compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed).is_err()
-        {
-            return true;
-        }
-        match limits.store.assert(request).await {
-            Ok(reply) => {
-                self.observe(limits, rule, &reply);
-                true
-            }
-            Err(_) => false,
-        }
     }
 
     pub(super) fn settle(
@@ -200,7 +135,7 @@ impl Core {
     }
 
     /// Takes note of what the store says is in force, and tells of what it did.
-    fn observe(&self, limits: &Inner, rule: &Rule, reply: &Reply) {
+    pub(super) fn observe(&self, limits: &Inner, rule: &Rule, reply: &Reply) {
         if reply.outcome != Outcome::Unknown {
             rule.state();
         }
@@ -219,6 +154,9 @@ impl Core {
             limits.events.emit(&Event::ClockAhead { limiter, ahead });
         }
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
+        if changed {
+            self.denied.forget();
+        }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
             Some(Reconciled::Followed) if overtaken || !changed => return,
@@ -233,21 +171,11 @@ impl Core {
         Rejection::new(&self.family.key, reason)
     }
 
-    fn too_many(&self, permits: u32, config: Config) -> Rejection {
+    pub(super) fn too_many(&self, permits: u32, config: Config) -> Rejection {
         let quota = Quota::stored(config.rate, config.per_ms);
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("{permits} of {quota}"))
-    }
-}
-
-fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
-    if numbers.follow {
-        Assertion::Follow { first: !rule.is_stated() }
-    } else if rule.is_stated() {
-        Assertion::Steady
-    } else {
-        Assertion::First(numbers.effective.on_drift.value)
     }
 }
 

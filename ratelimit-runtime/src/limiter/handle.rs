@@ -45,6 +45,10 @@ impl Limiter {
         Self { core, limits }
     }
 
+    pub(crate) fn into_parts(self) -> (Arc<Core>, Limits) {
+        (self.core, self.limits)
+    }
+
     /// The name its state lives under, `key_prefix` included.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -60,7 +64,7 @@ impl Limiter {
     /// [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) when the quota has fewer permits, and
     /// what the store and its policy refuse.
     pub async fn acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core.acquire(self.limits.inner(), permits, Patience::Forever).await
+        self.core.acquire(&self.limits, permits, Patience::Forever).await
     }
 
     /// Takes permits if they are free, without waiting.
@@ -70,7 +74,7 @@ impl Limiter {
     /// [`Limited`](crate::Reason::Limited) when they are not, with the time to retry after;
     /// otherwise as for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core.acquire(self.limits.inner(), permits, Patience::None).await
+        self.core.acquire(&self.limits, permits, Patience::None).await
     }
 
     /// Takes permits, waiting for them no longer than `timeout`, in whole milliseconds.
@@ -84,7 +88,7 @@ impl Limiter {
         permits: u32,
         timeout: Duration,
     ) -> Result<Decision, Rejection> {
-        self.core.acquire(self.limits.inner(), permits, Patience::UpTo(timeout)).await
+        self.core.acquire(&self.limits, permits, Patience::UpTo(timeout)).await
     }
 
     /// Says what a request for one permit would get, without taking it.

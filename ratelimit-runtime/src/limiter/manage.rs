@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_spec::Mode;
 
-use super::{Core, policy::counted_here};
+use super::{Core, here::counted_here};
 use crate::{
     Quota, StoreError,
     clock::whole_ms,
@@ -30,7 +30,7 @@ impl Core {
             Mode::PerClient => limits.per_client.uncount(&self.keys, permits),
             Mode::Overall => limits.store.release(&self.keys, permits).await?,
         };
-        self.queue.stir();
+        self.changed();
         Ok(released)
     }
 
@@ -48,10 +48,11 @@ impl Core {
             // This process has had its say about the key.
             self.rule(limits).state();
             self.note(config);
-            if state == KeepState::Reset {
-                limits.per_client.forget(&self.keys);
+            match state {
+                KeepState::Reset => limits.per_client.forget(&self.keys),
+                KeepState::Keep => limits.per_client.withdraw(&self.keys),
             }
-            self.queue.stir();
+            self.changed();
         }
         Ok(written)
     }
@@ -63,7 +64,7 @@ impl Core {
             // Where this process counts for itself, it asks the store next.
             self.note(counted_here(config));
         }
-        self.queue.stir();
+        self.changed();
         Ok(deleted)
     }
 
@@ -91,6 +92,12 @@ impl Core {
         let keep_alive_ms =
             if own.keep_alive_ms > 0 { own.keep_alive_ms } else { stored.keep_alive_ms };
         Ok(Config { keep_alive_ms, ..own })
+    }
+
+    /// Something may be free before its time.
+    fn changed(&self) {
+        self.denied.forget();
+        self.queue.stir();
     }
 
     /// This process's own numbers; without any, none that could be mistaken for some.

@@ -2,12 +2,12 @@
 
 use std::sync::{
     Arc, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use tokio::time::Instant;
 
-use super::Core;
+use super::{Core, Patience};
 use crate::{
     Quota, Reason, Rejection, clock,
     limits::{Current, Family, Inner},
@@ -17,6 +17,8 @@ use crate::{
 
 /// What this process is configured with for a key, as of one generation of the limits.
 pub(super) struct Rule {
+    /// No other rule of this process has it.
+    pub(super) number: u64,
     generation: u64,
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Missing>,
@@ -48,9 +50,14 @@ impl Rule {
         name: &str,
         given: Option<Quota>,
     ) -> Self {
-        let numbers = numbers(current, family, name, given);
+        Self::of(current, current.since, numbers(current, family, name, given))
+    }
+
+    fn of(current: &Current, since: Instant, numbers: Result<Numbers, Missing>) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let stated = AtomicBool::new(false);
-        Self { generation: current.number, since: current.since, numbers, stated }
+        Self { number, generation: current.number, since, numbers, stated }
     }
 }
 
@@ -58,6 +65,13 @@ impl Core {
     /// What this process goes by, read anew after a reload.
     pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
         self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+    }
+
+    /// How long an annotated call may wait; one without numbers does not come to that.
+    pub(crate) fn patience(&self, limits: &Inner) -> Patience {
+        let rule = self.rule(limits);
+        let wait = rule.numbers.as_ref().ok().map(|numbers| numbers.effective.wait.value);
+        wait.map_or(Patience::None, Patience::from)
     }
 
     /// The numbers in force, as far as this process knows.
@@ -110,9 +124,10 @@ impl Core {
         // Equal numbers are not a new configuration, so they are as old as before.
         let unchanged = config(&numbers) == config(&rule.numbers);
         let since = if unchanged { rule.since } else { clock::instant() };
-        let stated = AtomicBool::new(false);
-        let renewed = Arc::new(Rule { generation: current.number, since, numbers, stated });
+        let renewed = Arc::new(Rule::of(&current, since, numbers));
         self.rule.store(Arc::clone(&renewed));
+        self.rule_number.store(renewed.number, Ordering::Release);
+        self.denied.forget();
         renewed
     }
 }

@@ -1,12 +1,15 @@
 //! How long a call waits for its permit, and the waiting itself.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use ratelimit_spec::Wait;
 
 use super::Core;
 use crate::{
-    Decision, Quota, Reason, Rejection,
+    Decision, Limits, Quota, Reason, Rejection,
     clock::whole_ms,
     limits::Inner,
     waiting::{Full, Place},
@@ -39,27 +42,57 @@ type Until = Option<u64>;
 impl Core {
     /// Takes permits, waiting for them in turn. Returns only decisions that allow.
     pub(crate) async fn acquire(
-        &self,
-        limits: &Inner,
+        self: &Arc<Self>,
+        limits: &Limits,
         permits: u32,
         patience: Patience,
     ) -> Result<Decision, Rejection> {
+        if let Some(result) = self.acquire_at_once(limits.inner(), permits, || patience) {
+            return result;
+        }
         let result = self.in_turn(limits, permits, patience).await;
-        let tally = &self.family.tally;
-        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.tally(&result);
         result
     }
 
-    async fn in_turn(
+    /// The whole of a call that needs neither the store nor a wait.
+    pub(crate) fn acquire_at_once(
         &self,
         limits: &Inner,
         permits: u32,
+        patience: impl FnOnce() -> Patience,
+    ) -> Option<Result<Decision, Rejection>> {
+        // Nobody overtakes a caller that waits in this process already.
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let result = match self.at_once(limits, permits)? {
+            Ok(refusal) if !refusal.allowed => {
+                if patience() != Patience::None {
+                    return None;
+                }
+                Err(self.refused(Reason::Limited, &refusal))
+            }
+            decided => decided,
+        };
+        self.tally(&result);
+        Some(result)
+    }
+
+    fn tally(&self, result: &Result<Decision, Rejection>) {
+        let tally = &self.family.tally;
+        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn in_turn(
+        self: &Arc<Self>,
+        limits: &Limits,
+        permits: u32,
         patience: Patience,
     ) -> Result<Decision, Rejection> {
-        let started = limits.clock.now_ms();
+        let started = limits.inner().clock.now_ms();
         let mut refusal = None;
-        // Nobody overtakes a caller that waits in this process already.
         if self.queue.is_empty() {
             let decision = self.decide(limits, permits).await?;
             if decision.allowed {
@@ -78,19 +111,22 @@ impl Core {
             }
         };
         let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
-        let decision = self.wait_in(limits, &place, permits, until, refusal).await?;
+        let waiting = self.wait_in(limits, &place, permits, until, refusal);
+        // Few calls wait, and those that do not need no room for it.
+        let decision = Box::pin(waiting).await?;
         self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
         Ok(decision)
     }
 
     async fn wait_in(
-        &self,
-        limits: &Inner,
+        self: &Arc<Self>,
+        limits: &Limits,
         place: &Place<'_>,
         permits: u32,
         until: Until,
         refusal: Option<Decision>,
     ) -> Result<Decision, Rejection> {
+        let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
         let config = self.known(limits)?;
         let earliest = place.earliest(config, now);
@@ -105,7 +141,7 @@ impl Core {
         loop {
             let refusal = match decision.take() {
                 Some(refusal) => refusal,
-                None => match self.decide(limits, permits).await? {
+                None => match self.decide(asked, permits).await? {
                     allowed if allowed.allowed => {
                         drop(turn);
                         return Ok(allowed);
@@ -150,11 +186,12 @@ impl Core {
 
     /// Takes permits for a function that cannot carry a rejection: it waits for as long as it
     /// takes, and what no wait can cure is settled by the local policy.
-    pub(crate) async fn admit(&self, limits: &Inner, permits: u32) {
+    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) {
         loop {
             let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else {
                 return;
             };
+            let limits = limits.inner();
             match rejection.reason() {
                 Reason::StoreMisconfigured => {
                     self.complain(limits, &rejection);

@@ -1,47 +1,21 @@
-//! Decisions this process makes by itself: for limiters that are counted per process, and while the
-//! store is away.
+//! What decides while the store is away.
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, UNIX_EPOCH},
 };
 
-use ratelimit_spec::{Mode, OnStoreError};
+use ratelimit_spec::OnStoreError;
 
-use super::{Core, Numbers};
+use super::{Core, Numbers, here::counted_here};
 use crate::{
     Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limits::Inner,
-    store::{Assertion, Config, Request},
+    store::{Config, Request},
 };
 
 impl Core {
-    /// Counts in this process, against the numbers in force.
-    pub(super) fn decide_here(
-        &self,
-        limits: &Inner,
-        request: &Request<'_>,
-        take: bool,
-        degraded: bool,
-    ) -> Result<Decision, Rejection> {
-        let config = match (self.in_force(), request.assertion) {
-            (Some(config), _) => counted_here(config),
-            // Nobody here knows any numbers, and the store knows none or did not say.
-            (None, Assertion::Follow { .. }) if degraded => {
-                return Err(self.rejection(Reason::StoreUnavailable));
-            }
-            (None, Assertion::Follow { .. }) => return Err(self.unknown()),
-            (None, _) => counted_here(request.config),
-        };
-        let reply = if take {
-            limits.per_client.count(&self.keys, config, request.permits)
-        } else {
-            limits.per_client.look(&self.keys, config, request.permits)
-        };
-        self.settle(&reply, request.permits, degraded)
-    }
-
     /// Decides by the policy, because the store did not.
     pub(super) fn without_store(
         &self,
@@ -101,11 +75,6 @@ impl Core {
                 .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
         }
     }
-}
-
-/// The numbers as they count within one process, whatever the mode of the limiter.
-pub(super) fn counted_here(config: Config) -> Config {
-    Config { mode: Mode::Overall, ..config }
 }
 
 /// Admits a call without counting it.

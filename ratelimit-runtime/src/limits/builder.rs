@@ -222,11 +222,14 @@ impl LimitsBuilder {
         let events = Events::to(self.on_event.clone());
         let clock = self.clock.clone().unwrap_or_default();
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
-        let store = self.open_store(loaded.as_ref(), &clock, &events)?;
+        let deadline = self.deadline.or(loaded.as_ref().and_then(|file| file.limits.deadline));
+        let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+        let store = self.open_store(loaded.as_ref(), deadline, &clock, &events)?;
         let inner = Inner {
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
             store,
+            deadline,
             per_client: MemoryStore::new(clock.clone()),
             local: MemoryStore::new(clock.clone()),
             clock,
@@ -258,6 +261,7 @@ impl LimitsBuilder {
     fn open_store(
         &self,
         loaded: Option<&file::LoadedFile>,
+        deadline: Duration,
         clock: &Clock,
         events: &Events,
     ) -> Result<AnyStore, SetupError> {
@@ -278,14 +282,12 @@ impl LimitsBuilder {
         }
         let address = Address::parse(&store)?;
         let limits = loaded.map(|file| &file.limits);
-        let deadline = self.deadline.or(limits.and_then(|limits| limits.deadline));
         let ca = match (&self.tls_ca, limits.and_then(|limits| limits.tls_ca.as_deref())) {
             (Some(path), _) => Some(path.clone()),
             (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
             (None, None) => None,
         };
         let root = ca.as_deref().map(read_certificates).transpose()?;
-        let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
         Ok(AnyStore::Redis(RedisStore::new(
             address,
             Certificates { root },

@@ -1,20 +1,15 @@
 //! All limiters of one declared key.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use moka::sync::Cache;
 use once_cell::sync::{Lazy, OnceCell};
 use ratelimit_spec::Settings;
 
-use super::Inner;
+use super::{Inner, cores::Cores};
 use crate::{
     limiter::{Core, Tally},
     settings::Keys,
 };
-
-/// Keys of one family that are remembered; one that was forgotten is looked up again and costs
-/// nothing but that.
-const REMEMBERED: u64 = 100_000;
 
 pub(crate) struct Family {
     /// The key as it was written.
@@ -62,37 +57,8 @@ impl Family {
     }
 
     /// The limiter of a rendered key.
-    pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: String) -> Arc<Core> {
-        self.cores
-            .get_or_make(name, |name| Core::new(limits, Arc::clone(self), name.to_owned(), None))
-    }
-}
-
-/// Limiters by name, as many as are remembered.
-pub(crate) struct Cores {
-    cores: Cache<String, Arc<Core>>,
-    /// One limiter is made at a time, so that a key never has two queues.
-    making: Mutex<()>,
-}
-
-impl Default for Cores {
-    fn default() -> Self {
-        Self { cores: Cache::new(REMEMBERED), making: Mutex::new(()) }
-    }
-}
-
-impl Cores {
-    pub(crate) fn get_or_make(&self, name: String, make: impl FnOnce(&str) -> Core) -> Arc<Core> {
-        if let Some(core) = self.cores.get(&name) {
-            return core;
-        }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(core) = self.cores.get(&name) {
-            return core;
-        }
-        let core = Arc::new(make(&name));
-        self.cores.insert(name, Arc::clone(&core));
-        core
+    pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
+        self.cores.get_or_make(name, || Core::new(limits, Arc::clone(self), name.to_owned(), None))
     }
 }
 

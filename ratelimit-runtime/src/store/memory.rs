@@ -1,16 +1,15 @@
-//! The embedded store: the rules, under a lock on one shard of a map.
+//! The embedded store: the rules, each limiter under a lock of its own.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::{BuildHasher, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+mod slot;
+mod slots;
+
+use std::{fmt, sync::Arc, time::Duration};
 
 use ratelimit_spec::Mode;
 use tokio::time::Instant;
 
+pub(crate) use self::slot::{Pass, Slot};
+use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, StateKeys, Store, WriteWhen,
 };
@@ -23,10 +22,6 @@ use crate::{
     clock,
 };
 
-const SHARDS: usize = 32;
-/// A shard drops what is idle when it has grown to this and doubled since it last did.
-const SWEEP_AT: usize = 256;
-
 /// Keeps limiters in this process; it cannot fail.
 ///
 /// State that means nothing any more is dropped: an idle limiter costs memory for one window. A
@@ -34,39 +29,37 @@ const SWEEP_AT: usize = 256;
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
-    hasher: RandomState,
-    shards: Box<[Mutex<Shard>]>,
-}
-
-#[derive(Default)]
-struct Shard {
-    slots: HashMap<Box<str>, Slot>,
-    sweep_at: usize,
-}
-
-#[derive(Default)]
-struct Slot {
-    stored: Option<Stored>,
-    log: Log,
-    /// The window the log was last counted with.
-    per_ms: u64,
-    /// From when on it is as if it had never been.
-    expires_ms: Option<u64>,
+    slots: Slots,
 }
 
 impl MemoryStore {
     /// An empty store that reads this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (anchor, hasher) = (clock::instant(), RandomState::new());
-        Self { clock, anchor, hasher, shards }
+        Self { clock, anchor: clock::instant(), slots: Slots::new() }
     }
 
-    fn shard(&self, keys: &StateKeys) -> MutexGuard<'_, Shard> {
-        #[expect(clippy::cast_possible_truncation, reason = "any part of a hash picks a shard")]
-        let index = self.hasher.hash_one(keys.config()) as usize % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where a limiter is counted, to be found without its name from now on.
+    pub(crate) fn slot(&self, keys: &StateKeys) -> Arc<Slot> {
+        self.slots.get_or_make(keys.config(), self.clock.now_ms())
+    }
+
+    /// Runs a change on a limiter's state.
+    fn change<T>(&self, keys: &StateKeys, change: impl FnOnce(&mut State, u64) -> T) -> T {
+        let slot = self.slot(keys);
+        let (mut state, now) = slot.enter(&self.clock);
+        change(&mut state, now)
+    }
+
+    /// Looks at a limiter's state, if it has any.
+    fn view<T>(&self, keys: &StateKeys, view: impl FnOnce(Option<&State>, u64) -> T) -> T {
+        match self.slots.get(keys.config()) {
+            Some(slot) => {
+                let (state, now) = slot.enter(&self.clock);
+                view(Some(&state), now)
+            }
+            None => view(None, self.clock.now_ms()),
+        }
     }
 
     fn epoch(&self, request: &Request<'_>) -> Epoch {
@@ -74,7 +67,7 @@ impl MemoryStore {
         Epoch { revision: request.revision, since: u64::try_from(since).unwrap_or(u64::MAX) }
     }
 
-    /// Runs a rule on the limiter's slot, with its configuration reconciled.
+    /// Runs a rule on the limiter's log, with its configuration reconciled.
     fn decide(
         &self,
         request: &Request<'_>,
@@ -98,27 +91,24 @@ impl MemoryStore {
         decide: impl FnOnce(&mut Log, Config, u64) -> T,
     ) -> Result<(T, Option<Reconciled>), Reply> {
         let epoch = self.epoch(request);
-        let mut shard = self.shard(request.keys);
-        // Read under the lock, so that time does not run backwards within a limiter.
-        let now = self.clock.now_ms();
-        let slot = shard.slot(request.keys, now);
-        if matches!(request.assertion, Assertion::Follow { .. }) && slot.stored.is_none() {
-            return Err(Reply::unknown(now));
-        }
-        let (stored, reconciled) =
-            reconcile(slot.stored, request.config, epoch, request.assertion, now);
-        if reconciled == Some(Reconciled::Reset) {
-            slot.log = Log::default();
-        }
-        slot.stored = Some(stored);
-        let config = stored.config;
-        slot.per_ms = config.per_ms;
-        if config.keep_alive_ms > 0 {
-            // Never less than what is used takes to be free again.
-            let used = config.per_ms + config.per_ms / 50 + 1;
-            slot.expires_ms = Some(now + config.keep_alive_ms.max(used));
-        }
-        Ok((decide(&mut slot.log, config, now), reconciled))
+        self.change(request.keys, |state, now| {
+            if matches!(request.assertion, Assertion::Follow { .. }) && state.stored.is_none() {
+                return Err(Reply::unknown(now));
+            }
+            let (stored, reconciled) =
+                reconcile(state.stored, request.config, epoch, request.assertion, now);
+            if reconciled == Some(Reconciled::Reset) {
+                state.log = Log::default();
+            }
+            if reconciled.is_some() {
+                state.withdraw();
+            }
+            state.stored = Some(stored);
+            let config = stored.config;
+            state.per_ms = config.per_ms;
+            state.keep_alive(config, now);
+            Ok((decide(&mut state.log, config, now), reconciled))
+        })
     }
 
     fn decide_all(&self, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
@@ -142,52 +132,45 @@ impl MemoryStore {
     }
 
     fn peek_now(&self, request: &Request<'_>) -> Reply {
-        let shard = self.shard(request.keys);
-        let now = self.clock.now_ms();
-        let slot = shard.look(request.keys, now);
-        let stored = slot.and_then(|slot| slot.stored);
-        if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
-            return Reply::unknown(now);
-        }
-        let config = stored.map_or(request.config, |stored| stored.config);
-        look(slot, config, request.permits, now)
+        self.view(request.keys, |state, now| {
+            let stored = state.and_then(|state| state.stored);
+            if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
+                return Reply::unknown(now);
+            }
+            let config = stored.map_or(request.config, |stored| stored.config);
+            look(state, config, request.permits, now)
+        })
     }
 
     /// Counts against numbers that are reconciled elsewhere.
     pub(crate) fn count(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        let mut shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let slot = shard.slot(keys, now);
-        slot.per_ms = config.per_ms;
-        Reply::decided(permits, config, now, |permits| {
-            slot.log.acquire(config.rate, config.per_ms, permits, now)
-        })
+        self.change(keys, |state, now| state.count(config, permits, now))
     }
 
     /// What [`count`](Self::count) would say, without counting.
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        let shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        look(shard.look(keys, now), config, permits, now)
+        self.view(keys, |state, now| look(state, config, permits, now))
     }
 
     /// Gives back permits that were [counted](Self::count).
     pub(crate) fn uncount(&self, keys: &StateKeys, permits: u32) -> u64 {
-        let mut shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let slot = shard.slot(keys, now);
-        slot.log.release(slot.per_ms, permits.into(), now)
+        self.change(keys, |state, now| state.log.release(state.per_ms, permits.into(), now))
     }
 
     /// Forgets what was [counted](Self::count).
     pub(crate) fn forget(&self, keys: &StateKeys) {
-        self.shard(keys).slots.remove(keys.config());
+        self.change(keys, |state, _| *state = State::default());
+    }
+
+    /// Lets nobody [count](Slot::take) here without a look at its configuration.
+    pub(crate) fn withdraw(&self, keys: &StateKeys) {
+        self.change(keys, |state, _| state.withdraw());
     }
 }
 
-fn look(slot: Option<&Slot>, config: Config, permits: u32, now: u64) -> Reply {
+fn look(state: Option<&State>, config: Config, permits: u32, now: u64) -> Reply {
     let empty = Log::default();
-    let log = slot.map_or(&empty, |slot| &slot.log);
+    let log = state.map_or(&empty, |state| &state.log);
     Reply::decided(permits, config, now, |permits| {
         log.peek(config.rate, config.per_ms, permits, now)
     })
@@ -232,40 +215,6 @@ impl Reply {
     }
 }
 
-impl Shard {
-    fn slot(&mut self, keys: &StateKeys, now: u64) -> &mut Slot {
-        if !self.slots.contains_key(keys.config()) {
-            if self.slots.len() >= self.sweep_at.max(SWEEP_AT) {
-                self.slots.retain(|_, slot| !slot.is_idle(now));
-                self.sweep_at = self.slots.len() * 2;
-            }
-            self.slots.insert(keys.config().into(), Slot::default());
-        }
-        let slot = self.slots.get_mut(keys.config()).expect("the slot was just made");
-        if slot.is_expired(now) {
-            *slot = Slot::default();
-        }
-        slot
-    }
-
-    fn look(&self, keys: &StateKeys, now: u64) -> Option<&Slot> {
-        self.slots.get(keys.config()).filter(|slot| !slot.is_expired(now))
-    }
-}
-
-impl Slot {
-    fn is_expired(&self, now: u64) -> bool {
-        self.expires_ms.is_some_and(|expires| expires <= now)
-    }
-
-    /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
-    /// same configuration.
-    fn is_idle(&self, now: u64) -> bool {
-        let outside = self.stored.is_some_and(|stored| stored.outside);
-        self.is_expired(now) || (!outside && self.log.is_idle(self.per_ms, now))
-    }
-}
-
 impl Store for MemoryStore {
     async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
         Ok(self.decide(request, |log, permits, config, now| {
@@ -294,11 +243,10 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
-        let mut shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let slot = shard.slot(keys, now);
-        let Some(stored) = slot.stored else { return Ok(0) };
-        Ok(slot.log.release(stored.config.per_ms, permits.into(), now))
+        Ok(self.change(keys, |state, now| match state.stored {
+            Some(stored) => state.log.release(stored.config.per_ms, permits.into(), now),
+            None => 0,
+        }))
     }
 
     async fn write(
@@ -306,61 +254,59 @@ impl Store for MemoryStore {
         keys: &StateKeys,
         config: Config,
         when: WriteWhen,
-        state: KeepState,
+        keep: KeepState,
     ) -> Result<bool, StoreError> {
-        let mut shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let slot = shard.slot(keys, now);
-        match (when, slot.stored) {
-            (WriteWhen::Absent, Some(_)) | (WriteWhen::Present, None) => return Ok(false),
-            _ => {}
-        }
-        let same_mode = slot.stored.is_some_and(|stored| stored.config.mode == config.mode);
-        if state == KeepState::Reset || !same_mode {
-            slot.log = Log::default();
-        }
-        slot.stored = Some(Stored::written(config, slot.stored));
-        slot.per_ms = config.per_ms;
-        if config.keep_alive_ms > 0 {
-            slot.expires_ms = Some(now + config.keep_alive_ms);
-        }
-        Ok(true)
+        Ok(self.change(keys, |state, now| {
+            match (when, state.stored) {
+                (WriteWhen::Absent, Some(_)) | (WriteWhen::Present, None) => return false,
+                _ => {}
+            }
+            let same_mode = state.stored.is_some_and(|stored| stored.config.mode == config.mode);
+            if keep == KeepState::Reset || !same_mode {
+                state.log = Log::default();
+            }
+            state.stored = Some(Stored::written(config, state.stored));
+            state.per_ms = config.per_ms;
+            if config.keep_alive_ms > 0 {
+                state.expires_ms = Some(now + config.keep_alive_ms);
+            }
+            state.withdraw();
+            true
+        }))
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let shard = self.shard(keys);
-        let slot = shard.look(keys, self.clock.now_ms());
-        Ok(slot.and_then(|slot| slot.stored).map(|stored| stored.config))
+        Ok(self.view(keys, |state, _| state.and_then(|state| state.stored)))
+            .map(|stored| stored.map(|stored| stored.config))
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
-        let now = self.clock.now_ms();
-        let slot = self.shard(keys).slots.remove(keys.config());
-        Ok(slot.is_some_and(|slot| slot.stored.is_some() && !slot.is_expired(now)))
+        Ok(self.change(keys, |state, _| std::mem::take(state).stored.is_some()))
     }
 
     async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
-        let mut shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let slot = shard.slot(keys, now);
-        let Some(stored) = &mut slot.stored else { return Ok(false) };
-        let (before, mut changed) = (slot.expires_ms, true);
-        match expiry {
-            Expiry::At(ms) => slot.expires_ms = Some(now + ms),
-            Expiry::Cleared => (slot.expires_ms, changed) = (None, before.is_some()),
-            Expiry::Idle(ms) => {
-                stored.config.keep_alive_ms = ms;
-                slot.expires_ms = (ms > 0).then_some(now + ms);
+        Ok(self.change(keys, |state, now| {
+            let Some(stored) = &mut state.stored else { return false };
+            let (before, mut changed) = (state.expires_ms, true);
+            match expiry {
+                Expiry::At(ms) => state.expires_ms = Some(now + ms),
+                Expiry::Cleared => (state.expires_ms, changed) = (None, before.is_some()),
+                Expiry::Idle(ms) => {
+                    stored.config.keep_alive_ms = ms;
+                    state.expires_ms = (ms > 0).then_some(now + ms);
+                }
             }
-        }
-        Ok(changed)
+            state.withdraw();
+            changed
+        }))
     }
 
     async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
-        let shard = self.shard(keys);
-        let now = self.clock.now_ms();
-        let expires = shard.look(keys, now).and_then(|slot| slot.stored.and(slot.expires_ms));
-        Ok(expires.map(|expires| Duration::from_millis(expires - now)))
+        let left = self.view(keys, |state, now| {
+            let expires = state.and_then(|state| state.stored.and(state.expires_ms));
+            expires.map(|expires| expires - now)
+        });
+        Ok(left.map(Duration::from_millis))
     }
 }
 

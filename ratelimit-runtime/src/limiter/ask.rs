@@ -1,0 +1,188 @@
+//! A single decision, whatever has to be asked for it.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::{Core, Numbers, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
+use crate::{
+    Decision, Limits, Reason, Rejection, StoreError,
+    limits::{AnyStore, Inner},
+    store::{Assertion, Config, Outcome, Pass, Reply, Request},
+};
+
+impl Core {
+    /// The decision, where this process can make it by itself: it counts here, or it knows what
+    /// the store would say.
+    pub(super) fn at_once(
+        &self,
+        limits: &Inner,
+        permits: u32,
+    ) -> Option<Result<Decision, Rejection>> {
+        if permits == 0 {
+            return None;
+        }
+        let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
+        for slot in [self.own.get(), self.stored.get()].into_iter().flatten() {
+            if let Some(reply) = slot.take(&limits.clock, rule, generation, permits) {
+                return Some(self.settle(&reply, permits, false));
+            }
+        }
+        let reply = self.denied.repeated(permits)?;
+        // A reload that nobody noticed yet may say otherwise.
+        (self.rule(limits).number == rule).then(|| self.settle(&reply, permits, false))
+    }
+
+    /// Takes permits now, or says why not. One store call at the most in steady state, and that
+    /// one shared with whoever asks at the same time.
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        limits: &Limits,
+        permits: u32,
+    ) -> Result<Decision, Rejection> {
+        let inner = limits.inner();
+        if let Some(decision) = self.at_once(inner, permits) {
+            return decision;
+        }
+        let rule = self.rule(inner);
+        let numbers = match self.ready(inner, &rule, permits)? {
+            Ready::Decided(decision) => return Ok(decision),
+            Ready::Ask(numbers) => numbers,
+        };
+        let request = self.request(inner, &rule, numbers).permits(permits);
+        if self.is_counted_here(numbers) {
+            let counted = self.count_here(inner, &rule, &request, true);
+            if let Some(decision) = Box::pin(counted).await {
+                return decision;
+            }
+        }
+        let answer = match &inner.store {
+            AnyStore::Memory(_) => Box::pin(self.call(inner, &rule, numbers, &[permits])).await,
+            AnyStore::Redis(_) => self.share(limits, &rule, numbers, permits).await,
+        };
+        let reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => return self.without_store(inner, numbers, &request, true, &error),
+        };
+        match reply.outcome {
+            Outcome::PerClient => self.decide_here(inner, &request, true, false),
+            Outcome::Unknown => Err(self.unknown()),
+            _ => self.settle(&reply, permits, false),
+        }
+    }
+
+    /// What [`decide`](Self::decide) would say, without taking anything.
+    pub(crate) async fn peek(&self, limits: &Inner) -> Result<Decision, Rejection> {
+        let rule = self.rule(limits);
+        let numbers = match self.ready(limits, &rule, 1)? {
+            Ready::Decided(decision) => return Ok(decision),
+            Ready::Ask(numbers) => numbers,
+        };
+        let request = self.request(limits, &rule, numbers);
+        if self.is_counted_here(numbers)
+            && let Some(decision) = self.count_here(limits, &rule, &request, false).await
+        {
+            return decision;
+        }
+        match limits.store.peek(&request).await {
+            Ok(reply) => match reply.outcome {
+                Outcome::PerClient => self.decide_here(limits, &request, false, false),
+                Outcome::Unknown => Err(self.unknown()),
+                _ => self.settle(&reply, 1, false),
+            },
+            Err(error) => self.without_store(limits, numbers, &request, false, &error),
+        }
+    }
+
+    /// What there is to say before anything is counted.
+    fn ready<'a>(
+        &self,
+        limits: &Inner,
+        rule: &'a Rule,
+        permits: u32,
+    ) -> Result<Ready<'a>, Rejection> {
+        let numbers = rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
+        if let Some(problem) = &limits.broken {
+            return Err(self
+                .rejection(Reason::StoreMisconfigured)
+                .with_detail(Arc::clone(problem)));
+        }
+        if !numbers.effective.enabled.value {
+            return Ok(Ready::Decided(unlimited(limits, numbers.config)));
+        }
+        if permits == 0 {
+            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
+        }
+        let in_force = self.in_force().map_or(0, |in_force| in_force.rate);
+        if u64::from(permits) > numbers.config.rate.max(in_force) && !numbers.follow {
+            return Err(self.too_many(permits, numbers.config));
+        }
+        Ok(Ready::Ask(numbers))
+    }
+
+    fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
+        Request::new(&self.keys, numbers.config, rule.since)
+            .revision(limits.revision())
+            .assertion(assertion(rule, numbers))
+    }
+
+    pub(super) async fn call(
+        &self,
+        limits: &Inner,
+        rule: &Rule,
+        numbers: &Numbers,
+        costs: &[u32],
+    ) -> Result<Reply, StoreError> {
+        let replies = self.call_for_all(limits, rule, numbers, costs).await?;
+        replies.first().copied().ok_or_else(|| StoreError::unavailable("the store did not answer"))
+    }
+
+    /// Asks the store for several callers at once, and takes note of what it says.
+    pub(super) async fn call_for_all(
+        &self,
+        limits: &Inner,
+        rule: &Rule,
+        numbers: &Numbers,
+        costs: &[u32],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let request = self.request(limits, rule, numbers);
+        let asked = self.denied.asking();
+        let replies = limits.store.acquire_all(&request, costs).await?;
+        let Some(first) = replies.first() else { return Ok(replies) };
+        self.observe(limits, rule, first);
+        match &limits.store {
+            AnyStore::Memory(store) => {
+                let ours = numbers.follow || first.config.same_limit(&numbers.config);
+                if ours && matches!(first.outcome, Outcome::Granted | Outcome::Refused) {
+                    let slot = self.stored.get_or_init(|| store.slot(&self.keys));
+                    slot.admit(self.pass(limits, rule, first.config, first.now_ms));
+                }
+            }
+            AnyStore::Redis(_) => self.denied.note(asked, costs, &replies),
+        }
+        Ok(replies)
+    }
+
+    pub(super) fn pass(&self, limits: &Inner, rule: &Rule, config: Config, since_ms: u64) -> Pass {
+        Pass {
+            rule: rule.number,
+            generation: limits.generation(),
+            config,
+            until_ms: since_ms + LOOK_EVERY_MS,
+        }
+    }
+}
+
+/// Whether a decision needs to be counted.
+enum Ready<'a> {
+    Decided(Decision),
+    Ask(&'a Numbers),
+}
+
+fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
+    if numbers.follow {
+        Assertion::Follow { first: !rule.is_stated() }
+    } else if rule.is_stated() {
+        Assertion::Steady
+    } else {
+        Assertion::First(numbers.effective.on_drift.value)
+    }
+}

@@ -1,0 +1,130 @@
+//! What the store refused a moment ago and cannot grant yet.
+//!
+//! Nothing becomes free before its time, so until then the same request is refused without asking.
+//! What may free something earlier, such as a release by another process, is seen after a second
+//! at most; what this process does itself ends it at once.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    clock::{self, whole_ms},
+    store::{Outcome, Reply},
+};
+
+/// The longest a refusal is repeated without asking again.
+const AT_MOST: Duration = Duration::from_secs(1);
+/// The server's clock counts whole milliseconds, so its wait is up to one too long.
+const TICK: Duration = Duration::from_millis(1);
+/// Numbers of permits that are remembered; most limiters know one.
+const REMEMBERED: usize = 4;
+
+#[derive(Default)]
+pub(crate) struct Denied {
+    /// Whether there is anything to look up.
+    any: AtomicBool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    changes: u64,
+    refusals: Vec<Refusal>,
+}
+
+/// For this many permits the store cannot say anything else until then.
+struct Refusal {
+    permits: u32,
+    until: Instant,
+    heard: Instant,
+    reply: Reply,
+}
+
+/// When a question was asked, and what was known to have changed by then.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    at: Instant,
+    changes: u64,
+}
+
+impl Denied {
+    /// What the store would say, if that is certain.
+    pub(super) fn repeated(&self, permits: u32) -> Option<Reply> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let known = self.known();
+        let refusal = known.refusals.iter().find(|refusal| refusal.permits == permits)?;
+        let now = clock::instant();
+        (now < refusal.until).then(|| refusal.as_of(now))
+    }
+
+    /// To be called before the store is asked.
+    pub(super) fn asking(&self) -> Asked {
+        Asked { at: clock::instant(), changes: self.known().changes }
+    }
+
+    /// Takes note of an answer, unless it was given before something changed here.
+    pub(super) fn note(&self, asked: Asked, costs: &[u32], replies: &[Reply]) {
+        let counted = |reply: &&Reply| matches!(reply.outcome, Outcome::Granted | Outcome::Refused);
+        let Some(last) = replies.iter().rev().find(counted) else { return };
+        let mut known = self.known();
+        if known.changes != asked.changes {
+            return;
+        }
+        let heard = clock::instant();
+        known.refusals.retain(|refusal| heard < refusal.until && !costs.contains(&refusal.permits));
+        let mut seen = 0;
+        for (&permits, reply) in costs.iter().zip(replies).filter(|(_, reply)| counted(reply)) {
+            if permits == seen || reply.retry_after_ms == 0 {
+                continue;
+            }
+            seen = permits;
+            let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
+            let until = asked.at + wait.min(AT_MOST);
+            let repeated = |refusal: &Refusal| refusal.permits == permits;
+            if until <= heard || known.refusals.iter().any(repeated) {
+                continue;
+            }
+            known.refusals.truncate(REMEMBERED - 1);
+            let reply =
+                Reply { remaining: last.remaining, reconciled: None, ahead_ms: 0, ..*reply };
+            known.refusals.insert(0, Refusal { permits, until, heard, reply });
+        }
+        self.any.store(!known.refusals.is_empty(), Ordering::Release);
+    }
+
+    /// Forgets everything: something may be free before its time.
+    pub(super) fn forget(&self) {
+        let mut known = self.known();
+        known.changes += 1;
+        known.refusals.clear();
+        self.any.store(false, Ordering::Release);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Refusal {
+    /// The refusal with what has passed of its times since it was heard. Rounded up: whoever waits
+    /// as long as it is told is not early.
+    fn as_of(&self, now: Instant) -> Reply {
+        let passed = whole_ms(now.saturating_duration_since(self.heard));
+        Reply {
+            outcome: Outcome::Refused,
+            retry_after_ms: self.reply.retry_after_ms.saturating_sub(passed).max(1),
+            reset_after_ms: self.reply.reset_after_ms.saturating_sub(passed),
+            now_ms: self.reply.now_ms + passed,
+            ..self.reply
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the embedded store holds for one limiter, under a lock of its own.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    Clock,
+    algorithm::{reconcile::Stored, sliding_window::Log},
+    store::{Config, Reply},
+};
+
+/// One limiter's configuration and log. Whoever holds one finds the same state in it for ever.
+#[derive(Default)]
+pub(crate) struct Slot(Mutex<State>);
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) stored: Option<Stored>,
+    pub(super) log: Log,
+    /// The window the log was last counted with.
+    pub(super) per_ms: u64,
+    /// From when on it is as if it had never been.
+    pub(super) expires_ms: Option<u64>,
+    pass: Option<Pass>,
+}
+
+/// Leave to count in a slot by these numbers without reconciling them again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    /// Whose numbers they are; see [`Rule`](crate::limiter).
+    pub(crate) rule: u64,
+    /// As of which reading of the limits.
+    pub(crate) generation: u64,
+    pub(crate) config: Config,
+    /// When they are to be looked at again.
+    pub(crate) until_ms: u64,
+}
+
+impl Slot {
+    /// The state as of now, and the time: read under the lock, so that it does not run backwards
+    /// within a limiter.
+    pub(super) fn enter(&self, clock: &Clock) -> (MutexGuard<'_, State>, u64) {
+        let mut state = self.lock();
+        let now = clock.now_ms();
+        if state.is_expired(now) {
+            *state = State::default();
+        }
+        (state, now)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes permits, if a pass is held that still counts.
+    pub(crate) fn take(
+        &self,
+        clock: &Clock,
+        rule: u64,
+        generation: u64,
+        permits: u32,
+    ) -> Option<Reply> {
+        let mut state = self.lock();
+        let pass = state.pass.filter(|pass| (pass.rule, pass.generation) == (rule, generation))?;
+        let now = clock.now_ms();
+        if now >= pass.until_ms || state.is_expired(now) {
+            return None;
+        }
+        Some(state.count(pass.config, permits, now))
+    }
+
+    /// Lets whoever has these numbers count without reconciling them. Numbers that are stored here
+    /// otherwise allow it to nobody.
+    pub(crate) fn admit(&self, pass: Pass) {
+        let mut state = self.lock();
+        let fits = |stored: Stored| !stored.outside && stored.config == pass.config;
+        if state.stored.is_none_or(fits) {
+            state.pass = Some(pass);
+        }
+    }
+}
+
+impl State {
+    /// Takes permits by these numbers.
+    pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
+        self.per_ms = config.per_ms;
+        self.keep_alive(config, now);
+        let log = &mut self.log;
+        Reply::decided(permits, config, now, |permits| {
+            log.acquire(config.rate, config.per_ms, permits, now)
+        })
+    }
+
+    pub(super) fn keep_alive(&mut self, config: Config, now: u64) {
+        if config.keep_alive_ms > 0 {
+            // Never less than what is used takes to be free again.
+            let used = config.per_ms + config.per_ms / 50 + 1;
+            self.expires_ms = Some(now + config.keep_alive_ms.max(used));
+        }
+    }
+
+    /// Ends every pass: the numbers change.
+    pub(super) fn withdraw(&mut self) {
+        self.pass = None;
+    }
+
+    pub(super) fn is_expired(&self, now: u64) -> bool {
+        self.expires_ms.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
+    /// same configuration.
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        let outside = self.stored.is_some_and(|stored| stored.outside);
+        self.is_expired(now) || (!outside && self.log.is_idle(self.per_ms, now))
+    }
+}
