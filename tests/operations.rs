@@ -24,7 +24,7 @@ macro_rules! on_each_kind {
 
 macro_rules! cases {
     ($store:ident, $mode:ident: $($case:ident),+) => { $(
-        #[tokio::test]
+        #[tokio::test(flavor = "multi_thread")]
         async fn $case() {
             super::$case(crate::World::$store(crate::Mode::$mode)).await;
         }
@@ -58,6 +58,13 @@ on_each_kind!(
     set_keep_alive_ends_what_is_idle,
     a_short_keep_alive_counts_as_the_window,
     times_without_end_are_taken,
+    expire_forgets_what_is_used,
+    expire_ends_what_is_followed,
+    peek_writes_nothing,
+    peek_follows_what_is_stored,
+    use_puts_the_keep_alive_in_place_of_an_expiry,
+    a_shorter_window_frees_what_is_older,
+    release_wakes_a_head_that_is_just_asking,
 );
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -368,4 +375,69 @@ async fn times_without_end_are_taken(world: World) {
     assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
     limiter.try_acquire(1).await.unwrap_err();
     assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
+}
+
+async fn expire_forgets_what_is_used(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    limiter.expire(SOON).await.unwrap();
+    world.pass(SOON).await;
+    assert_eq!(free(&limiter).await, 3);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert!(limiter.exists().await.unwrap(), "made anew");
+}
+
+async fn expire_ends_what_is_followed(world: World) {
+    let limiter = world.follower().await;
+    limiter.set_rate(&quota(3, MINUTE)).await.unwrap();
+    limiter.try_acquire(1).await.unwrap();
+    limiter.expire(SOON).await.unwrap();
+    world.pass(SOON).await;
+    assert_eq!(refusal(&limiter, 1).await, Reason::NotConfigured);
+}
+
+async fn peek_writes_nothing(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.peek().await.unwrap();
+    assert!(!limiter.exists().await.unwrap());
+}
+
+async fn peek_follows_what_is_stored(world: World) {
+    let limiter = world.follower().await;
+    limiter.set_rate(&quota(3, MINUTE)).await.unwrap();
+    assert_eq!(limiter.peek().await.unwrap().quota, quota(3, MINUTE));
+}
+
+async fn use_puts_the_keep_alive_in_place_of_an_expiry(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(1).await.unwrap();
+    limiter.set_keep_alive(Some(HOUR)).await.unwrap();
+    limiter.expire(MINUTE).await.unwrap();
+    limiter.try_acquire(1).await.unwrap();
+    assert!(limiter.ttl().await.unwrap().unwrap() > MINUTE);
+}
+
+async fn a_shorter_window_frees_what_is_older(world: World) {
+    let limiter = world.limiter(quota(3, HOUR)).await;
+    limiter.try_acquire(3).await.unwrap();
+    limiter.update_rate(&quota(3, SOON), KeepState::Keep).await.unwrap();
+    world.pass(SOON).await;
+    assert_eq!(limiter.release(3).await.unwrap(), 0, "none is in use");
+}
+
+async fn release_wakes_a_head_that_is_just_asking(world: World) {
+    for attempt in 0..100 {
+        let limiter = world.named(&format!("limiter-{attempt}"), quota(1, MINUTE)).await;
+        limiter.try_acquire(1).await.unwrap();
+        let waiter = tokio::spawn({
+            let limiter = limiter.clone();
+            async move { limiter.acquire(1).await }
+        });
+        for _ in 0..attempt % 7 {
+            tokio::task::yield_now().await;
+        }
+        limiter.release(1).await.unwrap();
+        let woken = tokio::time::timeout(Duration::from_secs(2), waiter).await;
+        assert!(woken.is_ok(), "attempt {attempt}: it sleeps on");
+    }
 }

@@ -3,7 +3,10 @@
 //! First come, first served. Only the head asks the store and sleeps; the others sleep on it. A
 //! dropped future leaves the queue wherever it stands.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
@@ -22,6 +25,8 @@ pub(crate) struct Queue {
     head_at: AtomicU64,
     /// Wakes the head before its time.
     stir: Notify,
+    /// How often that was done.
+    stirs: AtomicU64,
 }
 
 /// The queue has no room.
@@ -45,7 +50,13 @@ impl Queue {
 
     /// Lets the head look again: something may be free before its time.
     pub(crate) fn stir(&self) {
+        self.stirs.fetch_add(1, Ordering::AcqRel);
         self.stir.notify_waiters();
+    }
+
+    /// How often it was stirred, to be read before the store is asked.
+    pub(crate) fn stirs(&self) -> u64 {
+        self.stirs.load(Ordering::Acquire)
     }
 
     /// The milliseconds until the head expects to go.
@@ -73,9 +84,14 @@ impl<'a> Place<'a> {
         self.queue.turn.try_lock().ok()
     }
 
-    /// Waits until somebody stirs the queue.
-    pub(crate) async fn stirred(&self) {
-        self.queue.stir.notified().await;
+    /// Waits until somebody stirs the queue, or has since it was stirred so often: what was given
+    /// back while the store was asked is not missed.
+    pub(crate) async fn stirred(&self, since: u64) {
+        let mut stirred = pin!(self.queue.stir.notified());
+        stirred.as_mut().enable();
+        if self.queue.stirs() == since {
+            stirred.await;
+        }
     }
 
     /// Says when this caller, now the head, expects to go.

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use ratelimit_spec::Mode;
+
 use super::{Core, Numbers, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
 use crate::{
     Decision, Limits, Reason, Rejection, StoreError,
@@ -49,7 +51,7 @@ impl Core {
         };
         let request = self.request(inner, &rule, numbers).permits(permits);
         if self.is_counted_here(numbers) {
-            let counted = self.count_here(inner, &rule, &request, true);
+            let counted = self.count_here(inner, &rule, &request);
             if let Some(decision) = Box::pin(counted).await {
                 return decision;
             }
@@ -63,7 +65,7 @@ impl Core {
             Err(error) => return self.without_store(inner, numbers, &request, true, &error),
         };
         match reply.outcome {
-            Outcome::PerClient => self.decide_here(inner, &request, true, false),
+            Outcome::PerClient => self.count(inner, reply.config, permits, true, false),
             Outcome::Unknown => Err(self.unknown()),
             _ => self.settle(&reply, permits, false),
         }
@@ -77,14 +79,12 @@ impl Core {
             Ready::Ask(numbers) => numbers,
         };
         let request = self.request(limits, &rule, numbers);
-        if self.is_counted_here(numbers)
-            && let Some(decision) = self.count_here(limits, &rule, &request, false).await
-        {
-            return decision;
+        if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
+            return self.count(limits, config, 1, false, false);
         }
         match limits.store.peek(&request).await {
             Ok(reply) => match reply.outcome {
-                Outcome::PerClient => self.decide_here(limits, &request, false, false),
+                Outcome::PerClient => self.count(limits, reply.config, 1, false, false),
                 Outcome::Unknown => Err(self.unknown()),
                 _ => self.settle(&reply, 1, false),
             },
@@ -153,7 +153,7 @@ impl Core {
                 let ours = numbers.follow || first.config.same_limit(&numbers.config);
                 if ours && matches!(first.outcome, Outcome::Granted | Outcome::Refused) {
                     let slot = self.stored.get_or_init(|| store.slot(&self.keys));
-                    slot.admit(self.pass(limits, rule, first.config, first.now_ms));
+                    slot.admit(self.pass(limits, rule, first.config, first.now_ms + LOOK_EVERY_MS));
                 }
             }
             AnyStore::Redis(_) => self.denied.note(asked, costs, &replies),
@@ -161,13 +161,8 @@ impl Core {
         Ok(replies)
     }
 
-    pub(super) fn pass(&self, limits: &Inner, rule: &Rule, config: Config, since_ms: u64) -> Pass {
-        Pass {
-            rule: rule.number,
-            generation: limits.generation(),
-            config,
-            until_ms: since_ms + LOOK_EVERY_MS,
-        }
+    pub(super) fn pass(&self, limits: &Inner, rule: &Rule, config: Config, until_ms: u64) -> Pass {
+        Pass { rule: rule.number, generation: limits.generation(), config, until_ms }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 
-use super::{denied::Denied, numbers::Rule};
+use super::{denied::Denied, here::Looks, numbers::Rule};
 use crate::{
     Decision, Quota, Reason, Rejection,
     coalesce::Lane,
@@ -33,10 +33,7 @@ pub(crate) struct Core {
     pub(super) rule_number: AtomicU64,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
-    /// When a limiter that is counted here last looked at the stored configuration.
-    pub(super) looked_ms: AtomicU64,
-    /// Held by the one caller that looks for the first time.
-    pub(super) looking: tokio::sync::Mutex<()>,
+    pub(super) looks: Looks,
     /// Where it is counted, when the embedded store does.
     pub(super) stored: OnceCell<Arc<Slot>>,
     /// Where it is counted, when each process has its own budget.
@@ -83,8 +80,7 @@ impl Core {
             rule_number: AtomicU64::new(rule.number),
             rule: ArcSwap::from_pointee(rule),
             in_force: Mutex::default(),
-            looked_ms: AtomicU64::new(0),
-            looking: tokio::sync::Mutex::new(()),
+            looks: Looks::default(),
             stored: OnceCell::new(),
             own: OnceCell::new(),
             denied: Denied::default(),
@@ -156,6 +152,9 @@ impl Core {
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         if changed {
             self.denied.forget();
+        }
+        if reply.reconciled == Some(Reconciled::Reset) {
+            limits.per_client.forget(&self.keys);
         }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.

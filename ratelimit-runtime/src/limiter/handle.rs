@@ -233,6 +233,6 @@ impl Limiter {
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        self.limits.inner().store.expire(&self.core.keys, expiry).await
+        self.core.expire(self.limits.inner(), expiry).await
     }
 }

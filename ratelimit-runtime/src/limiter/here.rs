@@ -1,6 +1,6 @@
 //! Limiters with a budget for each process: counted here, with only their configuration in the store.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit_spec::Mode;
 
@@ -19,38 +19,60 @@ impl Core {
         self.in_force().unwrap_or(numbers.config).mode == Mode::PerClient
     }
 
-    /// Counts in this process, with a look at the stored configuration now and then. Nothing when
-    /// that look found that the store counts again.
+    /// Takes permits in this process, with a look at the stored configuration now and then. Nothing
+    /// when that look found that the store counts again.
     pub(super) async fn count_here(
         &self,
         limits: &Inner,
         rule: &Rule,
         request: &Request<'_>,
-        take: bool,
     ) -> Option<Result<Decision, Rejection>> {
         // A failure closes the way to the store, so nobody waits here for longer than one deadline.
-        let _looking = if rule.is_stated() { None } else { Some(self.looking.lock().await) };
+        let looking = if rule.is_stated() { None } else { Some(self.looks.first.lock().await) };
         let looked = self.look(limits, rule, request).await;
-        let config = self.in_force().unwrap_or(request.config);
+        drop(looking);
+        let config = match (self.in_force(), request.assertion) {
+            (Some(config), _) => config,
+            // Nobody here knows any numbers, and the store knows none or did not say.
+            (None, Assertion::Follow { .. }) if !looked => {
+                return Some(Err(self.rejection(Reason::StoreUnavailable)));
+            }
+            (None, Assertion::Follow { .. }) => return Some(Err(self.unknown())),
+            (None, _) => request.config,
+        };
         if config.mode != Mode::PerClient {
             return None;
         }
         if looked && rule.is_stated() {
             let slot = self.own.get_or_init(|| limits.per_client.slot(&self.keys));
-            let looked_ms = self.looked_ms.load(Ordering::Acquire);
-            slot.admit(self.pass(limits, rule, counted_here(config), looked_ms));
+            slot.admit(self.pass(limits, rule, counted_here(config), self.looks.due_ms()));
         }
-        Some(self.decide_here(limits, request, take, !looked))
+        Some(self.count(limits, config, request.permits, true, !looked))
     }
 
-    /// Looks at the stored configuration if it is time to; false when it could not.
+    /// Counts in this process, against these numbers.
+    pub(super) fn count(
+        &self,
+        limits: &Inner,
+        config: Config,
+        permits: u32,
+        take: bool,
+        degraded: bool,
+    ) -> Result<Decision, Rejection> {
+        let config = counted_here(config);
+        let reply = if take {
+            limits.per_client.count(&self.keys, config, permits)
+        } else {
+            limits.per_client.look(&self.keys, config, permits)
+        };
+        self.settle(&reply, permits, degraded)
+    }
+
+    /// Looks at the stored configuration if it is time to; false when it could not. A look keeps
+    /// the configuration alive.
     async fn look(&self, limits: &Inner, rule: &Rule, request: &Request<'_>) -> bool {
-        let now = limits.clock.now_ms();
-        let looked = self.looked_ms.load(Ordering::Acquire);
-        let due = !rule.is_stated() || now >= looked + LOOK_EVERY_MS;
-        let mark = &self.looked_ms;
-        if !due || mark.compare_exchange(looked, now, Ordering::AcqRel, Ordering::Relaxed).is_err()
-        {
+        let keep_alive_ms = request.config.keep_alive_ms;
+        if !self.looks.begin(limits.clock.now_ms(), rule.is_stated(), keep_alive_ms) {
             return true;
         }
         match limits.store.assert(request).await {
@@ -61,30 +83,42 @@ impl Core {
             Err(_) => false,
         }
     }
+}
 
-    /// Counts in this process, against the numbers in force.
-    pub(super) fn decide_here(
-        &self,
-        limits: &Inner,
-        request: &Request<'_>,
-        take: bool,
-        degraded: bool,
-    ) -> Result<Decision, Rejection> {
-        let config = match (self.in_force(), request.assertion) {
-            (Some(config), _) => counted_here(config),
-            // Nobody here knows any numbers, and the store knows none or did not say.
-            (None, Assertion::Follow { .. }) if degraded => {
-                return Err(self.rejection(Reason::StoreUnavailable));
-            }
-            (None, Assertion::Follow { .. }) => return Err(self.unknown()),
-            (None, _) => counted_here(request.config),
+/// When a limiter that is counted here looks at the stored configuration.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    due_ms: AtomicU64,
+    /// When the stored configuration expires by what this process said; 0 is never.
+    lapses_ms: AtomicU64,
+    /// Held by the one caller that looks for the first time.
+    first: tokio::sync::Mutex<()>,
+}
+
+impl Looks {
+    fn due_ms(&self) -> u64 {
+        self.due_ms.load(Ordering::Acquire)
+    }
+
+    /// Whether this caller is to look now.
+    fn begin(&self, now: u64, stated: bool, keep_alive_ms: u64) -> bool {
+        let due = self.due_ms();
+        if stated && now < due {
+            return false;
+        }
+        let every = match keep_alive_ms {
+            0 => LOOK_EVERY_MS,
+            ms => LOOK_EVERY_MS.min(ms / 2),
         };
-        let reply = if take {
-            limits.per_client.count(&self.keys, config, request.permits)
-        } else {
-            limits.per_client.look(&self.keys, config, request.permits)
-        };
-        self.settle(&reply, request.permits, degraded)
+        let lapses = Some(self.lapses_ms.load(Ordering::Acquire)).filter(|lapses| *lapses > now);
+        let next = (now + every).min(lapses.unwrap_or(u64::MAX));
+        self.due_ms.compare_exchange(due, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lets the next call look.
+    pub(super) fn hurry(&self, lapses_ms: u64) {
+        self.lapses_ms.store(lapses_ms, Ordering::Release);
+        self.due_ms.store(0, Ordering::Release);
     }
 }
 

@@ -25,9 +25,9 @@ impl Core {
     }
 
     pub(crate) async fn release(&self, limits: &Inner, permits: u32) -> Result<u64, StoreError> {
-        let mode = self.in_force().unwrap_or_else(|| self.configured(limits)).mode;
-        let released = match mode {
-            Mode::PerClient => limits.per_client.uncount(&self.keys, permits),
+        let config = self.in_force().unwrap_or_else(|| self.configured(limits));
+        let released = match config.mode {
+            Mode::PerClient => limits.per_client.uncount(&self.keys, config.per_ms, permits),
             Mode::Overall => limits.store.release(&self.keys, permits).await?,
         };
         self.changed();
@@ -77,7 +77,20 @@ impl Core {
         // What is used is kept for as long as it counts.
         let used = stored.per_ms.saturating_add(stored.per_ms / 50 + 1);
         let idle = idle.map_or(0, |idle| expiry_ms(idle).max(used));
-        limits.store.expire(&self.keys, Expiry::Idle(idle)).await
+        self.expire(limits, Expiry::Idle(idle)).await
+    }
+
+    pub(crate) async fn expire(&self, limits: &Inner, expiry: Expiry) -> Result<bool, StoreError> {
+        let changed = limits.store.expire(&self.keys, expiry).await?;
+        let after_ms = match expiry {
+            Expiry::At(ms) if changed => Some(ms),
+            // What is idle for so long has nothing in use.
+            _ => None,
+        };
+        // What this process counts itself goes with the configuration.
+        let lapses_ms = limits.per_client.forget_after(&self.keys, after_ms);
+        self.looks.hurry(lapses_ms.unwrap_or(0));
+        Ok(changed)
     }
 
     /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless

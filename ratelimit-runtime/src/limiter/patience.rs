@@ -92,20 +92,20 @@ impl Core {
         patience: Patience,
     ) -> Result<Decision, Rejection> {
         let started = limits.inner().clock.now_ms();
-        let mut refusal = None;
+        let (mut refusal, stirs) = (None, self.queue.stirs());
         if self.queue.is_empty() {
             let decision = self.decide(limits, permits).await?;
             if decision.allowed {
                 return Ok(decision);
             }
-            refusal = Some(decision);
+            refusal = Some((decision, stirs));
         }
         let until = match patience {
             Patience::Forever => None,
             Patience::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
             Patience::None => {
                 return Err(match refusal {
-                    Some(refusal) => self.refused(Reason::Limited, &refusal),
+                    Some((refusal, _)) => self.refused(Reason::Limited, &refusal),
                     None => self.not_before(Reason::Limited, self.queue.head_in(started).max(1)),
                 });
             }
@@ -124,7 +124,7 @@ impl Core {
         place: &Place<'_>,
         permits: u32,
         until: Until,
-        refusal: Option<Decision>,
+        refusal: Option<(Decision, u64)>,
     ) -> Result<Decision, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
@@ -139,15 +139,17 @@ impl Core {
             None => (self.turn(limits, place, until).await?, None),
         };
         loop {
-            let refusal = match decision.take() {
+            let (refusal, stirs) = match decision.take() {
                 Some(refusal) => refusal,
-                None => match self.decide(asked, permits).await? {
-                    allowed if allowed.allowed => {
+                None => {
+                    let stirs = self.queue.stirs();
+                    let decision = self.decide(asked, permits).await?;
+                    if decision.allowed {
                         drop(turn);
-                        return Ok(allowed);
+                        return Ok(decision);
                     }
-                    refusal => refusal,
-                },
+                    (decision, stirs)
+                }
             };
             let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
             let at = limits.clock.now_ms() + whole_ms(wait);
@@ -158,7 +160,7 @@ impl Core {
             // Permits that are given back, or new numbers, may come sooner.
             tokio::select! {
                 () = limits.clock.sleep(wait) => {}
-                () = place.stirred() => {}
+                () = place.stirred(stirs) => {}
             }
         }
     }

@@ -152,9 +152,22 @@ impl MemoryStore {
         self.view(keys, |state, now| look(state, config, permits, now))
     }
 
-    /// Gives back permits that were [counted](Self::count).
-    pub(crate) fn uncount(&self, keys: &StateKeys, permits: u32) -> u64 {
-        self.change(keys, |state, now| state.log.release(state.per_ms, permits.into(), now))
+    /// Gives back permits that were [counted](Self::count), by a window of this length.
+    pub(crate) fn uncount(&self, keys: &StateKeys, per_ms: u64, permits: u32) -> u64 {
+        self.change(keys, |state, now| {
+            state.per_ms = per_ms;
+            state.log.release(per_ms, permits.into(), now)
+        })
+    }
+
+    /// Forgets what was [counted](Self::count) after this time, and says when that is; without one not
+    /// before it is free again.
+    pub(crate) fn forget_after(&self, keys: &StateKeys, ms: Option<u64>) -> Option<u64> {
+        self.change(keys, |state, now| {
+            state.withdraw();
+            state.expires_ms = ms.map(|ms| now.saturating_add(ms));
+            state.expires_ms
+        })
     }
 
     /// Forgets what was [counted](Self::count).
