@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use once_cell::sync::OnceCell;
 use ratelimit_spec::{KeyName, KeyWriter, MAX_RATE};
 
 use crate::{
@@ -16,7 +17,10 @@ use crate::{
 #[derive(Debug)]
 pub struct CallSite {
     annotation: Annotation,
-    known: ArcSwapOption<Known>,
+    /// By the first limits it was called under; most programs have no others.
+    first: OnceCell<Known>,
+    /// By the last others.
+    last: ArcSwapOption<Known>,
 }
 
 /// What a site used last, and whose limits it belongs to.
@@ -36,7 +40,7 @@ impl CallSite {
     /// The site of an annotation.
     #[must_use]
     pub const fn new(annotation: Annotation) -> Self {
-        Self { annotation, known: ArcSwapOption::const_empty() }
+        Self { annotation, first: OnceCell::new(), last: ArcSwapOption::const_empty() }
     }
 
     /// What was written there.
@@ -138,24 +142,39 @@ impl CallSite {
         run: impl FnOnce(&Arc<Core>) -> T,
     ) -> T {
         let inner = limits.inner();
-        let known = self.known.load();
-        let known = match known.as_ref().filter(|known| known.limits == inner.id) {
-            Some(known) => known,
-            None => &self.find(inner),
-        };
-        match (&known.only, name) {
-            (Some(core), _) => run(core),
-            (None, Some(name)) => run(&known.family.core(inner, name)),
-            (None, None) => run(&known.family.core(inner, self.annotation.key)),
+        let first = self.first.get_or_init(|| self.find(inner));
+        if first.limits == inner.id {
+            return first.with_core(inner, name, run);
         }
+        let last = self.last.load();
+        if let Some(last) = last.as_ref().filter(|last| last.limits == inner.id) {
+            return last.with_core(inner, name, run);
+        }
+        let found = Arc::new(self.find(inner));
+        self.last.store(Some(Arc::clone(&found)));
+        found.with_core(inner, name, run)
     }
 
-    fn find(&'static self, limits: &Inner) -> Arc<Known> {
+    fn find(&self, limits: &Inner) -> Known {
         let family = limits.family_of(&self.annotation);
         let only = self.annotation.fixed().map(|name| family.only(limits, name));
-        let known = Arc::new(Known { limits: limits.id, family, only });
-        self.known.store(Some(Arc::clone(&known)));
-        known
+        Known { limits: limits.id, family, only }
+    }
+}
+
+impl Known {
+    fn with_core<T>(
+        &self,
+        limits: &Inner,
+        name: &Option<KeyName>,
+        run: impl FnOnce(&Arc<Core>) -> T,
+    ) -> T {
+        match (&self.only, name) {
+            (Some(core), _) => run(core),
+            (None, name) => {
+                run(&self.family.core(limits, name.as_deref().unwrap_or(&self.family.key)))
+            }
+        }
     }
 }
 

@@ -169,5 +169,6 @@ fn wall_time() -> SystemTime {
 
 /// Whole milliseconds of a duration; more than fit are as many as fit.
 pub(crate) fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    let seconds = duration.as_secs().saturating_mul(1_000);
+    seconds.saturating_add(duration.subsec_millis().into())
 }

@@ -292,7 +292,7 @@ impl Inner {
                 // Names are many, so nothing but their limiter remembers them.
                 None => Arc::new(Family::unannotated(&name, keys)),
             };
-            Core::new(self, family, name.clone().into_owned(), given)
+            Core::new(self, family, &name, given)
         })
     }
 

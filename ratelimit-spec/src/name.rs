@@ -72,6 +72,14 @@ impl Deref for KeyName {
     }
 }
 
+impl From<&str> for KeyName {
+    fn from(name: &str) -> Self {
+        let mut own = Self::new();
+        own.push_str(name);
+        own
+    }
+}
+
 impl From<KeyName> for String {
     fn from(name: KeyName) -> Self {
         match name.0 {

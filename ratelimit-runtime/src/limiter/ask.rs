@@ -14,23 +14,19 @@ use crate::{
 impl Core {
     /// The decision, where this process can make it by itself: it counts here, or it knows what
     /// the store would say.
-    pub(super) fn at_once(
-        &self,
-        limits: &Inner,
-        permits: u32,
-    ) -> Option<Result<Decision, Rejection>> {
+    pub(super) fn at_once(&self, limits: &Inner, permits: u32) -> Option<Reply> {
         if permits == 0 {
             return None;
         }
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         for slot in [self.own.get(), self.stored.get()].into_iter().flatten() {
             if let Some(reply) = slot.take(&limits.clock, rule, generation, permits) {
-                return Some(self.settle(&reply, permits, false));
+                return Some(reply);
             }
         }
         let reply = self.denied.repeated(permits)?;
         // A reload that nobody noticed yet may say otherwise.
-        (self.rule(limits).number == rule).then(|| self.settle(&reply, permits, false))
+        (self.rule(limits).number == rule).then_some(reply)
     }
 
     /// Takes permits now, or says why not. One store call at the most in steady state, and that
@@ -41,8 +37,8 @@ impl Core {
         permits: u32,
     ) -> Result<Decision, Rejection> {
         let inner = limits.inner();
-        if let Some(decision) = self.at_once(inner, permits) {
-            return decision;
+        if let Some(reply) = self.at_once(inner, permits) {
+            return self.settle(&reply, permits, false);
         }
         let rule = self.rule(inner);
         let numbers = match self.ready(inner, &rule, permits)? {

@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
+use ratelimit_spec::KeyName;
 
 use super::{denied::Denied, here::Looks, numbers::Rule};
 use crate::{
@@ -21,28 +22,30 @@ use crate::{
     waiting::Queue,
 };
 
+/// In this order in memory, so that a decision made at once touches little of it.
+#[repr(C)]
 pub(crate) struct Core {
     pub(crate) family: Arc<Family>,
-    pub(crate) keys: StateKeys,
+    /// The number of the rule in use, to be read without it.
+    pub(super) rule_number: AtomicU64,
+    /// Where it is counted, when each process has its own budget.
+    pub(super) own: OnceCell<Arc<Slot>>,
+    /// Where it is counted, when the embedded store does.
+    pub(super) stored: OnceCell<Arc<Slot>>,
+    pub(crate) queue: Queue,
     /// The name without `key_prefix`, which overrides and prefixes go by.
-    pub(super) name: String,
+    pub(super) name: KeyName,
+    pub(super) denied: Denied,
+    pub(super) lane: Lane,
+    pub(crate) keys: StateKeys,
     /// The quota a caller gave in code.
     pub(super) given: Mutex<Option<Quota>>,
     pub(super) rule: ArcSwap<Rule>,
-    /// The number of that rule, to be read without it.
-    pub(super) rule_number: AtomicU64,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
     pub(super) looks: Looks,
-    /// Where it is counted, when the embedded store does.
-    pub(super) stored: OnceCell<Arc<Slot>>,
-    /// Where it is counted, when each process has its own budget.
-    pub(super) own: OnceCell<Arc<Slot>>,
-    pub(super) denied: Denied,
-    pub(super) lane: Lane,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
-    pub(crate) queue: Queue,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -67,15 +70,15 @@ impl Core {
     pub(crate) fn new(
         limits: &Inner,
         family: Arc<Family>,
-        name: String,
+        name: &str,
         given: Option<Quota>,
     ) -> Self {
         let current = limits.current();
-        let rule = Rule::new(&current, &family, &name, given);
+        let rule = Rule::new(&current, &family, name, given);
         Self {
             keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
             family,
-            name,
+            name: name.into(),
             given: Mutex::new(given),
             rule_number: AtomicU64::new(rule.number),
             rule: ArcSwap::from_pointee(rule),

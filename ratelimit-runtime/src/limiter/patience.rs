@@ -12,6 +12,7 @@ use crate::{
     Decision, Limits, Quota, Reason, Rejection,
     clock::whole_ms,
     limits::Inner,
+    store::{Outcome, Reply},
     waiting::{Full, Place},
 };
 
@@ -48,10 +49,10 @@ impl Core {
         patience: Patience,
     ) -> Result<Decision, Rejection> {
         if let Some(result) = self.acquire_at_once(limits.inner(), permits, || patience) {
-            return result;
+            return result.and_then(|reply| self.settle(&reply, permits, false));
         }
         let result = self.in_turn(limits, permits, patience).await;
-        self.tally(&result);
+        self.tally(result.is_ok());
         result
     }
 
@@ -61,27 +62,31 @@ impl Core {
         limits: &Inner,
         permits: u32,
         patience: impl FnOnce() -> Patience,
-    ) -> Option<Result<Decision, Rejection>> {
+    ) -> Option<Result<Reply, Rejection>> {
         // Nobody overtakes a caller that waits in this process already.
         if !self.queue.is_empty() {
             return None;
         }
-        let result = match self.at_once(limits, permits)? {
-            Ok(refusal) if !refusal.allowed => {
-                if patience() != Patience::None {
-                    return None;
-                }
-                Err(self.refused(Reason::Limited, &refusal))
-            }
-            decided => decided,
+        let reply = self.at_once(limits, permits)?;
+        let result = match reply.outcome {
+            Outcome::Granted => Ok(reply),
+            Outcome::Refused if patience() != Patience::None => return None,
+            _ => Err(self.refusal(&reply, permits)),
         };
-        self.tally(&result);
+        self.tally(result.is_ok());
         Some(result)
     }
 
-    fn tally(&self, result: &Result<Decision, Rejection>) {
+    fn refusal(&self, reply: &Reply, permits: u32) -> Rejection {
+        match self.settle(reply, permits, false) {
+            Ok(refusal) => self.refused(Reason::Limited, &refusal),
+            Err(rejection) => rejection,
+        }
+    }
+
+    fn tally(&self, allowed: bool) {
         let tally = &self.family.tally;
-        let counter = if result.is_ok() { &tally.allowed } else { &tally.rejected };
+        let counter = if allowed { &tally.allowed } else { &tally.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 

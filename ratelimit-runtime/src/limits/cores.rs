@@ -11,7 +11,7 @@ use crate::limiter::Core;
 
 /// Limiters of one family that are remembered; one that was forgotten is made again and costs
 /// nothing but that.
-const REMEMBERED: usize = 100_000;
+const REMEMBERED: usize = 131_072;
 /// What a family is expected to need.
 const USUAL: usize = 1_000;
 

@@ -52,13 +52,13 @@ impl Family {
 
     /// The only limiter of a key without placeholders.
     pub(crate) fn only(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
-        let make = || Arc::new(Core::new(limits, Arc::clone(self), name.to_owned(), None));
+        let make = || Arc::new(Core::new(limits, Arc::clone(self), name, None));
         Arc::clone(self.only.get_or_init(make))
     }
 
     /// The limiter of a rendered key.
     pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
-        self.cores.get_or_make(name, || Core::new(limits, Arc::clone(self), name.to_owned(), None))
+        self.cores.get_or_make(name, || Core::new(limits, Arc::clone(self), name, None))
     }
 }
 

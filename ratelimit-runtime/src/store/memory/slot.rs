@@ -12,15 +12,17 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Slot(Mutex<State>);
 
+/// In this order in memory: what counting needs comes first.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct State {
-    pub(super) stored: Option<Stored>,
+    pass: Option<Pass>,
     pub(super) log: Log,
     /// The window the log was last counted with.
     pub(super) per_ms: u64,
     /// From when on it is as if it had never been.
     pub(super) expires_ms: Option<u64>,
-    pass: Option<Pass>,
+    pub(super) stored: Option<Stored>,
 }
 
 /// Leave to count in a slot by these numbers without reconciling them again.
