@@ -34,6 +34,7 @@ enum Step {
     Rewind(u64),
     Acquire { process: usize, permits: u32 },
     Batch { process: usize, costs: Vec<u32> },
+    Follow { permits: u32 },
     Peek { permits: u32 },
     First { process: usize, carry: bool },
 }
@@ -111,6 +112,10 @@ impl Twins {
                 let config = configs[process];
                 self.agree("acquire", config, since(process), &costs, Assertion::Steady);
             }
+            Step::Follow { permits } => {
+                let follow = Assertion::Follow { first: false };
+                self.agree("acquire", configs[0], since(0), &[permits], follow);
+            }
             Step::Peek { permits } => {
                 self.agree("peek", configs[0], since(0), &[permits], Assertion::Steady);
             }
@@ -176,6 +181,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         12 => (0..processes, permits.clone())
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
+        1 => permits.clone().prop_map(|permits| Step::Follow { permits }),
         2 => permits.prop_map(|permits| Step::Peek { permits }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
     ];

@@ -14,16 +14,28 @@ macro_rules! lua {
 }
 
 pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!("clock.lua", "config.lua", "log.lua", "mend.lua", "costs.lua", "acquire.lua"))
+    Script::new(lua!(
+        "clock.lua",
+        "steady.lua",
+        "fresh.lua",
+        "numbers.lua",
+        "config.lua",
+        "log.lua",
+        "mend.lua",
+        "costs.lua",
+        "acquire.lua"
+    ))
 });
-pub(super) static PEEK: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "costs.lua", "peek.lua")));
+pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "log.lua", "costs.lua", "peek.lua"))
+});
 pub(super) static ASSERT: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "assert.lua")));
+    Lazy::new(|| Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "assert.lua")));
 pub(super) static RELEASE: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "log.lua", "release.lua")));
-pub(super) static SET_RATE: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "config.lua", "log.lua", "set_rate.lua")));
+    Lazy::new(|| Script::new(lua!("clock.lua", "numbers.lua", "log.lua", "release.lua")));
+pub(super) static SET_RATE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "log.lua", "set_rate.lua"))
+});
 pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| Script::new(lua!("expire.lua")));
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 

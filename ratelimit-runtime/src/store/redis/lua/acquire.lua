@@ -18,12 +18,10 @@
 -- wrong clock wrote; then, when counted, a wait for each different cost.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local now = server_time(ARGV[10])
 local config, event = reconcile(own_config(ARGV), now)
 if not config then return { UNKNOWN, 0, 0, now, 0, 0, 0, event, 0 } end
 local rate, per = config.rate, config.per
-
-local ahead = 0
+local bucket, ahead = bucket_of(per), 0
 local function reply(kind, free, reset_after)
   return { kind, math.max(0, free), reset_after, now, rate, per, tonumber(config.mode), event, ahead }
 end
@@ -35,20 +33,23 @@ local runs = read_costs(ARGV[1])
 local wanted, free = sum_of(runs, rate), integer(text)
 
 -- What is older than a window is free again, a bounded number of members at once.
-local expired, released = over(per, now)
+local expired, released = 0, 0
+local fresh = not text and redis.call('ZCARD', KEYS[3]) == 0
+if not fresh then expired, released = over(per, now) end
 if not expired then return reply(FOREIGN, 0, 0) end
-if free then free = free + released end
-local changed = expired > 0
+free = fresh and rate or free and free + released
+local changed, agreed = fresh or expired > 0, false
 
-local bucket = bucket_of(per)
-if not free or changed or event ~= NOTHING or ARGV[8] == 'follow' or free < wanted then
+local doubtful = not free or expired > 0 or event ~= NOTHING or ARGV[8] == 'follow'
+if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now + bucket))) then
   -- Looked through before anything is written: what is foreign is left alone.
-  local entries, used, whole = read_log(WALK, expired)
-  if not entries then return reply(FOREIGN, 0, 0) end
+  local used, whole = count(expired)
+  if not used then return reply(FOREIGN, 0, 0) end
   drop(expired)
+  agreed = whole
   if not whole then
     -- A long log, written by a peer, is made short before it is counted.
-    compact(entries, bucket, now)
+    compact(read_log(), bucket, now)
     free, changed = math.min(rate - used, free or 0), true
   elseif not free or free + used >= rate then
     changed = changed or free ~= rate - used
@@ -58,30 +59,18 @@ if not free or changed or event ~= NOTHING or ARGV[8] == 'follow' or free < want
     redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #ARGV[9] + 1, ARGV[9] .. '?', rate - used - free))
     changed = true
   end
-  -- The clock stepped back: what lies in the future counts from now.
-  if #entries > 0 and entries[#entries].score > now + bucket and (expired > 0 or free < wanted) then
-    ahead = math.ceil(entries[#entries].score - now)
-    restamp(entries, now, now + bucket)
-  end
+  if whole and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end
 end
 
-local before, taken = free, granted_of(runs, free)
-local reset_after
+local before, taken, score = free, granted_of(runs, free), nil
 if taken > 0 then
-  local score, member = now, struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
-  if rate > MERGE_AT and redis.call('ZCARD', KEYS[3]) >= MERGE_AT then
-    score = math.ceil(now / bucket) * bucket
-    local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-    local already = permits_of(last[1])
-    if tonumber(last[2]) == score and already and already + taken <= 4294967295 then
-      redis.call('ZREM', KEYS[3], last[1])
-      member = string.sub(last[1], 1, -5) .. struct.pack('<I', already + taken)
-    end
-  end
-  redis.call('ZADD', KEYS[3], score, member)
-  free, reset_after = free - taken, math.max(score + per - now, 0)
+  score = record(taken, rate, bucket, now)
+  free = free - taken
 end
 if taken > 0 or changed then store_counter(free, config) end
 
-return append_waits(reply(COUNTED, before, reset_after or full_after(per, now)),
-  runs, rate, free, per, now)
+local newest = (taken == 0 or agreed) and newest_score()
+local full = score and math.max(score + per - now, 0) or full_after(newest, per, now)
+local answer, short = append_waits(reply(COUNTED, before, full), runs, rate, free, per, now, 0)
+if agreed and short then note_counted(rate, free, newest) end
+return answer

@@ -5,10 +5,9 @@
 -- Returns what acquire.lua returns, with nothing counted.
 local COUNTED, UNKNOWN = 1, 5
 
-local now = server_time(ARGV[10])
 local config, event = reconcile(own_config(ARGV), now)
 if not config then return { UNKNOWN, 0, 0, now, 0, 0, 0, event, 0 } end
 if config.keep_alive > 0 then
-  redis.call('PEXPIRE', KEYS[1], decimal(config.keep_alive))
+  redis.call('PEXPIRE', KEYS[1], config.keep_alive)
 end
 return { COUNTED, config.rate, 0, now, config.rate, config.per, tonumber(config.mode), event, 0, 0 }

@@ -1,7 +1,7 @@
 -- Holds what this process is configured with against what the hash says.
 --
 -- KEYS[1]  hash     rate, interval (ms), type, keepAliveTime (ms): Redisson's
---                   fields; epoch, vouched (ms), reset (ms): ours
+--                   fields; epoch, vouched (ms), reset (ms), counted: ours
 -- KEYS[2]  string   the counter, deleted by a reset or a change of mode
 -- KEYS[3]  zset     the log, likewise
 --
@@ -18,17 +18,17 @@ local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 local VOUCH_EVERY, ABANDONED_AFTER = 10000, 30000
 
 local function write_config(own, now)
-  redis.call('HSET', KEYS[1], 'rate', decimal(own.rate), 'interval', decimal(own.per),
-    'type', own.mode, 'keepAliveTime', decimal(own.keep_alive),
-    'epoch', own.epoch, 'vouched', decimal(now))
+  redis.call('HSET', KEYS[1], 'rate', own.rate, 'interval', own.per,
+    'type', own.mode, 'keepAliveTime', own.keep_alive,
+    'epoch', own.epoch, 'vouched', now)
 end
 
 -- Stands for numbers that are stored already. A keep-alive that a peer set stays
 -- where we have none.
 local function vouch(own, stored, now)
   if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
-  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', decimal(now),
-    'keepAliveTime', decimal(stored.keep_alive))
+  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now,
+    'keepAliveTime', stored.keep_alive)
 end
 
 -- At most one reset per window; a change within it carries.
@@ -56,7 +56,7 @@ local function take_over(own, stored, asserting, now)
   if asserting and own.on_drift == 'reset' and may_reset(own, stored.per, now) then
     event = RESET
     forget_state()
-    redis.call('HSET', KEYS[1], 'reset', decimal(now))
+    redis.call('HSET', KEYS[1], 'reset', now)
   elseif own.mode == '1' and stored.mode ~= '1' then
     forget_state()
   else
@@ -91,7 +91,7 @@ local function reconcile(own, now)
   local vouched = integer(fields[6]) or 0
   if same and not own.asserting then
     if now - vouched >= VOUCH_EVERY or now < vouched then
-      redis.call('HSET', KEYS[1], 'vouched', decimal(now))
+      redis.call('HSET', KEYS[1], 'vouched', now)
     end
     return stored, NOTHING
   end

@@ -3,6 +3,8 @@
 -- KEYS[3]  zset  the log, for the waits
 -- ARGV[1]  the costs as runs of equal ones: `3`, or `1*200,5,1*55`
 
+local STEP = 16 -- members read in one go for a wait
+
 -- A list of { cost, count }.
 local function read_costs(text)
   local runs = {}
@@ -35,9 +37,10 @@ end
 
 -- Appends to a reply the milliseconds until each of the different costs could
 -- be granted again, in the order they were asked for: 0 when it could be now, or
--- never. The log, which is read when it is not given, is gone through once,
--- oldest first; what it cannot explain is free after a window at the latest.
-local function append_waits(reply, runs, rate, free, per, now, log)
+-- never. The log is gone through once, oldest first and from this rank on, as far
+-- as it takes; what it cannot explain is free after a window at the latest.
+-- Returns the reply, and whether anybody has to wait.
+local function append_waits(reply, runs, rate, free, per, now, rank)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do
     if not waits[run.cost] then
@@ -47,16 +50,21 @@ local function append_waits(reply, runs, rate, free, per, now, log)
     end
   end
   table.sort(short)
-  for _, entry in ipairs(short[1] and (log or read_log(WALK)) or {}) do
-    free = free + entry.permits
-    while found < #short and short[found + 1] <= free do
-      found = found + 1
-      waits[short[found]] = math.max(1, math.ceil(entry.score) + per - now)
+  local last = rank + WALK
+  while found < #short and rank < last do
+    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + STEP - 1, 'WITHSCORES')
+    for i = 1, #flat, 2 do
+      free = free + (permits_of(flat[i]) or 0)
+      while found < #short and short[found + 1] <= free do
+        found = found + 1
+        waits[short[found]] = math.max(1, math.ceil(tonumber(flat[i + 1])) + per - now)
+      end
     end
+    rank = #flat < STEP * 2 and last or rank + STEP
   end
   for _, run in ipairs(runs) do
     reply[#reply + 1] = waits[run.cost]
     waits[run.cost] = nil
   end
-  return reply
+  return reply, #short > 0
 end

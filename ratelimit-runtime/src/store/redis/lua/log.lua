@@ -3,15 +3,15 @@
 -- A member is Redisson's: one byte with the length of an id, the id, and the
 -- permits as a little-endian u32; its score is the time in milliseconds.
 --
--- KEYS[3]  zset  the log
+-- KEYS[3]  zset   the log
+-- ARGV[9]  bytes  an id for a new member
 local WALK = 256     -- members read in one go
 local MERGE_AT = 100 -- members beyond which grants share time buckets
 
 -- The permits of a member, or nil when it was not written by a limiter.
 local function permits_of(member)
   if #member < 5 or string.byte(member) + 5 ~= #member then return nil end
-  local _, permits = struct.unpack('<Bc0I', member)
-  return permits
+  return (struct.unpack('<I', member, #member - 3))
 end
 
 local function bucket_of(per)
@@ -29,29 +29,34 @@ local function sum(members)
   return total
 end
 
--- Reads the log, oldest first, as { permits, score, member } entries with their
--- sum; nil when a member is foreign. The first `over` members are looked at and
--- left out. A log longer than `limit` is read in part.
-local function read_log(limit, over)
-  over = over or 0
-  local flat = redis.call('ZRANGE', KEYS[3], 0, over + limit - 1, 'WITHSCORES')
-  local entries, used = {}, 0
+-- The sum of the log without its first members, and whether it was read to its
+-- end; nil when a member is foreign.
+local function count(over)
+  local members = redis.call('ZRANGE', KEYS[3], over, over + WALK - 1)
+  return sum(members), #members < WALK
+end
+
+-- Reads the log, oldest first, as { permits, score, member } entries; nil when a
+-- member is foreign. A long log is read in part.
+local function read_log()
+  local flat = redis.call('ZRANGE', KEYS[3], 0, WALK - 1, 'WITHSCORES')
+  local entries = {}
   for i = 1, #flat, 2 do
     local permits = permits_of(flat[i])
     if not permits then return nil end
-    if i > over * 2 then
-      used = used + permits
-      entries[#entries + 1] = { permits = permits, score = tonumber(flat[i + 1]), member = flat[i] }
-    end
+    entries[#entries + 1] = { permits = permits, score = tonumber(flat[i + 1]), member = flat[i] }
   end
-  return entries, used, #entries < limit
+  return entries
+end
+
+-- The score of the newest member as the server writes it, or nil.
+local function newest_score()
+  return redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2]
 end
 
 -- The milliseconds until the whole quota is free again.
-local function full_after(per, now)
-  local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-  if not last[2] then return 0 end
-  return math.max(0, math.ceil(tonumber(last[2])) + per - now)
+local function full_after(newest, per, now)
+  return newest and math.max(0, math.ceil(tonumber(newest)) + per - now) or 0
 end
 
 -- Finds what is a window old, a bounded number of members at once; returns how
@@ -68,6 +73,22 @@ local function drop(members)
   if members > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, members - 1) end
 end
 
+-- Writes a grant down and returns the time it is dated.
+local function record(permits, rate, bucket, now)
+  local score, member = now, struct.pack('<Bc0I', #ARGV[9], ARGV[9], permits)
+  if rate > MERGE_AT and redis.call('ZCARD', KEYS[3]) >= MERGE_AT then
+    score = math.ceil(now / bucket) * bucket
+    local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+    local already = permits_of(last[1])
+    if tonumber(last[2]) == score and already and already + permits <= 4294967295 then
+      redis.call('ZREM', KEYS[3], last[1])
+      member = string.sub(last[1], 1, -5) .. struct.pack('<I', already + permits)
+    end
+  end
+  redis.call('ZADD', KEYS[3], score, member)
+  return score
+end
+
 -- Writes the counter. All three keys live and expire together, or not at all:
 -- Redisson's rule. A key that was made again takes the expiry of the hash.
 local function store_counter(free, config)
@@ -75,23 +96,23 @@ local function store_counter(free, config)
   if idle > 0 then
     -- Never less than what is used takes to be free again.
     idle = math.max(idle, config.per + bucket_of(config.per))
-    redis.call('PEXPIRE', KEYS[1], decimal(idle))
+    redis.call('PEXPIRE', KEYS[1], idle)
   else
     idle = redis.call('PTTL', KEYS[1])
   end
   if idle > 0 then
-    redis.call('SET', KEYS[2], decimal(free), 'PX', decimal(idle))
-    redis.call('PEXPIRE', KEYS[3], decimal(idle))
+    redis.call('SET', KEYS[2], free, 'PX', idle)
+    redis.call('PEXPIRE', KEYS[3], idle)
   else
-    redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
+    redis.call('SET', KEYS[2], free, 'KEEPTTL')
   end
 end
 
 -- Writes the counter the log stands for; nil when a member is foreign. A long
 -- log counts as all there is until it was made short.
 local function rebuild_counter(config)
-  local entries, used, whole = read_log(WALK)
-  if not entries then return nil end
+  local used, whole = count(0)
+  if not used then return nil end
   local free = whole and config.rate - used or math.min(0, config.rate - used)
   store_counter(free, config)
   return free

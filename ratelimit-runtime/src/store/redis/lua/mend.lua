@@ -1,5 +1,6 @@
 -- Mends what peers leave in the log: too many members, and wrong dates.
 --
+-- KEYS[1]  hash  `counted`: see below
 -- KEYS[3]  zset  the log
 -- Merges members of one time bucket into one, dated at the bucket's end, so that
 -- the log a Java peer wrote one member a call gets short in bounded steps.
@@ -24,13 +25,33 @@ local function compact(entries, bucket, now)
   end
 end
 
--- Makes what is dated later than `latest` count from now.
-local function restamp(entries, now, latest)
-  for _, entry in ipairs(entries) do
-    if entry.score > latest then
-      redis.call('ZADD', KEYS[3], now, entry.member)
-      entry.score = now
-    end
+-- The clock stepped back, or a peer's is wrong: what is dated later than `latest`
+-- counts from now. Returns how far in the future it was.
+local function restamp(now, latest)
+  local newest = tonumber(newest_score())
+  if not newest or newest <= latest then return 0 end
+  for _, entry in ipairs(read_log()) do
+    if entry.score > latest then redis.call('ZADD', KEYS[3], now, entry.member) end
   end
-  table.sort(entries, function(a, b) return a.score < b.score end)
+  return math.ceil(newest - now)
+end
+
+-- The hash notes the counter and the newest member that were last found to agree
+-- with the whole log. As long as both are what they were, nobody has changed
+-- anything, and a refusal need not count the log again.
+local function note_of(rate, counter, newest)
+  return decimal(rate) .. ' ' .. counter .. ' ' .. (newest or 'none')
+end
+
+local function note_counted(rate, free, newest)
+  local note = note_of(rate, decimal(free), newest)
+  if redis.call('HGET', KEYS[1], 'counted') ~= note then
+    redis.call('HSET', KEYS[1], 'counted', note)
+  end
+end
+
+local function is_counted(rate, counter, latest)
+  local newest = newest_score()
+  return newest and tonumber(newest) <= latest
+    and redis.call('HGET', KEYS[1], 'counted') == note_of(rate, counter, newest)
 end

@@ -6,7 +6,6 @@
 -- Returns what acquire.lua returns.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local now = server_time(ARGV[10])
 local runs, rate, per = read_costs(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local mode = ARGV[4]
 local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type')
@@ -23,14 +22,15 @@ end
 if mode == '1' then return reply(OTHER_MODE, 0, 0) end
 local text = redis.call('GET', KEYS[2])
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
-local entries, used, whole = read_log(WALK)
+local entries = read_log()
 if not entries then return reply(FOREIGN, 0, 0) end
 
-local expired, live = 0, {}
+local used, expired, over = 0, 0, 0
 for _, entry in ipairs(entries) do
-  if entry.score <= now - per then expired = expired + entry.permits else live[#live + 1] = entry end
+  used = used + entry.permits
+  if entry.score <= now - per then expired, over = expired + entry.permits, over + 1 end
 end
-local free = integer(text)
+local free, whole = integer(text), #entries < WALK
 if not free or (whole and (expired > 0 or free < sum_of(runs, rate))) then
   -- What acquire would find out by counting.
   local counted = rate - used + expired
@@ -38,4 +38,5 @@ if not free or (whole and (expired > 0 or free < sum_of(runs, rate))) then
 else
   free = math.min(rate, free + expired)
 end
-return append_waits(reply(COUNTED, free, full_after(per, now)), runs, rate, free, per, now, live)
+local full = full_after(newest_score(), per, now)
+return (append_waits(reply(COUNTED, free, full), runs, rate, free, per, now, over))

@@ -7,7 +7,6 @@
 -- long log was given back in part and the rest takes another call.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local now = server_time(ARGV[10])
 local wanted = tonumber(ARGV[1])
 local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
 local rate, per = integer(fields[1]), integer(fields[2])
@@ -18,12 +17,12 @@ local config = { rate = rate, per = per, keep_alive = integer(fields[4]) or 0 }
 local text = redis.call('GET', KEYS[2])
 if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
 local expired, released = over(per, now)
-local entries, used, whole = read_log(WALK, expired)
-if not expired or not entries then return { FOREIGN, 0, 0 } end
+local used, whole = count(expired or 0)
+if not expired or not used then return { FOREIGN, 0, 0 } end
 drop(expired)
 
 local left = wanted
-for _, entry in ipairs(entries) do
+for _, entry in ipairs(read_log()) do
   if left == 0 then break end
   local back = math.min(left, entry.permits)
   redis.call('ZREM', KEYS[3], entry.member)

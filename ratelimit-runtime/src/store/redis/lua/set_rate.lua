@@ -10,7 +10,6 @@
 -- ARGV[6]  the state: `reset` or `keep`
 --
 -- Returns 1 when it was written, else 0.
-local now = server_time(ARGV[10])
 local config = { rate = tonumber(ARGV[1]), per = tonumber(ARGV[2]), keep_alive = tonumber(ARGV[4]) }
 local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type')
 local whole = integer(fields[1]) and integer(fields[2]) and fields[3]

@@ -1,0 +1,78 @@
+-- Decides what most calls come down to in the fewest steps: requests of one cost
+-- each, for numbers that are stored just so and vouched for, when nothing expired
+-- and the permits are plenty, or none can be free since the log was last counted.
+--
+-- KEYS[1..3], ARGV[1..9]  as for acquire.lua
+--
+-- Returns what acquire.lua returns, or goes on to it with nothing written. Every
+-- call makes the functions of a script anew, so there are none up to here.
+local cost, count = tonumber(ARGV[1]), 1
+if not cost then
+  cost, count = string.match(ARGV[1], '^(%d+)%*(%d+)$')
+  cost = tonumber(cost)
+end
+local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched')
+local settled = ARGV[8] == 'following'
+if ARGV[8] == 'steady' then
+  -- A process vouches for the stored numbers every ten seconds.
+  local vouched = tonumber(stored[5])
+  settled = vouched and vouched <= now and now < vouched + 10000
+    and stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
+end
+local rate, per = tonumber(stored[1]), tonumber(stored[2])
+settled = settled and stored[3] == '0' and rate and per
+  and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
+
+if settled and cost then
+  local text = redis.call('GET', KEYS[2])
+  local oldest = redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+  local free, bucket = tonumber(text), math.max(1, math.floor(per / 50))
+  local whole = free and free % 1 == 0 and free <= rate
+    and oldest[1] and tonumber(oldest[2]) > now - per
+
+  if whole and cost * (count + 1) <= free then
+    local taken = cost * count
+    local score, member = now, struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
+    -- Each member is a permit at the least.
+    if rate - free >= 100 and redis.call('ZCARD', KEYS[3]) >= 100 then
+      score = math.ceil(now / bucket) * bucket
+      local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
+      local last, sound = newest[1], #newest[1] > 4 and string.byte(newest[1]) + 5 == #newest[1]
+      local already = sound and struct.unpack('<I', last, #last - 3)
+      if already and tonumber(newest[2]) == score and already + taken <= 4294967295 then
+        redis.call('ZREM', KEYS[3], last)
+        member = string.sub(last, 1, -5) .. struct.pack('<I', already + taken)
+      end
+    end
+    redis.call('ZADD', KEYS[3], score, member)
+    redis.call('SET', KEYS[2], free - taken, 'KEEPTTL')
+    local keep_alive = tonumber(stored[4]) or 0
+    if keep_alive > 0 then
+      -- All three were set together, a moment ago in most cases: an idle limiter
+      -- may go up to a 32nd early, but never before what is used is free again.
+      local idle, ttl = math.max(keep_alive, per + bucket), redis.call('PTTL', KEYS[2])
+      if ttl > idle or ttl < per + bucket or ttl < keep_alive - keep_alive / 32 then
+        for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle) end
+      end
+    end
+    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0 }
+
+  elseif whole and free < cost and cost <= rate then
+    local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
+    if tonumber(newest) <= now + bucket
+      and redis.call('HGET', KEYS[1], 'counted') == stored[1] .. ' ' .. text .. ' ' .. newest then
+      local need, from = cost - free, 1
+      while oldest[1] do
+        for i = 1, #oldest, 2 do
+          need = need - struct.unpack('<I', oldest[i], #oldest[i] - 3)
+          if need <= 0 then
+            return { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now,
+              rate, per, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+          end
+        end
+        oldest = redis.call('ZRANGE', KEYS[3], from, from + 15, 'WITHSCORES')
+        from = from + 16
+      end
+    end
+  end
+end
