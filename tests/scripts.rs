@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     ManualClock, Mode, OnDrift,
     store::{
-        Assertion, Config, MemoryStore, Reply, Request, StateKeys, Store, script_call,
+        Assertion, Config, MemoryStore, Outcome, Reply, Request, StateKeys, Store, script_call,
         script_replies,
     },
 };
@@ -87,7 +87,7 @@ impl Twins {
     ) {
         let request = self.request(config, since, assertion);
         let rust = self.rust(name, &request, costs);
-        let mut call = script_call(name, &request, costs, since * 1000);
+        let mut call = script_call(name, &request, costs, since * 1000, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
         let lua = script_replies(name, &value, costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
@@ -226,6 +226,88 @@ fn random_traces(
         .unwrap();
 }
 
+/// What is taken of, and left in, a limiter of ten a minute that others write to as well.
+struct Shared {
+    server: RedisServer,
+    twins: Twins,
+    config: Config,
+}
+
+impl Shared {
+    fn start() -> Self {
+        let server = RedisServer::start();
+        let twins = Twins::new(server.connect().unwrap(), "shared".into());
+        Self { server, twins, config: Config::new(10, 60_000, Mode::Overall) }
+    }
+
+    fn acquire(&mut self, permits: u32) -> Reply {
+        let request = self.twins.request(self.config, 10, Assertion::Steady);
+        let mut call = script_call("acquire", &request, &[permits], 10_000, false);
+        let value = call.arg(self.twins.now).query(&mut self.twins.redis).unwrap();
+        script_replies("acquire", &value, &[permits]).unwrap()[0]
+    }
+
+    /// Seconds left to live after an acquire that found so many milliseconds.
+    fn kept_alive(&mut self, left_ms: &str) -> i64 {
+        let keys = ["shared", "{shared}:value", "{shared}:permits"];
+        for key in keys {
+            let _: i64 = self.server.cli(&["PEXPIRE", key, left_ms]);
+        }
+        self.acquire(1);
+        let ttls = keys.map(|key| self.server.cli::<i64>(&["PTTL", key]));
+        assert!(ttls.iter().all(|ttl| (ttl - ttls[0]).abs() < 500), "all alike: {ttls:?}");
+        (ttls[0] + 500) / 1000
+    }
+}
+
+#[test]
+fn what_changes_after_a_refusal_is_healed_by_the_next_one() {
+    let counter = "{shared}:value";
+    let changes: [&[&[&str]]; 4] = [
+        // A command of Java's that was sent twice, with a member and without.
+        &[
+            &["ZADD", "{shared}:permits", "1700000000001", "\u{1}x\u{1}\0\0\0"],
+            &["DECRBY", counter, "2"],
+        ],
+        &[&["DECRBY", counter, "1"]],
+        // Permits that are given back while they are in the log.
+        &[&["INCRBY", counter, "2"]],
+        &[&["DEL", "{shared}:permits"]],
+    ];
+    for change in changes {
+        let mut shared = Shared::start();
+        shared.acquire(4);
+        for _ in 0..2 {
+            assert_eq!(shared.acquire(9).remaining, 6);
+        }
+        shared.twins.now += 1;
+        for command in change {
+            let _: i64 = shared.server.cli(command);
+        }
+        assert_eq!(shared.acquire(9).outcome, Outcome::Refused);
+        shared.twins.assert_whole();
+    }
+}
+
+#[test]
+fn keys_are_kept_alive_together_and_not_with_every_grant() {
+    let mut shared = Shared::start();
+    shared.config.keep_alive_ms = 600_000;
+    shared.acquire(1);
+    for (found, left) in [("590000", 590), ("580000", 600), ("900000", 600)] {
+        assert_eq!(shared.kept_alive(found), left, "from {found}");
+    }
+    // Java's `availablePermits` takes the counter's expiry away.
+    let _: i64 = shared.server.cli(&["PERSIST", "{shared}:value"]);
+    shared.acquire(1);
+    assert!(shared.server.cli::<i64>(&["PTTL", "{shared}:value"]) > 599_000);
+
+    let mut shared = Shared::start();
+    shared.config.keep_alive_ms = 62_000;
+    shared.acquire(1);
+    assert_eq!(shared.kept_alive("61100"), 62, "what is used is not free before 61.2 s");
+}
+
 #[test]
 fn one_configuration_decides_alike() {
     random_traces("one", 300, 1..40, 1, &[100, 1000, 60_000]);
@@ -244,6 +326,13 @@ fn long_logs_are_merged_alike() {
             &config,
             Step::Acquire { process: 0, permits: 1 + u32::try_from(round % 3).unwrap() },
         );
+        if round > 300 && round % 20 == 0 {
+            // Waits that go through most of it, and again when nothing changed.
+            for permits in [1000, 900, 700] {
+                twins.run(&config, Step::Peek { permits });
+                twins.run(&config, Step::Acquire { process: 0, permits });
+            }
+        }
     }
     twins.assert_whole();
 }

@@ -33,12 +33,18 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 
 /// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
-/// their own. `since_us` is since when the process has its configuration, by that time.
+/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
 #[cfg(feature = "test-util")]
 #[must_use]
-pub fn script_call(name: &str, request: &Request<'_>, costs: &[u32], since_us: u64) -> redis::Cmd {
+pub fn script_call(
+    name: &str,
+    request: &Request<'_>,
+    costs: &[u32],
+    since_us: u64,
+    by_name: bool,
+) -> redis::Cmd {
     let script = if name == "peek" { &PEEK } else { &ACQUIRE };
-    Ask { script, request, costs }.since(since_us, false)
+    Ask { script, request, costs }.since(since_us, by_name)
 }
 
 /// What the answer to such a call says.

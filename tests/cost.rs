@@ -1,0 +1,111 @@
+//! What a decision costs the server, which does nothing else meanwhile: its calls, which are
+//! promised, and its time, which is printed.
+//!
+//! ```sh
+//! cargo test -p tests --test cost -- --nocapture
+//! ```
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::Duration;
+
+use ratelimit_runtime::{
+    Mode, OnDrift,
+    store::{Assertion, Config, Request, StateKeys, script_call},
+};
+use redis::{Cmd, Connection, Value};
+use tests::redis_server::RedisServer;
+use tokio::time::Instant;
+
+const CALLS: u32 = 20_000;
+const HOUR: u64 = 3_600_000;
+
+fn call(name: &str, config: Config, assertion: Assertion, costs: &[u32], by_name: bool) -> Cmd {
+    let keys = StateKeys::new(name);
+    let request = Request::new(&keys, config, Instant::now()).assertion(assertion);
+    script_call("acquire", &request, costs, 1, by_name)
+}
+
+fn steady(name: &str, config: Config) -> Cmd {
+    call(name, config, Assertion::Steady, &[1], true)
+}
+
+fn first(name: &str, config: Config) -> Cmd {
+    call(name, config, Assertion::First(OnDrift::Reset), &[1], true)
+}
+
+/// Runs the decisions, and returns how many calls of the server each took.
+fn calls_of(redis: &mut Connection, what: &str, decision: impl Fn(u32) -> Cmd) -> f64 {
+    let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(redis).unwrap();
+    for chunk in 0..CALLS / 100 {
+        let mut pipe = redis::pipe();
+        for n in 0..100 {
+            pipe.add_command(decision(chunk * 100 + n));
+        }
+        let _: Vec<Value> = pipe.query(redis).unwrap();
+    }
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).unwrap();
+    let (mut calls, mut micros) = (0.0, 0.0);
+    for line in stats.lines() {
+        let Some((command, numbers)) = line.split_once(':') else { continue };
+        let number = |name: &str| -> f64 {
+            let mut fields = numbers.split(',').filter_map(|field| field.split_once('='));
+            fields.find(|(field, _)| *field == name).unwrap().1.parse().unwrap()
+        };
+        match command {
+            "cmdstat_evalsha" => micros = number("usec_per_call"),
+            "cmdstat_info" | "cmdstat_config|resetstat" | "cmdstat_config" => {}
+            _ => calls += number("calls") / f64::from(CALLS),
+        }
+    }
+    println!("{what}: {calls:.2} calls, {micros:.2} us");
+    calls
+}
+
+#[test]
+fn a_decision_takes_few_calls_of_the_server() {
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    let fixed = |rate| Config::new(rate, HOUR, Mode::Overall);
+    let kept = |rate| fixed(rate).keep_alive_ms(2 * HOUR);
+    // By text, so that the server knows it by name.
+    call("loaded", fixed(1), Assertion::Steady, &[1], false).exec(&mut redis).unwrap();
+
+    let of = |n: u32| format!("many:{}", n % 1000);
+    for (what, most, config) in [("", 6.0, fixed(1_000)), (", kept alive", 7.0, kept(1_000))] {
+        let _: () = redis::cmd("FLUSHALL").query(&mut redis).unwrap();
+        calls_of(&mut redis, &format!("starting processes{what}, 1 000 keys"), |n| {
+            first(&of(n), config)
+        });
+        let calls =
+            calls_of(&mut redis, &format!("grants{what}, 1 000 keys"), |n| steady(&of(n), config));
+        assert!(calls <= most + 0.1, "{calls}");
+    }
+    for (what, most, config) in [("", 7.0, fixed(10)), (", kept alive", 9.0, kept(10))] {
+        let _: () = redis::cmd("FLUSHALL").query(&mut redis).unwrap();
+        let calls = calls_of(&mut redis, &format!("first uses{what}, a key each"), |n| {
+            first(&format!("new:{n}"), config)
+        });
+        assert!(calls <= most, "{calls}");
+    }
+    let calls = calls_of(&mut redis, "grants, one key of 10^9 an hour", |_| {
+        steady("hot", fixed(1_000_000_000))
+    });
+    assert!(calls <= 9.1, "{calls}");
+    for members in [1, 50, 150] {
+        let name = format!("refused:{members}");
+        for _ in 0..members {
+            steady(&name, fixed(members)).exec(&mut redis).unwrap();
+        }
+        let calls = calls_of(&mut redis, &format!("refusals by {members} members"), |_| {
+            steady(&name, fixed(members))
+        });
+        assert!(calls <= 6.1, "{calls}");
+    }
+    // A window a tenth of a second long, so that what expires is part of it.
+    let busy = Config::new(100, Duration::from_millis(100).as_millis() as u64, Mode::Overall);
+    calls_of(&mut redis, "one key of 100 in 100 ms, asked all the time", |_| steady("busy", busy));
+    let batch = calls_of(&mut redis, "batches of 50, one key", |_| {
+        call("batch", fixed(1_000_000_000), Assertion::Steady, &[1; 50], true)
+    });
+    assert!(batch <= 9.1, "{batch}");
+}
