@@ -78,6 +78,8 @@ impl Current {
         let given = given.map(|quota| Settings {
             rate: u32::try_from(quota.rate()).ok(),
             per: Some(quota.per()),
+            algorithm: Some(quota.algorithm()),
+            burst: quota.burst(),
             ..Settings::default()
         });
         let entry = self.entry(family, name);

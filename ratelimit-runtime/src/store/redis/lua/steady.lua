@@ -11,7 +11,8 @@ if not cost then
   cost, count = string.match(ARGV[1], '^(%d+)%*(%d+)$')
   cost = tonumber(cost)
 end
-local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched')
+local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
+  'algorithm')
 local settled = ARGV[8] == 'following'
 if ARGV[8] == 'steady' then
   -- A process vouches for the stored numbers every ten seconds.
@@ -20,7 +21,7 @@ if ARGV[8] == 'steady' then
     and stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
 end
 local rate, per = tonumber(stored[1]), tonumber(stored[2])
-settled = settled and stored[3] == '0' and rate and per
+settled = settled and stored[3] == '0' and not stored[6] and rate and per
   and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 
 if settled and cost then
@@ -55,7 +56,7 @@ if settled and cost then
         for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle) end
       end
     end
-    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0 }
+    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0, 0, 0 }
 
   elseif whole and free < cost and cost <= rate then
     local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
@@ -67,7 +68,7 @@ if settled and cost then
           need = need - struct.unpack('<I', oldest[i], #oldest[i] - 3)
           if need <= 0 then
             return { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now,
-              rate, per, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+              rate, per, 0, 0, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
           end
         end
         oldest = redis.call('ZRANGE', KEYS[3], from, from + 15, 'WITHSCORES')
