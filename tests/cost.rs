@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Mode, OnDrift,
+    Algorithm, Mode, OnDrift,
     store::{Assertion, Config, Request, StateKeys, script_call},
 };
 use redis::{Cmd, Connection, Value};
@@ -100,6 +100,20 @@ fn a_decision_takes_few_calls_of_the_server() {
             steady(&name, fixed(members))
         });
         assert!(calls <= 6.1, "{calls}");
+    }
+    for (what, rule, rate) in [
+        ("grants", Algorithm::TokenBucket, 1_000_000),
+        ("refusals", Algorithm::TokenBucket, 1),
+        ("grants", Algorithm::FixedWindow, 1_000_000),
+        ("refusals", Algorithm::FixedWindow, 1),
+        ("refusals", Algorithm::LeakyBucket, 1),
+    ] {
+        let burst = if rule == Algorithm::TokenBucket { rate } else { 0 };
+        let config = fixed(rate.into()).algorithm(rule, burst);
+        let name = format!("{rule}:{what}");
+        call(&name, config, Assertion::Steady, &[1], false).exec(&mut redis).unwrap();
+        let calls = calls_of(&mut redis, &format!("{what} by a {rule}"), |_| steady(&name, config));
+        assert!(calls <= 5.1, "{calls}");
     }
     // A window a tenth of a second long, so that what expires is part of it.
     let busy = Config::new(100, Duration::from_millis(100).as_millis() as u64, Mode::Overall);

@@ -9,7 +9,7 @@ use ratelimit_runtime::{
     ManualClock, Mode, OnDrift,
     store::{
         Assertion, Config, MemoryStore, Outcome, Reply, Request, StateKeys, Store, script_call,
-        script_replies,
+        script_release, script_replies,
     },
 };
 use redis::Connection;
@@ -38,6 +38,7 @@ enum Step {
     Follow { permits: u32 },
     Peek { permits: u32 },
     First { process: usize, carry: bool },
+    Release { permits: u32 },
 }
 
 impl Twins {
@@ -120,6 +121,13 @@ impl Twins {
             Step::Peek { permits } => {
                 self.agree("peek", configs[0], since(0), &[permits], Assertion::Steady);
             }
+            Step::Release { permits } => {
+                let release = self.memory.release(&self.keys, permits);
+                let rust = self.runtime.block_on(release).unwrap();
+                let mut call = script_release(&self.keys, permits);
+                let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+                assert_eq!(lua, rust, "(lua, rust) release of {permits}");
+            }
             Step::First { process, carry } => {
                 let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
                 let assertion = Assertion::First(on_drift);
@@ -196,7 +204,8 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
         1 => permits.clone().prop_map(|permits| Step::Follow { permits }),
-        2 => permits.prop_map(|permits| Step::Peek { permits }),
+        2 => permits.clone().prop_map(|permits| Step::Peek { permits }),
+        1 => permits.prop_map(|permits| Step::Release { permits }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
     ];
     prop::collection::vec(step, 1..120)

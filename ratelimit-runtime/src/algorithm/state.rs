@@ -102,13 +102,17 @@ impl State {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let mut level = self.level(config, now);
                 let back = level.give_back(permits);
-                *self = Self::Bucket(level.at(now));
+                if back > 0 || self.is_foreign(config) {
+                    *self = Self::Bucket(level.at(now));
+                }
                 back
             }
             Algorithm::FixedWindow => {
                 let mut count = self.count(config, now);
                 let back = count.give_back(permits);
-                *self = Self::Window(count.window());
+                if back > 0 || self.is_foreign(config) {
+                    *self = Self::Window(count.window());
+                }
                 back
             }
             _ => {

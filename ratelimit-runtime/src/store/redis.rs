@@ -20,7 +20,7 @@ use self::{
     link::{Link, Live},
     reply::read_replies,
     script::{
-        ACQUIRE, ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, rule,
+        ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire, rule,
     },
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
@@ -42,8 +42,18 @@ pub fn script_call(
     since_us: u64,
     by_name: bool,
 ) -> redis::Cmd {
-    let script = if name == "peek" { &PEEK } else { &ACQUIRE };
+    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
     Ask { script, request, costs }.since(since_us, by_name)
+}
+
+/// A call that gives permits back, for tests that append a time of their own.
+#[cfg(feature = "test-util")]
+#[must_use]
+pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
+    // The time comes after as many arguments as the longest call has.
+    let mut words = vec![permits.to_string()];
+    words.resize(9, String::new());
+    Tell { script: &RELEASE, keys, words }.by_text()
 }
 
 /// What the answer to such a call says.
@@ -266,6 +276,20 @@ impl Attempt<'_> {
     }
 }
 
+/// What the script that writes a configuration takes.
+fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String> {
+    let when = match when {
+        WriteWhen::Always => "always",
+        WriteWhen::Absent => "absent",
+        WriteWhen::Present => "present",
+    };
+    let state = if state == KeepState::Keep { "keep" } else { "reset" };
+    let Config { rate, per_ms, keep_alive_ms, .. } = config;
+    let rule = rule(&config).into_owned();
+    let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
+    numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect()
+}
+
 fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
     if complaints.is_empty() {
         return Ok(());
@@ -285,7 +309,7 @@ impl Store for RedisStore {
         if costs.is_empty() {
             return Ok(Vec::new());
         }
-        let value = self.run(&Ask { script: &ACQUIRE, request, costs }).await?;
+        let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
         read_replies(&value, costs, true, request.config.keep_alive_ms)
     }
 
@@ -321,16 +345,7 @@ impl Store for RedisStore {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let when = match when {
-            WriteWhen::Always => "always",
-            WriteWhen::Absent => "absent",
-            WriteWhen::Present => "present",
-        };
-        let state = if state == KeepState::Keep { "keep" } else { "reset" };
-        let Config { rate, per_ms, keep_alive_ms, .. } = config;
-        let rule = rule(&config).into_owned();
-        let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
-        let words = numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect();
+        let words = write_words(config, when, state);
         self.tell(&Tell { script: &SET_RATE, keys, words }).await
     }
 

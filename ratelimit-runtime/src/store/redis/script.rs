@@ -16,23 +16,41 @@ macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
 }
 
-pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "steady.lua",
-        "fresh.lua",
-        "numbers.lua",
-        "hash.lua",
-        "config.lua",
-        "log.lua",
-        "mend.lua",
-        "costs.lua",
-        "bucket.lua",
-        "window.lua",
-        "meter.lua",
-        "acquire.lua"
-    ))
-});
+/// What decides most calls by one rule, and after it what decides all of them by every rule.
+macro_rules! acquire {
+    ($($file:literal),*) => {
+        Lazy::new(|| {
+            Script::new(lua!(
+                "clock.lua",
+                $($file,)*
+                "numbers.lua",
+                "hash.lua",
+                "config.lua",
+                "log.lua",
+                "mend.lua",
+                "costs.lua",
+                "bucket.lua",
+                "window.lua",
+                "meter.lua",
+                "acquire.lua"
+            ))
+        })
+    };
+}
+
+static ACQUIRE: Lazy<Script> = acquire!("steady.lua", "fresh.lua");
+static ACQUIRE_OF_BUCKET: Lazy<Script> = acquire!("settled.lua", "steady_bucket.lua");
+static ACQUIRE_OF_WINDOW: Lazy<Script> = acquire!("settled.lua", "steady_window.lua");
+
+/// The script that is quickest by these numbers. Each does what any of them does.
+pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
+    match config.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => &ACQUIRE_OF_BUCKET,
+        Algorithm::FixedWindow => &ACQUIRE_OF_WINDOW,
+        _ => &ACQUIRE,
+    }
+}
+
 pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
     Script::new(lua!(
         "clock.lua",
@@ -87,7 +105,8 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 3] = [&ACQUIRE, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 5] =
+    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -160,6 +179,16 @@ pub(super) struct Tell<'a> {
     pub(super) script: &'a Script,
     pub(super) keys: &'a StateKeys,
     pub(super) words: Vec<String>,
+}
+
+#[cfg(feature = "test-util")]
+impl Tell<'_> {
+    /// The command, for a server that does not know the script.
+    pub(super) fn by_text(&self) -> Cmd {
+        let mut command = self.script.on(self.keys, false);
+        command.arg(&self.words);
+        command
+    }
 }
 
 impl Call for Tell<'_> {
