@@ -252,6 +252,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         "+hmget",
         "+hget",
         "+hset",
+        "+hdel",
         "+get",
         "+set",
         "+zadd",
@@ -279,7 +280,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
     assert!(!limiter.try_acquire(1).await.unwrap().degraded);
     assert_eq!(reason(limiter.try_acquire(1).await), Reason::Limited);
 
-    for missing in ["+time", "+zadd", "+pexpire", "+evalsha"] {
+    for missing in ["+time", "+hdel", "+zadd", "+pexpire", "+evalsha"] {
         let some: Vec<_> = all.iter().copied().filter(|command| *command != missing).collect();
         user("short", &some);
         let limits = Limits::builder()
