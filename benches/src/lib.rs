@@ -1,0 +1,17 @@
+//! What a decision costs, beside our peers, over one Redis.
+//!
+//! - [`peers`]: those who decide.
+//! - [`load`]: how they are asked.
+//! - [`sample`], [`cost`]: what that came to, for the callers and for Redis.
+//! - [`workloads`]: which peers are asked for what, how often.
+//! - [`results`]: the figures as they lie in `target/bench`.
+//! - [`report`]: docs/benchmarks.md, made of them.
+#![allow(clippy::disallowed_methods, reason = "benches measure real time")]
+
+pub mod cost;
+pub mod load;
+pub mod peers;
+pub mod report;
+pub mod results;
+pub mod sample;
+pub mod workloads;
