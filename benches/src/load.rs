@@ -4,7 +4,11 @@ mod closed;
 mod open;
 mod waiting;
 
-pub use self::{closed::closed, open::open, waiting::{Grant, Waits}};
+pub use self::{
+    closed::closed,
+    open::open,
+    waiting::{Grant, Waits},
+};
 
 /// Numbers that look random, quickly.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ pub use self::{
     governed::Governed,
     naive::Naive,
     ours::{Ours, install},
-    redisson::Redisson,
+    redisson::{Calls, Redisson},
 };
 use crate::{load, sample::Sample};
 
@@ -51,7 +51,7 @@ pub enum Peer<'a> {
     Bare(Arc<Bare>),
     Naive(Arc<Naive>),
     Governed(Arc<Governed>),
-    Redisson(&'a mut Redisson),
+    Redisson(&'a Redisson, Calls),
 }
 
 impl Peer<'_> {
@@ -61,7 +61,8 @@ impl Peer<'_> {
             Self::Bare(_) => "bare",
             Self::Naive(_) => "naive",
             Self::Governed(_) => "governor",
-            Self::Redisson(_) => "redisson",
+            Self::Redisson(_, Calls::Async) => "redisson",
+            Self::Redisson(_, Calls::Threads) => "redisson_threads",
         }
     }
 
@@ -72,7 +73,7 @@ impl Peer<'_> {
             Self::Bare(peer) => load::closed(peer, callers, time).await,
             Self::Naive(peer) => load::closed(peer, callers, time).await,
             Self::Governed(peer) => load::closed(peer, callers, time).await,
-            Self::Redisson(peer) => peer.closed(callers, time),
+            Self::Redisson(peer, calls) => peer.closed(*calls, callers, time),
         }
     }
 
@@ -83,12 +84,13 @@ impl Peer<'_> {
             Self::Bare(peer) => load::open(peer, rate, time).await,
             Self::Naive(peer) => load::open(peer, rate, time).await,
             Self::Governed(peer) => load::open(peer, rate, time).await,
-            Self::Redisson(peer) => peer.open(rate, time),
+            Self::Redisson(peer, _) => peer.open(rate, time),
         }
     }
 
     /// Where the permits of a limiter are written down, for those that do so in Redis.
     pub fn log_key(&self, limit: &Limit) -> String {
-        format!("{{{}:{}:0}}:permits", self.name(), limit.name)
+        let owner = self.name().split('_').next().unwrap_or_default();
+        format!("{{{owner}:{}:0}}:permits", limit.name)
     }
 }

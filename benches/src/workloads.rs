@@ -12,7 +12,7 @@ use tests::redis_server::RedisServer;
 
 use crate::{
     cost::Meter,
-    peers::{self, Bare, Governed, Limit, Naive, Ours, Peer, Redisson},
+    peers::{self, Bare, Calls, Governed, Limit, Naive, Ours, Peer, Redisson},
     results::Results,
 };
 
@@ -80,10 +80,8 @@ impl Bench {
         let server = RedisServer::start();
         let limits = peers::install(&server.url()).await.expect("limits that can be");
         let version = tests::server_version();
-        let mut facts = vec![(
-            "redis-server".to_owned(),
-            format!("{}.{}.{}", version.0, version.1, version.2),
-        )];
+        let mut facts =
+            vec![("redis-server".to_owned(), format!("{}.{}.{}", version.0, version.1, version.2))];
         let redisson = redisson.map(|(version, folder)| {
             let redisson = Redisson::start(&folder, &server.address());
             facts.push(("redisson".to_owned(), version));
@@ -126,9 +124,8 @@ impl Bench {
     }
 
     /// Makes peers ready to enforce a limit, in this order.
-    async fn peers(&mut self, names: &[&str], limit: Limit) -> Vec<Peer<'_>> {
+    async fn peers(&self, names: &[&str], limit: Limit) -> Vec<Peer<'_>> {
         let url = self.server.url();
-        let mut redisson = self.redisson.as_mut();
         let mut peers = Vec::new();
         for name in names {
             peers.push(match *name {
@@ -138,10 +135,11 @@ impl Bench {
                     Peer::Naive(Arc::new(Naive::new(&url, limit).await.expect("Redis runs")))
                 }
                 "governor" => Peer::Governed(Arc::new(Governed::new(limit))),
-                _ => {
-                    let Some(redisson) = redisson.take() else { continue };
+                java => {
+                    let Some(redisson) = &self.redisson else { continue };
                     redisson.create(&limit);
-                    Peer::Redisson(redisson)
+                    let threads = java == "redisson_threads";
+                    Peer::Redisson(redisson, if threads { Calls::Threads } else { Calls::Async })
                 }
             });
         }
@@ -151,9 +149,9 @@ impl Bench {
     /// Lets the JVM compile what it will run, and everybody open their connections.
     async fn warm_up(&mut self) {
         let (limit, time) = (Limit { name: "warm_up", ..self.limit("") }, self.plan.warm_up);
-        for peer in &mut self.peers(&["redisson", "ours"], limit).await {
+        for peer in &mut self.peers(&["redisson", "redisson_threads", "ours"], limit).await {
             for callers in [16, 2048] {
-                peer.closed(callers, time / 2).await;
+                peer.closed(callers, time / 4).await;
             }
         }
     }

@@ -71,8 +71,7 @@ impl Decide for Bare {
 
 /// A connection that many callers share and that waits as long as it takes.
 pub(super) async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
-    let patient = redis::AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None);
+    let patient =
+        redis::AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
 }

@@ -4,22 +4,33 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use super::Limit;
 use crate::{load::Waits, sample::Sample};
 
-/// From this many callers on, its asynchronous calls get further than as many threads.
-const ASYNC_FROM: usize = 2048;
+/// How Java calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// `tryAcquire`, by a thread for each caller.
+    Threads,
+    /// `tryAcquireAsync`, which gets further.
+    Async,
+}
 
 /// A JVM with a connected client; ends with its input.
 pub struct Redisson {
     jvm: Child,
-    commands: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    pipes: Mutex<Pipes>,
     /// What runs it.
     pub machine: String,
+}
+
+struct Pipes {
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
 impl Redisson {
@@ -35,27 +46,28 @@ impl Redisson {
             .stdout(Stdio::piped())
             .spawn()
             .expect("`java` runs");
-        let commands = jvm.stdin.take();
+        let commands = jvm.stdin.take().expect("its input is ours");
         let answers = BufReader::new(jvm.stdout.take().expect("its output is ours"));
-        let mut redisson = Self { jvm, commands, answers, machine: String::new() };
+        let pipes = Mutex::new(Pipes { commands, answers });
+        let mut redisson = Self { jvm, pipes, machine: String::new() };
         redisson.machine = redisson.call(&format!("connect {address}"));
         redisson
     }
 
     /// Makes the limiters that the next loads use.
-    pub fn create(&mut self, limit: &Limit) {
+    pub fn create(&self, limit: &Limit) {
         let Limit { name, keys, rate, per, per_client } = limit;
         let mode = if *per_client { "PER_CLIENT" } else { "OVERALL" };
         let per = per.as_millis();
         self.call(&format!("create redisson:{name} {keys} {mode} {rate} {per}"));
     }
 
-    pub fn closed(&mut self, callers: usize, time: Duration) -> Sample {
-        let kind = if callers >= ASYNC_FROM { "async" } else { "threads" };
+    pub fn closed(&self, calls: Calls, callers: usize, time: Duration) -> Sample {
+        let kind = if calls == Calls::Async { "async" } else { "threads" };
         self.sample(&format!("closed {kind} {callers} {}", time.as_millis()))
     }
 
-    pub fn open(&mut self, rate: u32, time: Duration) -> Sample {
+    pub fn open(&self, rate: u32, time: Duration) -> Sample {
         self.sample(&format!("open {rate} {}", time.as_millis()))
     }
 
@@ -64,22 +76,22 @@ impl Redisson {
     /// # Panics
     ///
     /// Panics when the driver fails.
-    pub fn wait(&mut self, limit: &Limit, callers: usize, time: Duration) -> Waits {
+    pub fn wait(&self, limit: &Limit, callers: usize, time: Duration) -> Waits {
         let command = format!("wait redisson:{}:0 {callers} {}", limit.name, time.as_millis());
         let answer = self.call(&command);
         Waits::parse(&answer).unwrap_or_else(|| panic!("Redisson's driver answers `{answer}`"))
     }
 
-    fn sample(&mut self, command: &str) -> Sample {
+    fn sample(&self, command: &str) -> Sample {
         let answer = self.call(command);
         Sample::parse(&answer).unwrap_or_else(|| panic!("Redisson's driver answers `{answer}`"))
     }
 
-    fn call(&mut self, command: &str) -> String {
-        let commands = self.commands.as_mut().expect("open until the end");
-        writeln!(commands, "{command}").expect("the JVM reads");
+    fn call(&self, command: &str) -> String {
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(pipes.commands, "{command}").expect("the JVM reads");
         let mut line = String::new();
-        self.answers.read_line(&mut line).expect("the JVM writes UTF-8");
+        pipes.answers.read_line(&mut line).expect("the JVM writes UTF-8");
         assert!(!line.is_empty() && !line.starts_with("error "), "Redisson, `{command}`: {line}");
         line.trim_end().to_owned()
     }
@@ -87,7 +99,6 @@ impl Redisson {
 
 impl Drop for Redisson {
     fn drop(&mut self) {
-        self.commands = None;
         let _ = self.jvm.kill();
         let _ = self.jvm.wait();
     }

@@ -15,6 +15,7 @@ impl Bench {
         let names: &[&str] = match name {
             // Nobody but these counts for the process.
             "per_client" => &["ours", "redisson", "governor"],
+            "hot" => &["ours", "bare", "naive", "redisson", "redisson_threads", "governor"],
             _ => &["ours", "bare", "naive", "redisson", "governor"],
         };
         let (mut results, limit, plan) = (self.results(), self.limit(name), self.plan);

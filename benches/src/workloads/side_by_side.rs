@@ -22,8 +22,7 @@ impl Bench {
             }
         }
         for (peer, total) in peers.iter().zip(&totals) {
-            let figures =
-                [("p50_us", total.quantile_us(0.5)), ("p99_us", total.quantile_us(0.99))];
+            let figures = [("p50_us", total.quantile_us(0.5)), ("p99_us", total.quantile_us(0.99))];
             results.add("1", peer.name(), &figures);
         }
         results

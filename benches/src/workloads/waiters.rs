@@ -22,14 +22,13 @@ const RATE: u32 = 10;
 impl Bench {
     pub(super) async fn waiters(&mut self) -> Results {
         let (mut results, time) = (self.results(), self.plan.waiting);
-        let limit =
-            Limit { name: "waiters", keys: 1, rate: RATE, per: SECOND, per_client: false };
+        let limit = Limit { name: "waiters", keys: 1, rate: RATE, per: SECOND, per_client: false };
         let quota = Quota::new(limit.rate, limit.per).expect("a quota that can be");
         let limiter = self.limits.limiter("ours:waiters:0", quota);
         self.meter.start();
         let waits = wait(&limiter, time).await;
         add(&mut results, "ours", &waits, self.meter.stop());
-        if let Some(redisson) = &mut self.redisson {
+        if let Some(redisson) = &self.redisson {
             redisson.create(&limit);
             // The window of the permit that making it took has to pass.
             tokio::time::sleep(limit.per).await;
