@@ -5,10 +5,14 @@
 //! - [`sample`], [`cost`]: what that came to, for the callers and for Redis.
 //! - [`workloads`]: which peers are asked for what, how often.
 //! - [`results`]: the figures as they lie in `target/bench`.
+//! - [`embedded`]: limiters for what is measured within the process.
+//! - [`criterion`]: what was measured of them.
 //! - [`report`]: docs/benchmarks.md, made of them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
 pub mod cost;
+pub mod criterion;
+pub mod embedded;
 pub mod load;
 pub mod peers;
 pub mod report;

@@ -3,7 +3,10 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use benches::workloads::{Bench, NAMES, Plan};
+use benches::{
+    criterion, report,
+    workloads::{Bench, NAMES, Plan},
+};
 
 const USAGE: &str = "usage: cargo xtask bench [--quick] [--only <workload>,..]";
 
@@ -26,10 +29,24 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if part == "load" {
-        load(wanted);
+    let results = wanted.results.clone();
+    let ended = match &*part {
+        "load" => {
+            load(wanted);
+            Ok(())
+        }
+        "in-process" => {
+            criterion::results(&results.join("criterion")).write(&results, "in_process")
+        }
+        _ => Ok(()),
+    };
+    match ended.and_then(|()| report::write(&results)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot write: {error}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
 
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {

@@ -1,1 +1,76 @@
-//! docs/benchmarks.md.
+//! docs/benchmarks.md: the template with what lies in `target/bench`.
+
+mod chart;
+mod goals;
+mod machine;
+mod tables;
+
+use std::{fs, io, path::Path};
+
+use crate::results::Results;
+
+const TEMPLATE: &str = include_str!("../report.md");
+
+/// Everything that was measured here, workload by workload.
+#[derive(Debug)]
+pub struct Measured(Vec<(String, Results)>);
+
+impl Measured {
+    fn read(folder: &Path) -> Self {
+        let names =
+            crate::workloads::NAMES.iter().chain(&["in_process", "instructions", "compile"]);
+        let read = |name: &&str| Some(((*name).to_owned(), Results::read(folder, name)?));
+        Self(names.filter_map(read).collect())
+    }
+
+    fn of(&self, name: &str) -> Option<&Results> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, results)| results)
+    }
+
+    fn figure(&self, name: &str, load: &str, peer: &str, figure: &str) -> Option<f64> {
+        self.of(name)?.figure(load, peer, figure)
+    }
+}
+
+/// Writes the page and its chart.
+///
+/// # Errors
+///
+/// Why they cannot be written.
+pub fn write(folder: &Path) -> io::Result<()> {
+    let measured = Measured::read(folder);
+    let mut page = TEMPLATE.to_owned();
+    for (place, text) in [
+        ("{machine}", machine::describe(&measured)),
+        ("{goals}", goals::table(&measured)),
+        ("{in_process}", tables::in_process(&measured)),
+        ("{instructions}", tables::instructions(&measured)),
+        ("{one_caller}", tables::one_caller(&measured)),
+        ("{waiters}", tables::waiters(&measured)),
+        ("{open_loop}", tables::open_loop(&measured)),
+        ("{compile}", tables::compile(&measured)),
+        ("{hot}", tables::closed_loop(&measured, "hot")),
+        ("{refused}", tables::closed_loop(&measured, "refused")),
+        ("{keys}", tables::closed_loop(&measured, "keys")),
+        ("{per_client}", tables::closed_loop(&measured, "per_client")),
+    ] {
+        page = page.replace(place, text.trim_end());
+    }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs");
+    fs::write(docs.join("benchmarks.md"), page)?;
+    fs::write(docs.join("benchmarks.svg"), chart::draw(&measured))
+}
+
+/// How a peer is called in the page.
+fn shown(peer: &str) -> &str {
+    match peer {
+        "bare" => "bare `EVALSHA`",
+        "naive" => "check, then act",
+        "redisson" => "Redisson, async",
+        "redisson_threads" => "Redisson, threads",
+        "governor_text" => "governor, text keys",
+        "ours_by_name" => "ours, by name",
+        "by_hand" => "by hand",
+        other => other,
+    }
+}
