@@ -1,7 +1,11 @@
 //! The harness behind `cargo xtask bench`.
-#![allow(clippy::print_stderr, reason = "a command line says what it does")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command line says what it does")]
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use benches::{
     criterion, report,
@@ -29,24 +33,30 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let results = wanted.results.clone();
-    let ended = match &*part {
-        "load" => {
-            load(wanted);
-            Ok(())
-        }
-        "in-process" => {
-            criterion::results(&results.join("criterion")).write(&results, "in_process")
-        }
-        _ => Ok(()),
-    };
-    match ended.and_then(|()| report::write(&results)) {
+    match run(&part, wanted) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cannot write: {error}");
+            eprintln!("cannot write the results: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(part: &str, wanted: Wanted) -> io::Result<()> {
+    let results = wanted.results.clone();
+    if part == "in-process" {
+        return criterion::results(&results.join("criterion")).write(&results, "in_process");
+    }
+    // What was only tried out is nothing to publish.
+    let tried = wanted.quick || wanted.only.is_some();
+    if part == "load" {
+        load(wanted);
+    }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs");
+    let folder = if tried { results.clone() } else { docs };
+    println!("{}", report::write(&results, &folder)?);
+    eprintln!("{} is written", folder.join("benchmarks.md").display());
+    Ok(())
 }
 
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {

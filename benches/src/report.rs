@@ -32,13 +32,14 @@ impl Measured {
     }
 }
 
-/// Writes the page and its chart.
+/// Writes the page and its chart of what lies in `results` to another folder, and gives the table of
+/// goals.
 ///
 /// # Errors
 ///
 /// Why they cannot be written.
-pub fn write(folder: &Path) -> io::Result<()> {
-    let measured = Measured::read(folder);
+pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
+    let measured = Measured::read(results);
     let mut page = TEMPLATE.to_owned();
     for (place, text) in [
         ("{machine}", machine::describe(&measured)),
@@ -56,9 +57,9 @@ pub fn write(folder: &Path) -> io::Result<()> {
     ] {
         page = page.replace(place, text.trim_end());
     }
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs");
-    fs::write(docs.join("benchmarks.md"), page)?;
-    fs::write(docs.join("benchmarks.svg"), chart::draw(&measured))
+    fs::write(folder.join("benchmarks.md"), page)?;
+    fs::write(folder.join("benchmarks.svg"), chart::draw(&measured))?;
+    Ok(goals::table(&measured))
 }
 
 /// How a peer is called in the page.

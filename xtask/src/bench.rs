@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: what a decision costs, beside our peers.
 //!
-//! Each part leaves its figures in `target/bench`; docs/benchmarks.md is written from all that lie
-//! there.
+//! Each part leaves its figures in `target/bench`; a full run of the load writes docs/benchmarks.md
+//! from all that lie there.
 
 use std::{fmt::Write, fs, path::PathBuf, process::Command};
 

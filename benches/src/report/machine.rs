@@ -14,9 +14,9 @@ pub(super) fn describe(measured: &Measured) -> String {
         ("redis-rs", locked("redis")),
     ];
     for name in ["redis-server", "redisson", "jvm"] {
-        let facts = measured.0.iter().flat_map(|(_, results)| &results.facts);
+        let mut facts = measured.0.iter().flat_map(|(_, results)| &results.facts);
         // The last run is the one that counts where they differ.
-        if let Some((_, fact)) = facts.filter(|(other, _)| other == name).next_back() {
+        if let Some((_, fact)) = facts.rfind(|(other, _)| other == name) {
             lines.push((name, fact.clone()));
         }
     }

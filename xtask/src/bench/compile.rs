@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Row, none, report, results, write_results};
+use super::{Row, none, results, write_results};
 use crate::{
     Failed, Outcome,
     shell::{cargo, output, root, run, say},
@@ -51,8 +51,7 @@ pub(super) fn measure(arguments: &[String]) -> Outcome {
         let figures = vec![("cold_s", cold), ("each_ms", each_ms), ("crates", project.crates()?)];
         rows.push(Row { what: command, of: "program".to_owned(), figures });
     }
-    write_results("compile", "cargo xtask bench compile", &rows)?;
-    report(&[])
+    write_results("compile", "cargo xtask bench compile", &rows)
 }
 
 /// A program with functions, in a workspace of its own.

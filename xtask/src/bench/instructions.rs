@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf, process::Stdio};
 
-use super::{Row, report, results, write_results};
+use super::{Row, results, write_results};
 use crate::{
     Failed, Outcome,
     shell::{cargo, on_path, output, root, run, say},
@@ -59,7 +59,6 @@ pub(super) fn count(arguments: &[String]) -> Outcome {
         })
         .collect();
     write_results("instructions", "cargo xtask bench instructions", &rows)?;
-    report(&[])?;
     if bless {
         let lines = counts.iter().map(|(name, count)| format!("{name} {count}\n"));
         let text = HEAD.to_owned() + &lines.collect::<String>();
