@@ -1,18 +1,19 @@
 //! Our script without us: one `EVALSHA` per decision, which is what Redis itself takes for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use ratelimit_runtime::store::{StateKeys, scripts};
-use redis::{Client, Cmd, RedisResult, Script, Value, aio::MultiplexedConnection};
+use ratelimit_runtime::{
+    Mode,
+    store::{Config, Outcome, Request, StateKeys, script_call, script_replies},
+};
+use redis::{Client, Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use tokio::time::Instant;
 
 use super::{Decide, Limit};
 
 pub struct Bare {
     connection: MultiplexedConnection,
-    sha: String,
-    limit: Limit,
+    config: Config,
+    since: Instant,
     keys: Vec<StateKeys>,
-    count: AtomicU64,
 }
 
 impl Bare {
@@ -20,35 +21,26 @@ impl Bare {
     ///
     /// What Redis refuses.
     pub async fn new(url: &str, limit: Limit) -> RedisResult<Self> {
-        let [(_, text), ..] = scripts();
-        let mut connection = connect(url).await?;
-        let sha = Script::new(text).prepare_invoke().load_async(&mut connection).await?;
+        let connection = connect(url).await?;
+        let per_ms = u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX);
+        let config = Config::new(limit.rate.into(), per_ms, Mode::Overall);
         let keys = limit.names("bare").into_iter().map(StateKeys::new).collect();
-        let bare = Self { connection, sha, limit, keys, count: AtomicU64::new(0) };
+        let bare = Self { connection, config, since: Instant::now(), keys };
+        // By text, so that the server knows the script by name from then on.
+        bare.send(&bare.command(0, false)).await?;
         for key in 0..limit.keys {
-            bare.ask(key).await?;
+            bare.send(&bare.command(key, true)).await?;
         }
         Ok(bare)
     }
 
-    async fn ask(&self, key: usize) -> RedisResult<Value> {
-        let keys = &self.keys[key];
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha).arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
-        self.arguments(&mut command);
-        command.query_async(&mut self.connection.clone()).await
+    fn command(&self, key: usize, by_name: bool) -> Cmd {
+        let request = Request::new(&self.keys[key], self.config, self.since);
+        script_call("acquire", &request, &[1], 1, by_name)
     }
 
-    /// The arguments of the script, as the head of `acquire.lua` has them.
-    fn arguments(&self, command: &mut Cmd) {
-        const MODE: u32 = 0;
-        const KEEP_ALIVE: u32 = 0;
-        const REVISION: u32 = 0;
-        const SINCE: u32 = 1;
-        let id = self.count.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        let per_ms = u64::try_from(self.limit.per.as_millis()).unwrap_or(u64::MAX);
-        command.arg(1).arg(self.limit.rate).arg(per_ms).arg(MODE).arg(KEEP_ALIVE);
-        command.arg(REVISION).arg(SINCE).arg("steady").arg(&id[..]);
+    async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        command.query_async(&mut self.connection.clone()).await
     }
 }
 
@@ -58,12 +50,11 @@ impl Decide for Bare {
     }
 
     async fn decide(&self, key: usize) -> Result<bool, ()> {
-        let Ok(Value::Array(reply)) = self.ask(key).await else {
-            return Err(());
-        };
-        match reply.first() {
-            Some(Value::Int(1)) => Ok(true),
-            Some(Value::Int(0)) => Ok(false),
+        let reply = self.send(&self.command(key, true)).await.map_err(|_| ())?;
+        let replies = script_replies("acquire", &reply, &[1]).map_err(|_| ())?;
+        match replies.first().map(|reply| reply.outcome) {
+            Some(Outcome::Granted) => Ok(true),
+            Some(Outcome::Refused) => Ok(false),
             _ => Err(()),
         }
     }
