@@ -29,11 +29,11 @@ local function sum(members)
   return total
 end
 
--- The sum of the log without its first members, and whether it was read to its
--- end; nil when a member is foreign.
+-- The sum of the log without its first members, whether it was read to its end,
+-- and how many members that are; nil when one is foreign.
 local function count(over)
   local members = redis.call('ZRANGE', KEYS[3], over, over + WALK - 1)
-  return sum(members), #members < WALK
+  return sum(members), #members < WALK, #members
 end
 
 -- Reads the log, oldest first, as { permits, score, member } entries; nil when a

@@ -4,8 +4,10 @@
 --
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua
 --
--- Returns what acquire.lua returns, or goes on to it with nothing written. Every
--- call makes the functions of a script anew, so there are none up to here.
+-- Returns what acquire.lua returns, or goes on to it with nothing written and what
+-- was read: `stored` from the hash, `settled` when there is nothing to reconcile,
+-- and perhaps the counter's `text`. Every call makes the functions of a script
+-- anew, so there are none up to here.
 local cost, count = tonumber(ARGV[1]), 1
 if not cost then
   cost, count = string.match(ARGV[1], '^(%d+)%*(%d+)$')
@@ -23,8 +25,9 @@ local rate, per = tonumber(stored[1]), tonumber(stored[2])
 settled = settled and stored[3] == '0' and rate and per
   and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 
+local text
 if settled and cost then
-  local text = redis.call('GET', KEYS[2])
+  text = redis.call('GET', KEYS[2])
   local oldest = redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
   local free, bucket = tonumber(text), math.max(1, math.floor(per / 50))
   local whole = free and free % 1 == 0 and free <= rate
