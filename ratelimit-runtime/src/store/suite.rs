@@ -366,7 +366,7 @@ async fn expires_and_is_deleted<S: Store>(limiter: &Process<'_, S>, time: &Time)
         let config = store.read(keys).await.expect(answers).expect("use keeps it alive");
         assert_eq!(config.keep_alive_ms, 200);
     }
-    time.pass(210).await;
+    time.pass(260).await;
     assert_eq!(store.read(keys).await.expect(answers), None, "idleness does not");
 
     limiter.acquire(2).await;

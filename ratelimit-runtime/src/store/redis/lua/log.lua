@@ -90,12 +90,13 @@ local function record(permits, rate, bucket, now)
 end
 
 -- Writes the counter. All three keys live and expire together, or not at all:
--- Redisson's rule. A key that was made again takes the expiry of the hash.
+-- Redisson's rule, see also steady.lua. A key that was made again takes the expiry of the hash.
 local function store_counter(free, config)
   local idle = config.keep_alive
   if idle > 0 then
-    -- Never less than what is used takes to be free again.
+    -- Never less than what is used takes to be free again, and a quarter longer.
     idle = math.max(idle, config.per + bucket_of(config.per))
+    idle = idle + math.floor(idle / 4)
     redis.call('PEXPIRE', KEYS[1], idle)
   else
     idle = redis.call('PTTL', KEYS[1])
