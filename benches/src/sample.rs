@@ -44,17 +44,17 @@ impl Sample {
         self.latency.value_at_quantile(quantile) as f64 / 1000.0
     }
 
-    fn record(&mut self, decision: Result<bool, ()>, latency: Duration) {
+    fn record(&mut self, decision: Result<bool, ()>, times: u64, latency: Duration) {
         match decision {
-            Ok(true) => self.allowed += 1,
-            Ok(false) => self.refused += 1,
+            Ok(true) => self.allowed += times,
+            Ok(false) => self.refused += times,
             Err(()) => {
-                self.errors += 1;
+                self.errors += times;
                 return;
             }
         }
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LONGEST);
-        self.latency.saturating_record(nanos);
+        self.latency.saturating_record_n(nanos, times);
     }
 
     /// Reads what a driver in another process wrote: `allowed N refused N errors N nanos N`, then
@@ -106,10 +106,18 @@ impl Recorder {
         self.start.elapsed()
     }
 
-    /// Takes down the decision that task number `task` made, which took from `since` to `until`.
-    pub fn record(&self, task: usize, decision: Result<bool, ()>, since: Instant, until: Instant) {
+    /// Takes down the decision that task number `task` made so many times, and that took from `since`
+    /// to `until`.
+    pub fn record(
+        &self,
+        task: usize,
+        decision: Result<bool, ()>,
+        times: u64,
+        since: Instant,
+        until: Instant,
+    ) {
         let mut sample = lock(&self.shards[task % self.shards.len()]);
-        sample.record(decision, until.duration_since(since));
+        sample.record(decision, times, until.duration_since(since));
         sample.elapsed = sample.elapsed.max(until.duration_since(self.start));
     }
 

@@ -40,7 +40,7 @@ impl Plan {
         rounds: 3,
         round: Duration::from_secs(1),
         keys: 100_000,
-        warm_up: Duration::from_secs(4),
+        warm_up: Duration::from_secs(6),
         waiting: Duration::from_secs(20),
     };
     /// For trying out.

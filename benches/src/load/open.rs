@@ -71,7 +71,7 @@ impl<D: Decide> Arrivals<D> {
             let key = random.below(peer.keys());
             runtime.spawn(async move {
                 let decision = peer.decide(key).await;
-                recorder.record(arrival, decision, due, Instant::now());
+                recorder.record(arrival, decision, 1, due, Instant::now());
                 answered.fetch_add(1, Ordering::Release);
             });
         }

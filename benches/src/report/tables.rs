@@ -70,10 +70,23 @@ pub(super) fn in_process(measured: &Measured) -> String {
         let two = results.figure(&format!("{group}/2"), &row.peer, "ns");
         let nanos = |ns: Option<f64>| time(ns.map(|ns| ns / 1000.0));
         let (peer, one, two) = (shown(&row.peer), nanos(row.figure("ns")), nanos(two));
-        let group = group.replace('_', ", ");
+        let group = group_shown(group);
         writeln!(text, "| {group} | {peer} | {one} | {two} |").expect("a string takes it");
     }
     text
+}
+
+fn group_shown(group: &str) -> &str {
+    match group {
+        "direct_allowed" => "one key, allowed",
+        "direct_refused" => "one key, refused",
+        "keyed_allowed" => "100 000 keys, allowed",
+        "keyed_refused" => "100 000 keys, refused",
+        "per_client" => "counted per client, over Redis",
+        "attribute_fixed" => "attribute, fixed key",
+        "attribute_templated" => "attribute, templated key",
+        other => other,
+    }
 }
 
 pub(super) fn instructions(measured: &Measured) -> String {

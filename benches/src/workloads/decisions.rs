@@ -59,8 +59,10 @@ fn figures(
             ("cpu_us", cost.cpu_us / decisions),
             ("scripts", cost.scripts / decisions),
             ("commands", cost.commands / decisions),
-            ("log_bytes", meter.bytes(&peer.log_key(limit))),
         ]);
+        if limit.keys == 1 && !limit.per_client {
+            figures.push(("log_bytes", meter.bytes(&peer.log_key(limit))));
+        }
     }
     figures
 }
