@@ -70,11 +70,13 @@ fn panel(svg: &mut String, top: f64, head: &str, results: &Results) {
         let right = WIDTH - 10.0;
         writeln!(svg, "<line x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>")
             .expect("a string takes it");
-        text(svg, (14.0, y + 4.0), "", &short(10_f64.powi(decade)));
+        text(svg, (14.0, y + 4.0), "", &short(10_f64.powi(decade)).replace(".0", ""));
     }
     for (group, callers) in CALLERS.iter().enumerate() {
         let left = LEFT + 8.0 + (WIDTH - LEFT - 10.0) / CALLERS.len() as f64 * group as f64;
-        text(svg, (left, base + 17.0), "", &format!("{callers} callers"));
+        let callers_shown =
+            if *callers == "1" { "1 caller" } else { &format!("{callers} callers") };
+        text(svg, (left, base + 17.0), "", callers_shown);
         let bars = PEERS.iter().filter_map(|(peer, colour)| {
             Some((peer, colour, results.figure(callers, peer, "per_s")?))
         });
