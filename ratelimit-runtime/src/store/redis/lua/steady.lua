@@ -1,12 +1,12 @@
 -- Decides what most calls come down to in the fewest steps: requests of one cost
--- each, for numbers that are stored just so and vouched for, when nothing expired,
+-- each, for numbers that are stored just so, when nothing expired,
 -- or all there was, and the permits are plenty; or when none can be free since the
 -- log was last counted.
 --
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua
 --
--- Returns what acquire.lua returns, or goes on to it with nothing written and what
--- was read: `stored` from the hash, `settled` when there is nothing to reconcile,
+-- Returns what acquire.lua returns, or goes on to it with nothing written but that
+-- the numbers were vouched for, and what was read: `stored` from the hash, `settled` when there is nothing to reconcile,
 -- and perhaps the counter's `text`. Every call makes the functions of a script
 -- anew, so there are none up to here.
 local cost, count = tonumber(ARGV[1]), 1
@@ -15,16 +15,18 @@ if not cost then
   cost = tonumber(cost)
 end
 local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched')
-local settled = ARGV[8] == 'following'
-if ARGV[8] == 'steady' then
+local same = stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
+local rate, per = tonumber(stored[1]), tonumber(stored[2])
+local settled = (ARGV[8] == 'following' or (ARGV[8] == 'steady' and same))
+  and stored[3] == '0' and rate and per
+  and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
+if settled and ARGV[8] == 'steady' then
   -- A process vouches for the stored numbers every ten seconds.
   local vouched = tonumber(stored[5])
-  settled = vouched and vouched <= now and now < vouched + 10000
-    and stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
+  if not vouched or now < vouched or now >= vouched + 10000 then
+    redis.call('HSET', KEYS[1], 'vouched', now)
+  end
 end
-local rate, per = tonumber(stored[1]), tonumber(stored[2])
-settled = settled and stored[3] == '0' and rate and per
-  and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 
 local text
 if settled and cost then
