@@ -281,8 +281,7 @@ impl Inner {
     /// The limiter of a name built at run time.
     fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
-        let fixed = annotation::all().into_iter().find(|site| site.fixed() == Some(name));
-        if let Some(site) = fixed {
+        if let Some(site) = annotation::of_fixed(name) {
             return self.family_of(site).only(self, name);
         }
         let name = safe_name(name);
