@@ -79,9 +79,11 @@ impl Bench {
     ) -> Self {
         let server = RedisServer::start();
         let limits = peers::install(&server.url()).await.expect("limits that can be");
+        let busy = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let busy = busy.split(' ').next().unwrap_or_default().to_owned();
         let version = tests::server_version();
-        let mut facts =
-            vec![("redis-server".to_owned(), format!("{}.{}.{}", version.0, version.1, version.2))];
+        let version = format!("{}.{}.{}", version.0, version.1, version.2);
+        let mut facts = vec![("busy".to_owned(), busy), ("redis-server".to_owned(), version)];
         let redisson = redisson.map(|(version, folder)| {
             let redisson = Redisson::start(&folder, &server.address());
             facts.push(("redisson".to_owned(), version));

@@ -13,11 +13,16 @@ pub(super) fn describe(measured: &Measured) -> String {
         ("governor", locked("governor")),
         ("redis-rs", locked("redis")),
     ];
-    for name in ["redis-server", "redisson", "jvm"] {
+    for (name, head) in [
+        ("redis-server", "redis-server"),
+        ("redisson", "redisson"),
+        ("jvm", "jvm"),
+        ("busy", "load average before"),
+    ] {
         let mut facts = measured.0.iter().flat_map(|(_, results)| &results.facts);
         // The last run is the one that counts where they differ.
         if let Some((_, fact)) = facts.rfind(|(other, _)| other == name) {
-            lines.push((name, fact.clone()));
+            lines.push((head, fact.clone()));
         }
     }
     let mut text = "| | |\n|---|---|\n".to_owned();
