@@ -6,6 +6,9 @@ use ratelimit_spec::{Mode, OnDrift, OnStoreError, Settings, Wait};
 
 use crate::{Quota, clock::whole_ms, store::Config};
 
+/// Calls that may wait for one limiter where nobody says how many.
+const MAX_WAITERS: u32 = 10_000;
+
 /// Where a setting came from; the earlier in this list wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -64,6 +67,8 @@ pub struct Effective {
     pub mode: Sourced<Mode>,
     /// How long a call may wait.
     pub wait: Sourced<Wait>,
+    /// How many calls of this process may wait at the same time.
+    pub max_waiters: Sourced<u32>,
     /// What decides while the store is away.
     pub on_store_error: Sourced<OnStoreError>,
     /// How a difference from the stored numbers is settled.
@@ -116,6 +121,7 @@ impl Effective {
             per,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
+            max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
             on_drift: or_built_in(first(layers, |s| s.on_drift), OnDrift::Reset),
             keep_alive: or_built_in(first(layers, |s| s.keep_alive), kept),

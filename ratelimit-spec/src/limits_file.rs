@@ -83,6 +83,8 @@ pub struct Settings {
     pub mode: Option<Mode>,
     /// How long a call may wait for its permit.
     pub wait: Option<Wait>,
+    /// How many calls of one process may wait at the same time.
+    pub max_waiters: Option<u32>,
     /// What a call gets while the store does not answer.
     pub on_store_error: Option<OnStoreError>,
     /// What happens to the state when the numbers have changed.
@@ -162,6 +164,7 @@ impl Settings {
             per: self.per.or(other.per),
             mode: self.mode.or(other.mode),
             wait: self.wait.or(other.wait),
+            max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),
             on_drift: self.on_drift.or(other.on_drift),
             keep_alive: self.keep_alive.or(other.keep_alive),

@@ -40,6 +40,7 @@ fn every_option_is_read() {
         per: Some(Duration::from_secs(1)),
         mode: Some(Mode::Overall),
         wait: Some(Wait::Forever),
+        max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
@@ -94,7 +95,8 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `rate`, `per`, `mode`, `wait`, `on_store_error`, `on_drift`";
+    let settings = "`enabled`, `rate`, `per`, `mode`, `wait`, `max_waiters`, `on_store_error`, \
+                    `on_drift`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
@@ -221,6 +223,21 @@ fn numbers_and_durations_are_what_they_seem() {
     check_reports(&[
         ("revision: -1\n", "1:11: `revision` cannot be `-1`; write a whole number such as `7`"),
         ("instances: 0\n", "1:12: `instances` cannot be `0`; write a whole number from 1"),
+        (
+            "limiters:\n  a: { max_waiters: -1 }\n",
+            "2:21: `max_waiters` cannot be `-1`; write a whole number from 0 (nobody waits) to 4294967295",
+        ),
+        (
+            "prefixes:\n  - prefix: a\n    max_waiters: many\n",
+            "3:18: `max_waiters` cannot be the text `many`; write a whole number from 0 (nobody waits) to \
+             4294967295",
+        ),
+        (
+            "default: { max_waiters: 4294967296, max_waiter: 1 }\n",
+            "1:25: `max_waiters` cannot be `4294967296`; write a whole number from 0 (nobody waits) to \
+             4294967295\n\
+             1:37: unknown field `max_waiter` in `default`; did you mean `max_waiters`?",
+        ),
         (
             "deadline: 100\n",
             "1:11: `100` has no unit; write `100s`, or another of `d`, `h`, `m`, `s`, `ms`",
@@ -475,7 +492,7 @@ store: ''
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
 6:5: unknown field `burst` in limiter `checkout`; expected `enabled`, `rate`, `per`, `mode`, `wait`, \
-`on_store_error`, `on_drift`, `keep_alive` or `overrides`
+`max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -108,14 +108,13 @@ impl Core {
         let until = match patience {
             Patience::Forever => None,
             Patience::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
-            Patience::None => {
-                return Err(match refusal {
-                    Some((refusal, _)) => self.refused(Reason::Limited, &refusal),
-                    None => self.not_before(Reason::Limited, self.queue.head_in(started).max(1)),
-                });
-            }
+            Patience::None => return Err(self.turned_away(Reason::Limited, &refusal, started)),
         };
-        let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
+        let room = self.numbers(limits.inner())?.effective.max_waiters.value;
+        let place = self
+            .queue
+            .join(permits, room)
+            .map_err(|Full| self.turned_away(Reason::QueueFull, &refusal, started))?;
         let waiting = self.wait_in(limits, &place, permits, until, refusal);
         // Few calls wait, and those that do not need no room for it.
         let decision = Box::pin(waiting).await?;
@@ -215,6 +214,20 @@ impl Core {
                 _ => {}
             }
             limits.clock.sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Tells a caller that is not to wait, or has no place to, when to come again: when the permits
+    /// are free, or else when the first of those who wait goes.
+    fn turned_away(
+        &self,
+        reason: Reason,
+        refusal: &Option<(Decision, u64)>,
+        now: u64,
+    ) -> Rejection {
+        match refusal {
+            Some((refusal, _)) => self.refused(reason, refusal),
+            None => self.not_before(reason, self.queue.head_in(now).max(1)),
         }
     }
 

@@ -73,6 +73,7 @@ fn merge(layers: &[Settings]) -> Settings {
         per: first(layers, |s| s.per),
         mode: first(layers, |s| s.mode),
         wait: first(layers, |s| s.wait),
+        max_waiters: first(layers, |s| s.max_waiters),
         on_store_error: first(layers, |s| s.on_store_error),
         on_drift: first(layers, |s| s.on_drift),
         keep_alive: first(layers, |s| s.keep_alive),

@@ -114,6 +114,7 @@ impl fmt::Display for LimiterReport {
         line(f, "per", &settings.per, format_duration(settings.per.value))?;
         line(f, "mode", &settings.mode, settings.mode.value)?;
         line(f, "wait", &settings.wait, settings.wait.value)?;
+        line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
         for site in &self.call_sites {

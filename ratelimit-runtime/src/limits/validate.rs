@@ -188,6 +188,13 @@ fn unusable(
             effective.wait.value
         ));
     }
+    if effective.max_waiters.value == 0 {
+        problems.push(format!(
+            "{here}: `{key}` cannot refuse a call, but {} sets `max_waiters: 0`; \
+             give its attribute a `wait` with an end, or let 1 call or more wait",
+            at("max_waiters")
+        ));
+    }
     if effective.on_store_error.value == OnStoreError::Reject {
         problems.push(format!(
             "{here}: `{key}` cannot refuse a call, but {} sets `on_store_error: reject`; \

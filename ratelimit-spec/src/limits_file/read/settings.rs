@@ -8,8 +8,17 @@ use crate::quote::either;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 
 /// The names of the fields.
-pub(super) const SETTINGS: &[&str] =
-    &["enabled", "rate", "per", "mode", "wait", "on_store_error", "on_drift", "keep_alive"];
+pub(super) const SETTINGS: &[&str] = &[
+    "enabled",
+    "rate",
+    "per",
+    "mode",
+    "wait",
+    "max_waiters",
+    "on_store_error",
+    "on_drift",
+    "keep_alive",
+];
 
 /// Collects settings, and where the two fields stand that have to fit each other.
 #[derive(Default)]
@@ -37,6 +46,10 @@ impl SettingsReader {
             "wait" => {
                 let expected = "`forever`, `none` or a duration such as `250ms`";
                 settings.wait = report.word(field, expected);
+            }
+            "max_waiters" => {
+                let expected = "a whole number from 0 (nobody waits) to 4294967295";
+                settings.max_waiters = report.number(field, (0, u32::MAX.into()), expected);
             }
             "on_store_error" => {
                 settings.on_store_error = report.word(field, &either(OnStoreError::WORDS));
