@@ -196,6 +196,29 @@ async fn a_reload_makes_room_and_sends_nobody_away() {
     second.abort();
 }
 
+#[tokio::test]
+async fn a_reload_lets_those_who_wait_look_again() {
+    let server = RedisServer::start();
+    let yaml =
+        |settings: &str| format!("deadline: 20s\nlimiters:\n  x: {{ per: 1h, {settings} }}\n");
+    for redis in [false, true] {
+        let file = File::new("again", &yaml("rate: 1"));
+        let builder = Limits::builder().limits_file(&file.0);
+        let builder = if redis { builder.redis(server.url()) } else { builder.memory() };
+        let limits = builder.build().await.unwrap();
+        let limiter = limits.configured("x");
+        limiter.acquire(1).await.unwrap();
+        let (first, second) = (waits(&limiter).await, waits(&limiter).await);
+        file.write(&yaml("rate: 2, on_drift: carry"));
+        limits.reload().unwrap();
+        timeout(10 * SECOND, first).await.expect("there is a permit now").unwrap().unwrap();
+        assert!(!second.is_finished(), "for one of them");
+        file.write(&yaml("rate: 1, enabled: false"));
+        limits.reload().unwrap();
+        timeout(10 * SECOND, second).await.expect("nobody is limited now").unwrap().unwrap();
+    }
+}
+
 #[rate_limit(key = "bounded", rate = 1, per = "1h", wait = "1h")]
 async fn bounded() -> Result<(), Rejection> {
     Ok(())

@@ -12,6 +12,7 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -22,6 +23,7 @@ use std::{
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
+use tokio::sync::Notify;
 
 use self::cores::Cores;
 pub use self::{
@@ -96,6 +98,8 @@ pub(crate) struct Inner {
     revision: Option<u64>,
     instances: Option<u32>,
     generation: AtomicU64,
+    /// Wakes those who wait when the limits are read anew.
+    renewed: Notify,
     current: ArcSwap<Current>,
     families: Mutex<HashMap<Arc<str>, Arc<Family>>>,
     /// Limiters that were asked for by name.
@@ -207,8 +211,8 @@ impl Limits {
         Limiter::new(self.0.named(name, Keys::Many, None), self.clone())
     }
 
-    /// Reads the limits file again. Limiters take their new numbers with their next call, and
-    /// state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
+    /// Reads the limits file again. Limiters take their new numbers with their next call, which
+    /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
     /// they were when the program started.
     ///
     /// # Errors
@@ -222,6 +226,7 @@ impl Limits {
                 let number = inner.generation() + 1;
                 inner.current.store(Arc::new(Current::new(number, file)));
                 inner.generation.store(number, Ordering::Release);
+                inner.renewed.notify_waiters();
                 inner.events.emit(&Event::Reloaded);
                 warnings.iter().for_each(|warning| inner.events.emit(warning));
                 Ok(())
@@ -248,6 +253,15 @@ impl Limits {
 impl Inner {
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until the limits are read anew, or have been since this generation.
+    pub(crate) async fn renewed(&self, since: u64) {
+        let mut renewed = pin!(self.renewed.notified());
+        renewed.as_mut().enable();
+        if self.generation() == since {
+            renewed.await;
+        }
     }
 
     pub(crate) fn current(&self) -> Arc<Current> {

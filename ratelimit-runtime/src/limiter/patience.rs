@@ -40,6 +40,13 @@ impl From<Wait> for Patience {
 /// The last millisecond, by the limits' clock, that a call may wait for; `None` is for ever.
 type Until = Option<u64>;
 
+/// What a decision knows of; whatever comes later may change it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    stirs: u64,
+    generation: u64,
+}
+
 impl Core {
     /// Takes permits, waiting for them in turn. Returns only decisions that allow.
     pub(crate) async fn acquire(
@@ -97,13 +104,13 @@ impl Core {
         patience: Patience,
     ) -> Result<Decision, Rejection> {
         let started = limits.inner().clock.now_ms();
-        let (mut refusal, stirs) = (None, self.queue.stirs());
+        let (mut refusal, seen) = (None, self.seen(limits.inner()));
         if self.queue.is_empty() {
             let decision = self.decide(limits, permits).await?;
             if decision.allowed {
                 return Ok(decision);
             }
-            refusal = Some((decision, stirs));
+            refusal = Some((decision, seen));
         }
         let until = match patience {
             Patience::Forever => None,
@@ -128,7 +135,7 @@ impl Core {
         place: &Place<'_>,
         permits: u32,
         until: Until,
-        refusal: Option<(Decision, u64)>,
+        refusal: Option<(Decision, Seen)>,
     ) -> Result<Decision, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
@@ -143,16 +150,16 @@ impl Core {
             None => (self.turn(limits, place, until).await?, None),
         };
         loop {
-            let (refusal, stirs) = match decision.take() {
+            let (refusal, seen) = match decision.take() {
                 Some(refusal) => refusal,
                 None => {
-                    let stirs = self.queue.stirs();
+                    let seen = self.seen(limits);
                     let decision = self.decide(asked, permits).await?;
                     if decision.allowed {
                         drop(turn);
                         return Ok(decision);
                     }
-                    (decision, stirs)
+                    (decision, seen)
                 }
             };
             let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
@@ -164,9 +171,15 @@ impl Core {
             // Permits that are given back, or new numbers, may come sooner.
             tokio::select! {
                 () = limits.clock.sleep(wait) => {}
-                () = place.stirred(stirs) => {}
+                () = place.stirred(seen.stirs) => {}
+                () = limits.renewed(seen.generation) => {}
             }
         }
+    }
+
+    /// To be read before the store is asked.
+    fn seen(&self, limits: &Inner) -> Seen {
+        Seen { stirs: self.queue.stirs(), generation: limits.generation() }
     }
 
     /// Waits for this caller to be the head.
@@ -222,7 +235,7 @@ impl Core {
     fn turned_away(
         &self,
         reason: Reason,
-        refusal: &Option<(Decision, u64)>,
+        refusal: &Option<(Decision, Seen)>,
         now: u64,
     ) -> Rejection {
         match refusal {

@@ -13,6 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use ratelimit_spec::{check_prefix, expand_env};
+use tokio::sync::Notify;
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
 use crate::{
@@ -239,6 +240,7 @@ impl LimitsBuilder {
             revision: self.revision,
             instances: self.instances,
             generation: AtomicU64::new(0),
+            renewed: Notify::new(),
             current: ArcSwap::from_pointee(Current::new(0, loaded)),
             families: Mutex::new(HashMap::new()),
             named: Cores::default(),
