@@ -149,6 +149,17 @@ async fn overrides_prefixes_and_the_default_say_it_and_the_report_tells_who_did(
     assert!(report.contains("max_waiters: 10000 (built in)"), "{report}");
 }
 
+#[tokio::test]
+async fn a_limiter_whose_numbers_only_the_store_has_goes_by_its_prefix_in_the_rest() {
+    let server = RedisServer::start();
+    let _: i64 = server.cli(&["HSET", "java:1", "rate", "1", "interval", "3600000", "type", "0"]);
+    let yaml = "prefixes:\n  - { prefix: \"java:\", max_waiters: 0 }\n";
+    let limits = Limits::builder().redis(server.url()).limits_text(yaml);
+    let limiter = limits.deadline(20 * SECOND).build().await.unwrap().configured("java:1");
+    limiter.acquire(1).await.unwrap();
+    turned_away(&limiter).await;
+}
+
 /// A limits file that can be written anew.
 struct File(PathBuf);
 

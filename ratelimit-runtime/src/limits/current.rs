@@ -53,19 +53,9 @@ impl Current {
     pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
         let nothing =
             Settings { rate: Some(0), per: Some(Duration::from_secs(1)), ..Settings::default() };
-        let layers: Vec<_> = self
-            .entry(family, name)
-            .map(|entry| (Source::LimitsFile, &entry.settings))
-            .into_iter()
-            .chain(self.limits().map(|limits| (Source::Default, &limits.default)))
-            .chain([(Source::BuiltIn, &nothing)])
-            .collect();
+        let mut layers = self.layers(family, name, None);
+        layers.push((Source::BuiltIn, &nothing));
         Effective::resolve(&layers, Keys::One).expect("the last layer has every number")
-    }
-
-    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
-        let limits = self.limits()?;
-        limits.limiter(&family.key).or(limits.limiter(name))
     }
 
     /// The numbers of one key of a family.
@@ -80,9 +70,18 @@ impl Current {
             per: Some(quota.per()),
             ..Settings::default()
         });
-        let entry = self.entry(family, name);
+        Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)
+    }
+
+    /// Whatever says something of one key of a family; the first goes before the others.
+    fn layers<'a>(
+        &'a self,
+        family: &'a Family,
+        name: &str,
+        given: Option<&'a Settings>,
+    ) -> Vec<(Source, &'a Settings)> {
         let mut layers = Vec::with_capacity(6);
-        if let Some(entry) = entry {
+        if let Some(entry) = self.entry(family, name) {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
             layers.extend(own.map(|own| (Source::Override, &own.settings)));
             layers.push((Source::LimitsFile, &entry.settings));
@@ -94,9 +93,14 @@ impl Current {
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
         layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
-        layers.extend(given.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(given.map(|settings| (Source::Annotation, settings)));
         layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
         layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
-        Effective::resolve(&layers, family.keys)
+        layers
+    }
+
+    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
+        let limits = self.limits()?;
+        limits.limiter(&family.key).or(limits.limiter(name))
     }
 }
