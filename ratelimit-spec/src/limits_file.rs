@@ -54,6 +54,8 @@ pub struct LimitsFile {
     pub strict: bool,
     /// What to do with an entry that matches no limiter.
     pub unmatched: Unmatched,
+    /// Whether limiters that do not say so themselves only count whom they would refuse.
+    pub shadow: bool,
     /// How long a decision may take.
     pub deadline: Option<Duration>,
     /// How many processes share the limits.
@@ -75,6 +77,8 @@ pub struct LimitsFile {
 pub struct Settings {
     /// Whether it limits at all.
     pub enabled: Option<bool>,
+    /// Whether it only counts whom it would refuse.
+    pub shadow: Option<bool>,
     /// Permits per window; 0 admits nobody.
     pub rate: Option<u32>,
     /// The window.
@@ -160,6 +164,7 @@ impl Settings {
     pub fn or(self, other: &Self) -> Self {
         Self {
             enabled: self.enabled.or(other.enabled),
+            shadow: self.shadow.or(other.shadow),
             rate: self.rate.or(other.rate),
             per: self.per.or(other.per),
             mode: self.mode.or(other.mode),
@@ -181,6 +186,7 @@ impl Default for LimitsFile {
             revision: None,
             strict: true,
             unmatched: Unmatched::default(),
+            shadow: false,
             deadline: None,
             instances: None,
             tls_ca: None,
@@ -250,6 +256,7 @@ impl fmt::Debug for LimitsFile {
             .field("revision", &self.revision)
             .field("strict", &self.strict)
             .field("unmatched", &self.unmatched)
+            .field("shadow", &self.shadow)
             .field("deadline", &self.deadline)
             .field("instances", &self.instances)
             .field("tls_ca", &self.tls_ca)

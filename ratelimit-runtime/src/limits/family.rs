@@ -69,6 +69,7 @@ fn merge(layers: &[Settings]) -> Settings {
     }
     Settings {
         enabled: first(layers, |s| s.enabled),
+        shadow: first(layers, |s| s.shadow),
         rate: first(layers, |s| s.rate),
         per: first(layers, |s| s.per),
         mode: first(layers, |s| s.mode),

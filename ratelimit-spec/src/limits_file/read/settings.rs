@@ -10,6 +10,7 @@ use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 /// The names of the fields.
 pub(super) const SETTINGS: &[&str] = &[
     "enabled",
+    "shadow",
     "rate",
     "per",
     "mode",
@@ -34,6 +35,7 @@ impl SettingsReader {
         let settings = &mut self.settings;
         match field.name {
             "enabled" => settings.enabled = report.boolean(field),
+            "shadow" => settings.shadow = report.boolean(field),
             "rate" => {
                 let expected = "a whole number from 0 (nobody) to 2147483647";
                 settings.rate = report.number(field, (0, MAX_RATE.into()), expected);
