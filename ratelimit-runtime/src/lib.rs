@@ -30,6 +30,7 @@
 //! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
 //! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
 //! - [`guide::outages`]: what happens when Redis is slow or gone.
+//! - [`guide::shadow`]: trying a limit out before it refuses anybody.
 //! - [`guide::redisson`]: sharing limiters with Java services.
 //! - [`guide::architecture`]: the floors, the call path, the format of the state.
 //!

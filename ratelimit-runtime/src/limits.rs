@@ -97,6 +97,7 @@ pub(crate) struct Inner {
     source: file::Source,
     revision: Option<u64>,
     instances: Option<u32>,
+    shadow: Option<bool>,
     generation: AtomicU64,
     /// Wakes those who wait when the limits are read anew.
     renewed: Notify,
@@ -220,11 +221,11 @@ impl Limits {
     /// Every problem of the file; the old limits stay in force then.
     pub fn reload(&self) -> Result<(), SetupError> {
         let inner = &self.0;
-        let loaded = validate::load(&inner.source);
+        let loaded = validate::load(&inner.source, inner.shadow);
         match loaded {
             Ok((file, warnings)) => {
                 let number = inner.generation() + 1;
-                inner.current.store(Arc::new(Current::new(number, file)));
+                inner.current.store(Arc::new(Current::new(number, file, inner.shadow)));
                 inner.generation.store(number, Ordering::Release);
                 inner.renewed.notify_waiters();
                 inner.events.emit(&Event::Reloaded);

@@ -23,6 +23,8 @@ pub enum Source {
     Annotation,
     /// The limits file as it was when the program was compiled.
     Compiled,
+    /// What is said of all limiters: the limits file's own `shadow`, or the builder's.
+    Global,
     /// `default` in the limits file.
     Default,
     /// Nobody set it.
@@ -37,6 +39,7 @@ impl fmt::Display for Source {
             Self::Prefix => "prefix",
             Self::Annotation => "annotation",
             Self::Compiled => "limits file at compile time",
+            Self::Global => "global",
             Self::Default => "default",
             Self::BuiltIn => "built in",
         })
@@ -59,6 +62,8 @@ pub struct Sourced<T> {
 pub struct Effective {
     /// Whether it limits at all.
     pub enabled: Sourced<bool>,
+    /// Whether it only counts whom it would refuse.
+    pub shadow: Sourced<bool>,
     /// Permits per window; 0 admits nobody.
     pub rate: Sourced<u32>,
     /// Length of the window.
@@ -117,6 +122,7 @@ impl Effective {
         };
         Ok(Self {
             enabled,
+            shadow: or_built_in(first(layers, |s| s.shadow), false),
             rate,
             per,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),

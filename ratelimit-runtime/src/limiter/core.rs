@@ -129,6 +129,7 @@ impl Core {
             reset_after: Duration::from_millis(reply.reset_after_ms),
             quota,
             degraded,
+            shadowed: false,
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }

@@ -44,6 +44,10 @@ impl Rule {
         self.stated.store(true, Ordering::Release);
     }
 
+    pub(super) fn is_shadowed(&self) -> bool {
+        self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.shadow.value)
+    }
+
     pub(super) fn new(
         current: &Current,
         family: &Family,

@@ -77,6 +77,8 @@ impl Core {
         let reply = self.at_once(limits, permits)?;
         let result = match reply.outcome {
             Outcome::Granted => Ok(reply),
+            // The rule in use is the one that decided this; no reload is behind it.
+            _ if self.rule.load().is_shadowed() => return None,
             Outcome::Refused if patience() != Patience::None => return None,
             _ => Err(self.refusal(&reply, permits)),
         };
@@ -105,8 +107,9 @@ impl Core {
     ) -> Result<Decision, Rejection> {
         let started = limits.inner().clock.now_ms();
         let (mut refusal, seen) = (None, self.seen(limits.inner()));
-        if self.queue.is_empty() {
-            let decision = self.decide(limits, permits).await?;
+        // Those who wait since before the limiter was in shadow mode hold nobody up.
+        if self.queue.is_empty() || self.is_shadowed(limits.inner()) {
+            let decision = self.take(limits, permits).await?;
             if decision.allowed {
                 return Ok(decision);
             }
@@ -154,7 +157,7 @@ impl Core {
                 Some(refusal) => refusal,
                 None => {
                     let seen = self.seen(limits);
-                    let decision = self.decide(asked, permits).await?;
+                    let decision = self.take(asked, permits).await?;
                     if decision.allowed {
                         drop(turn);
                         return Ok(decision);
@@ -219,6 +222,10 @@ impl Core {
                     if decision.is_some_and(|decision| decision.allowed) {
                         return;
                     }
+                    if numbers.effective.shadow.value {
+                        self.would_refuse(limits, self.rejection(Reason::Limited));
+                        return;
+                    }
                 }
                 Reason::NotConfigured => {
                     self.complain(limits, &rejection);
@@ -244,7 +251,7 @@ impl Core {
         }
     }
 
-    fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
+    pub(super) fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
         self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
     }
 

@@ -86,6 +86,7 @@ pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
         reset_after: Duration::ZERO,
         quota: Quota::stored(config.rate, config.per_ms),
         degraded: false,
+        shadowed: false,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }

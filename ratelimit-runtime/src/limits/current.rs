@@ -19,11 +19,21 @@ pub(crate) struct Current {
     /// Since when it holds.
     pub(crate) since: Instant,
     pub(crate) file: Option<LoadedFile>,
+    /// What is said of all limiters.
+    global: Settings,
+}
+
+/// What the builder, or else the file, says of all limiters. A file that says `shadow: false` leaves
+/// it to `default`.
+pub(super) fn global(file: Option<&LoadedFile>, shadow: Option<bool>) -> Settings {
+    let in_file = file.and_then(|file| file.limits.shadow.then_some(true));
+    Settings { shadow: shadow.or(in_file), ..Settings::default() }
 }
 
 impl Current {
-    pub(crate) fn new(number: u64, file: Option<LoadedFile>) -> Self {
-        Self { number, since: clock::instant(), file }
+    pub(crate) fn new(number: u64, file: Option<LoadedFile>, shadow: Option<bool>) -> Self {
+        let global = global(file.as_ref(), shadow);
+        Self { number, since: clock::instant(), file, global }
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
@@ -80,7 +90,7 @@ impl Current {
         name: &str,
         given: Option<&'a Settings>,
     ) -> Vec<(Source, &'a Settings)> {
-        let mut layers = Vec::with_capacity(6);
+        let mut layers = Vec::with_capacity(7);
         if let Some(entry) = self.entry(family, name) {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
             layers.extend(own.map(|own| (Source::Override, &own.settings)));
@@ -95,6 +105,7 @@ impl Current {
         layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
         layers.extend(given.map(|settings| (Source::Annotation, settings)));
         layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
+        layers.push((Source::Global, &self.global));
         layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
         layers
     }
