@@ -6,7 +6,7 @@
 //! - [`workloads`]: which peers are asked for what, how often.
 //! - [`results`]: the figures as they lie in `target/bench`.
 //! - [`embedded`]: limiters for what is measured within the process.
-//! - [`criterion`]: what was measured of them.
+//! - [`criterion`], [`memory`]: what was measured of them.
 //! - [`report`]: docs/benchmarks.md, made of them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
@@ -14,6 +14,7 @@ pub mod cost;
 pub mod criterion;
 pub mod embedded;
 pub mod load;
+pub mod memory;
 pub mod peers;
 pub mod report;
 pub mod results;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use benches::{
-    criterion, report,
+    criterion, memory, report,
     workloads::{Bench, NAMES, Plan},
 };
 
@@ -44,6 +44,9 @@ fn main() -> ExitCode {
 
 fn run(part: &str, wanted: Wanted) -> io::Result<()> {
     let results = wanted.results.clone();
+    if part == "memory" {
+        return memory::measure().write(&results, "memory");
+    }
     if part == "in-process" {
         return criterion::results(&results.join("criterion")).write(&results, "in_process");
     }

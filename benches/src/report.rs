@@ -17,8 +17,12 @@ pub struct Measured(Vec<(String, Results)>);
 
 impl Measured {
     fn read(folder: &Path) -> Self {
-        let names =
-            crate::workloads::NAMES.iter().chain(&["in_process", "instructions", "compile"]);
+        let names = crate::workloads::NAMES.iter().chain(&[
+            "in_process",
+            "memory",
+            "instructions",
+            "compile",
+        ]);
         let read = |name: &&str| Some(((*name).to_owned(), Results::read(folder, name)?));
         Self(names.filter_map(read).collect())
     }
@@ -45,6 +49,7 @@ pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
         ("{machine}", machine::describe(&measured)),
         ("{goals}", goals::table(&measured)),
         ("{in_process}", tables::in_process(&measured)),
+        ("{memory}", tables::memory(&measured)),
         ("{instructions}", tables::instructions(&measured)),
         ("{one_caller}", tables::one_caller(&measured)),
         ("{waiters}", tables::waiters(&measured)),

@@ -23,6 +23,7 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { name: "load", run: load },
     Part { name: "in-process", run: in_process },
+    Part { name: "memory", run: memory },
     Part { name: "instructions", run: instructions::count },
     Part { name: "compile", run: compile::measure },
     Part { name: "report", run: report },
@@ -48,6 +49,7 @@ fn all(arguments: &[String]) -> Outcome {
     none(arguments)?;
     compile::measure(&[])?;
     in_process(&[])?;
+    memory(&[])?;
     // A count that rose is told of, and the rest is still measured.
     let counted = instructions::count(&[]);
     load(&[])?;
@@ -78,6 +80,12 @@ fn in_process(arguments: &[String]) -> Outcome {
     command.env("REDIS_SERVER_BIN", &server.binary);
     run(command.env("CRITERION_HOME", results().join("criterion")))?;
     run(&mut harness("in-process"))
+}
+
+/// What limiters of the embedded store take in memory.
+fn memory(arguments: &[String]) -> Outcome {
+    none(arguments)?;
+    run(&mut harness("memory"))
 }
 
 /// Writes docs/benchmarks.md anew.

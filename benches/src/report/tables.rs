@@ -98,6 +98,17 @@ pub(super) fn instructions(measured: &Measured) -> String {
     measured.of("instructions").map_or(ABSENT.to_owned(), |results| table(results, columns))
 }
 
+pub(super) fn memory(measured: &Measured) -> String {
+    let columns: &[Column] = &[
+        ("keys", |row| row.load.replace('_', " ")),
+        ("all of them", |row| {
+            row.figure("bytes").map_or("–".into(), |bytes| format!("{:.0} MB", bytes / 1e6))
+        }),
+        ("each, bytes", |row| count(row.figure("each"))),
+    ];
+    measured.of("memory").map_or(ABSENT.to_owned(), |results| table(results, columns))
+}
+
 pub(super) fn compile(measured: &Measured) -> String {
     let columns: &[Column] = &[
         ("", |row| format!("`cargo {}`", row.load)),
