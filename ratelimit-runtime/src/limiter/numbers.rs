@@ -130,6 +130,7 @@ impl Core {
         let since = if unchanged { rule.since } else { clock::instant() };
         let renewed = Arc::new(Rule::of(&current, since, numbers));
         self.rule.store(Arc::clone(&renewed));
+        self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
         self.denied.forget();
         renewed

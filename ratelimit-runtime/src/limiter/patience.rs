@@ -78,7 +78,7 @@ impl Core {
         let result = match reply.outcome {
             Outcome::Granted => Ok(reply),
             // The rule in use is the one that decided this; no reload is behind it.
-            _ if self.rule.load().is_shadowed() => return None,
+            _ if self.shadowed.load(Ordering::Acquire) => return None,
             Outcome::Refused if patience() != Patience::None => return None,
             _ => Err(self.refusal(&reply, permits)),
         };
