@@ -123,6 +123,13 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }
+    if let Some(algorithm) = guard.algorithm {
+        let algorithm = site::word(runtime, "Algorithm", algorithm);
+        settings.extend(generated!(.algorithm(#algorithm)));
+    }
+    if let Some(burst) = &guard.burst {
+        settings.extend(quote_spanned!(reported_at(ends(burst).1)=> .burst(#burst)));
+    }
     if let Some(wait) = guard.wait.map(|wait| site::wait(runtime, wait)) {
         settings.extend(generated!(.wait(#wait)));
     }

@@ -60,6 +60,8 @@ fn every_setting() {
             rate = 100,
             per = "250ms",
             mode = "per_client",
+            algorithm = "token_bucket",
+            burst = 200,
             permits = 3,
             wait = "2s",
             on_store_error = "reject",
@@ -234,7 +236,7 @@ fn mistakes_leave_the_function_as_it_was() {
     golden(
         "mistakes",
         r#"
-        #[rate_limit(key = "quote", rate = 0, per = "1s", burst = 3)]
+        #[rate_limit(key = "quote", rate = 0, per = "1s", colour = 3)]
         async fn quote() -> Price {
             price().await
         }

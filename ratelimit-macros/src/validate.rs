@@ -1,10 +1,11 @@
 //! The rules. Each is judged whatever the others say, so that one build shows every broken one.
 
+mod algorithm;
 mod declared;
 mod names;
 mod numbers;
 
-use ratelimit_spec::{Mode, OnStoreError, Wait};
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
 use syn::{Expr, LitStr, Path};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -23,6 +24,8 @@ pub(crate) struct Guard<'a> {
     pub(crate) parts: Vec<Part>,
     pub(crate) numbers: Numbers,
     pub(crate) mode: Option<Mode>,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) burst: Option<Expr>,
     pub(crate) wait: Option<Wait>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) permits: Permits<'a>,
@@ -33,6 +36,7 @@ pub(crate) struct Guard<'a> {
 /// Words that were understood; `None` also when they were not.
 struct Words {
     mode: Option<Mode>,
+    algorithm: Option<Algorithm>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
 }
@@ -56,10 +60,12 @@ pub(crate) fn validate<'a>(
 ) -> Option<Guard<'a>> {
     needs_an_async_body(function, problems);
     let key = key(&args.key, problems);
-    let rate = args.rate.given().and_then(|rate| numbers::rate(rate, problems));
+    let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
+    let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
     let per = args.per.value().and_then(|per| numbers::duration(per, problems));
     let words = Words {
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
+        algorithm: args.algorithm.value().and_then(|word| parsed(word, problems)),
         wait: args.wait.value().and_then(|word| parsed(word, problems)),
         on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
     };
@@ -67,7 +73,10 @@ pub(crate) fn validate<'a>(
     let declared = declared(key.as_ref(), lookup, problems);
     let numbers = declared.numbers(args, rate, per, problems);
     fallback_can_be_called(args, &words, &declared, problems);
-    numbers::permits_fit(args, permits, &declared, problems);
+    let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
+    algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
+    algorithm::can_be_counted(args, words.algorithm, per, problems);
+    numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);
     Some(Guard {
@@ -75,6 +84,8 @@ pub(crate) fn validate<'a>(
         parts,
         numbers,
         mode: words.mode,
+        algorithm: words.algorithm,
+        burst,
         wait: words.wait,
         on_store_error: words.on_store_error,
         permits: permits?,

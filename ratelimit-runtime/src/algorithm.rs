@@ -3,5 +3,25 @@
 //! Each rule is written twice, here and as a Lua script for Redis. Neither is made from the
 //! other; a property test holds the two together on random traces.
 
+mod config;
+mod fixed_window;
+mod meter;
 pub(crate) mod reconcile;
-pub(crate) mod sliding_window;
+mod sliding_window;
+mod state;
+mod token_bucket;
+
+pub use self::config::Config;
+pub(crate) use self::state::State;
+
+/// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) granted: bool,
+    pub(crate) remaining: u64,
+    /// Until the same request could be granted again; 0 when it could be now, or never.
+    pub(crate) retry_after: u64,
+    pub(crate) reset_after: u64,
+    /// How far in the future a grant was dated, after the clock stepped back.
+    pub(crate) ahead: u64,
+}

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{Algorithm, MAX_RATE, Mode, OnStoreError, Settings, Wait};
 
 /// What was written in one place in the source.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub struct Annotation {
     per_ms: Option<u64>,
     declared: Option<(u32, u64)>,
     mode: Option<Mode>,
+    algorithm: Option<Algorithm>,
+    burst: Option<u32>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     pub(crate) cost: Cost,
@@ -61,6 +63,8 @@ impl Annotation {
             per_ms: None,
             declared: None,
             mode: None,
+            algorithm: None,
+            burst: None,
             wait: None,
             on_store_error: None,
             cost: Cost::Literal(1),
@@ -98,6 +102,25 @@ impl Annotation {
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode);
+        self
+    }
+
+    /// The rule by which permits are counted.
+    #[must_use]
+    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = Some(algorithm);
+        self
+    }
+
+    /// What a token bucket holds.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, when a constant is no burst.
+    #[must_use]
+    pub const fn burst(mut self, burst: u32) -> Self {
+        assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
+        self.burst = Some(burst);
         self
     }
 
@@ -156,6 +179,8 @@ impl Annotation {
             rate: self.rate,
             per: self.per_ms.map(Duration::from_millis),
             mode: self.mode,
+            algorithm: self.algorithm,
+            burst: self.burst,
             wait: self.wait,
             on_store_error: self.on_store_error,
             ..Settings::default()

@@ -89,7 +89,9 @@ mod waiting;
 mod web;
 
 pub use ratelimit_macros::{limiter, rate_limit};
-pub use ratelimit_spec::{Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration};
+pub use ratelimit_spec::{
+    Algorithm, Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration,
+};
 
 pub use self::{
     clock::{Clock, ManualClock},

@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{MAX_PER, MAX_RATE, MIN_PER, format_duration};
+use ratelimit_spec::{Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_duration};
 
-/// So many permits per window.
+/// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
 /// # Examples
 ///
@@ -14,6 +14,9 @@ use ratelimit_spec::{MAX_PER, MAX_RATE, MIN_PER, format_duration};
 ///
 /// let quota = Quota::new(100, Duration::from_secs(1))?;
 /// assert_eq!(quota.to_string(), "100 per 1s");
+/// assert_eq!(quota.token_bucket(500)?.to_string(), "100 per 1s, token bucket of 500");
+/// assert_eq!(quota.leaky_bucket()?.to_string(), "100 per 1s, leaky bucket");
+/// assert_eq!(quota.fixed_window().to_string(), "100 per 1s, fixed window");
 ///
 /// let error = Quota::new(0, Duration::from_secs(1)).unwrap_err();
 /// assert_eq!(error.to_string(), "a rate of 0 admits nobody; use 1 to 2147483647 permits");
@@ -23,6 +26,8 @@ use ratelimit_spec::{MAX_PER, MAX_RATE, MIN_PER, format_duration};
 pub struct Quota {
     rate: u64,
     per: Duration,
+    algorithm: Algorithm,
+    burst: u32,
 }
 
 impl Quota {
@@ -43,12 +48,54 @@ impl Quota {
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
         }
-        Ok(Self { rate: rate.into(), per })
+        Ok(Self { rate: rate.into(), per, algorithm: Algorithm::SlidingWindow, burst: 0 })
+    }
+
+    /// The same numbers as a token bucket: what is not taken is kept, up to `burst` permits, so that
+    /// as many can be taken at once. In the long run it is `rate` in `per`.
+    ///
+    /// # Errors
+    ///
+    /// When `burst` is not in 1 to 2^31 − 1, or `burst` times the milliseconds of the window is
+    /// beyond 2^52.
+    pub fn token_bucket(self, burst: u32) -> Result<Self, QuotaError> {
+        if burst == 0 {
+            return Err(QuotaError(Wrong::NoBurst));
+        }
+        if burst > MAX_RATE {
+            return Err(QuotaError(Wrong::HighBurst(burst)));
+        }
+        self.counted_as(Algorithm::TokenBucket, burst)
+    }
+
+    /// The same numbers as a leaky bucket: one permit every `per / rate`, evenly spaced. What is not
+    /// taken is not kept.
+    ///
+    /// # Errors
+    ///
+    /// When `rate` times the milliseconds of the window is beyond 2^52.
+    pub fn leaky_bucket(self) -> Result<Self, QuotaError> {
+        self.counted_as(Algorithm::LeakyBucket, 0)
+    }
+
+    /// The same numbers in windows that follow each other since the Unix epoch: at the end of each
+    /// all permits are free again.
+    #[must_use]
+    pub fn fixed_window(self) -> Self {
+        Self { algorithm: Algorithm::FixedWindow, burst: 0, ..self }
+    }
+
+    fn counted_as(self, algorithm: Algorithm, burst: u32) -> Result<Self, QuotaError> {
+        // A rate beyond the range came from a store; it is told of as the greatest.
+        let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
+        let checked = algorithm.check(rate, self.per, Some(burst).filter(|burst| *burst > 0));
+        checked.map_err(|too_large| QuotaError(Wrong::TooLarge(too_large)))?;
+        Ok(Self { algorithm, burst, ..self })
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(rate: u64, per_ms: u64) -> Self {
-        Self { rate, per: Duration::from_millis(per_ms) }
+    pub(crate) fn stored(rate: u64, per_ms: u64, algorithm: Algorithm, burst: u32) -> Self {
+        Self { rate, per: Duration::from_millis(per_ms), algorithm, burst }
     }
 
     /// Permits per window.
@@ -62,11 +109,29 @@ impl Quota {
     pub fn per(&self) -> Duration {
         self.per
     }
+
+    /// The rule by which permits are counted.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What a token bucket holds; `None` for every other algorithm.
+    #[must_use]
+    pub fn burst(&self) -> Option<u32> {
+        (self.algorithm == Algorithm::TokenBucket).then_some(self.burst)
+    }
 }
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {}", self.rate, format_duration(self.per))
+        write!(f, "{} per {}", self.rate, format_duration(self.per))?;
+        match self.algorithm {
+            Algorithm::TokenBucket => write!(f, ", token bucket of {}", self.burst),
+            Algorithm::FixedWindow => f.write_str(", fixed window"),
+            Algorithm::LeakyBucket => f.write_str(", leaky bucket"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -79,6 +144,9 @@ enum Wrong {
     NoRate,
     HighRate(u32),
     Window(Duration),
+    NoBurst,
+    HighBurst(u32),
+    TooLarge(TooLarge),
 }
 
 impl fmt::Display for QuotaError {
@@ -96,6 +164,13 @@ impl fmt::Display for QuotaError {
                 format_duration(MIN_PER),
                 format_duration(MAX_PER)
             ),
+            Wrong::NoBurst => {
+                write!(f, "a burst of 0 admits nobody; use 1 to {MAX_RATE} permits")
+            }
+            Wrong::HighBurst(burst) => {
+                write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
+            }
+            Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
         }
     }
 }

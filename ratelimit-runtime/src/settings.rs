@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{Mode, OnDrift, OnStoreError, Settings, Wait};
+use ratelimit_spec::{Algorithm, Mode, OnDrift, OnStoreError, Settings, Wait};
 
 use crate::{Quota, clock::whole_ms, store::Config};
 
@@ -10,7 +10,7 @@ use crate::{Quota, clock::whole_ms, store::Config};
 const MAX_WAITERS: u32 = 10_000;
 
 /// Where a setting came from; the earlier in this list wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// An entry under `overrides` in the limits file.
@@ -70,6 +70,10 @@ pub struct Effective {
     pub per: Sourced<Duration>,
     /// One budget for all, or one per process.
     pub mode: Sourced<Mode>,
+    /// The rule by which permits are counted.
+    pub algorithm: Sourced<Algorithm>,
+    /// What a token bucket holds; `None` for every other algorithm.
+    pub burst: Option<Sourced<u32>>,
     /// How long a call may wait.
     pub wait: Sourced<Wait>,
     /// How many calls of this process may wait at the same time.
@@ -120,12 +124,16 @@ impl Effective {
             Keys::One => Duration::ZERO,
             Keys::Many => (per.value * 2).max(Duration::from_secs(60)),
         };
+        let algorithm = or_built_in(first(layers, |s| s.algorithm), Algorithm::SlidingWindow);
+        let burst = first(layers, |s| s.burst).unwrap_or(rate);
         Ok(Self {
             enabled,
             shadow: or_built_in(first(layers, |s| s.shadow), false),
             rate,
             per,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
+            algorithm,
+            burst: (algorithm.value == Algorithm::TokenBucket).then_some(burst),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
             max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
@@ -136,17 +144,19 @@ impl Effective {
 
     /// The numbers a store holds.
     pub(crate) fn config(&self) -> Config {
-        Config::new(self.rate.value.into(), whole_ms(self.per.value), self.mode.value)
-            // Redisson refuses a shorter one, and a log must outlive its window.
-            .keep_alive_ms(match whole_ms(self.keep_alive.value) {
-                0 => 0,
-                ms => ms.max(whole_ms(self.per.value) * 2),
-            })
+        let (rate, per_ms) = (self.rate.value.into(), whole_ms(self.per.value));
+        let config = Config::new(rate, per_ms, self.mode.value)
+            .algorithm(self.algorithm.value, self.burst.map_or(0, |burst| burst.value));
+        // Redisson refuses a shorter one, and state must outlive what it counts.
+        config.keep_alive_ms(match whole_ms(self.keep_alive.value) {
+            0 => 0,
+            ms => ms.max(per_ms * 2).max(config.counts_for_ms()),
+        })
     }
 
     /// The quota; of rate 0 when it admits nobody.
     #[must_use]
     pub fn quota(&self) -> Quota {
-        Quota::stored(self.rate.value.into(), whole_ms(self.per.value))
+        self.config().quota()
     }
 }

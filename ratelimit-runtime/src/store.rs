@@ -18,7 +18,10 @@ pub(crate) use self::memory::{Pass, Slot};
 pub use self::redis::{script_call, script_replies};
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
-pub use crate::algorithm::reconcile::{Assertion, Config, Reconciled};
+pub use crate::algorithm::{
+    Config,
+    reconcile::{Assertion, Reconciled},
+};
 
 /// Keeps the state of limiters and decides by it.
 ///

@@ -97,12 +97,10 @@ impl<'a> Place<'a> {
     }
 
     /// The fewest milliseconds this can take, if nobody ahead gives up: nobody overtakes the head,
-    /// and from its turn on no window grants more than its rate.
+    /// and from its turn on nothing grants more than its rule.
     pub(crate) fn earliest(&self, config: Config, now: u64) -> u64 {
-        let last = self.ahead + u64::from(self.permits) - 1;
-        let windows = last.checked_div(config.rate).unwrap_or(0) * config.per_ms;
         let head = if self.ahead == 0 { 0 } else { self.queue.head_in(now) };
-        windows + head
+        head.saturating_add(config.least_ms(self.ahead, self.permits.into(), head > 0))
     }
 }
 

@@ -7,6 +7,7 @@
 //! Text goes in, values come out. Nothing here waits, opens a file, reads a clock or the
 //! environment, and no input makes it panic.
 
+pub mod algorithm;
 pub mod duration;
 pub mod key;
 pub mod limits_file;
@@ -16,6 +17,7 @@ pub mod suggest;
 pub mod template;
 pub mod words;
 
+pub use algorithm::{Algorithm, TooLarge};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
 pub use limits_file::{

@@ -14,6 +14,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::algorithm::Algorithm;
 use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
 
 mod env;
@@ -85,6 +86,10 @@ pub struct Settings {
     pub per: Option<Duration>,
     /// Who shares the budget.
     pub mode: Option<Mode>,
+    /// The rule by which permits are counted.
+    pub algorithm: Option<Algorithm>,
+    /// What a token bucket holds.
+    pub burst: Option<u32>,
     /// How long a call may wait for its permit.
     pub wait: Option<Wait>,
     /// How many calls of one process may wait at the same time.
@@ -168,6 +173,8 @@ impl Settings {
             rate: self.rate.or(other.rate),
             per: self.per.or(other.per),
             mode: self.mode.or(other.mode),
+            algorithm: self.algorithm.or(other.algorithm),
+            burst: self.burst.or(other.burst),
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),

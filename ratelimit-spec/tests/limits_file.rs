@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
+    Algorithm, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -40,6 +40,8 @@ fn every_option_is_read() {
         rate: Some(100),
         per: Some(Duration::from_secs(1)),
         mode: Some(Mode::Overall),
+        algorithm: Some(Algorithm::TokenBucket),
+        burst: Some(200),
         wait: Some(Wait::Forever),
         max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
@@ -98,8 +100,8 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `wait`, `max_waiters`, `on_store_error`, \
-                    `on_drift`";
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
+                    `on_store_error`, `on_drift`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
@@ -257,6 +259,36 @@ fn numbers_and_durations_are_what_they_seem() {
 }
 
 #[test]
+fn a_burst_belongs_to_a_token_bucket() {
+    check_reports(&[
+        (
+            "default: { burst: 0 }\n",
+            "1:19: `burst` cannot be `0`; write a whole number from 1 to 2147483647",
+        ),
+        (
+            "default: { algorithm: leaky_bucket, burst: 5 }\n",
+            "1:44: `burst` is what a token bucket holds, and this is a `leaky_bucket`; write \
+             `algorithm: token_bucket`, or remove `burst`",
+        ),
+        (
+            "limiters:\n  \"a:{b}\":\n    algorithm: fixed_window\n    overrides:\n      - { key: \"a:1\", burst: 9 }\n",
+            "5:30: `burst` is what a token bucket holds, and this is a `fixed_window`; write \
+             `algorithm: token_bucket`, or remove `burst`",
+        ),
+        (
+            "default: { algorithm: leaky_bucket, rate: 2000000000, per: 1h }\n",
+            "1:43: a `rate` of 2000000000 in `1h` is too large to be counted exactly; write at \
+             most 1250999896, or a shorter `per`",
+        ),
+    ]);
+    // The annotation may be what makes it a token bucket, and an override may make it another.
+    parse("limiters: { a: { burst: 5 } }\n");
+    parse(
+        "limiters:\n  a:\n    algorithm: token_bucket\n    burst: 5\n    overrides:\n      - { key: a, algorithm: fixed_window }\n",
+    );
+}
+
+#[test]
 fn words_are_the_known_ones() {
     check_reports(&[
         ("default: { mode: overal }\n", "1:18: unknown mode `overal`; did you mean `overall`?"),
@@ -281,6 +313,11 @@ fn words_are_the_known_ones() {
         (
             "default: { on_store_error: open }\n",
             "1:28: unknown on_store_error `open`; expected `local`, `allow` or `reject`",
+        ),
+        (
+            "default: { algorithm: fixed }\n",
+            "1:23: unknown algorithm `fixed`; expected `sliding_window`, `token_bucket`, \
+             `fixed_window` or `leaky_bucket`",
         ),
         ("default: { on_drift: Carry }\n", "1:22: unknown on_drift `Carry`; did you mean `carry`?"),
         (
@@ -498,7 +535,7 @@ limiters:
     rate: -1
     per: 60
     mode: overal
-    burst: 5
+    quota: 5
   checkout: {}
 store: ''
 ";
@@ -506,8 +543,8 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
-6:5: unknown field `burst` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `wait`, \
-`max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
+6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
+`burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -3,11 +3,13 @@
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 /// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 10] = [
+const ARGUMENTS: [(&str, &str); 12] = [
     ("key", "\"orders:{user_id}\""),
     ("rate", "100"),
     ("per", "\"1s\""),
     ("mode", "\"per_client\""),
+    ("algorithm", "\"token_bucket\""),
+    ("burst", "200"),
     ("permits", "1"),
     ("wait", "\"2s\""),
     ("on_store_error", "\"reject\""),

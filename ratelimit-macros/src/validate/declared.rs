@@ -80,8 +80,17 @@ fn undeclared(key: &Key<'_>, found: &Found, limits: &LimitsFile) -> String {
 
 impl Declared<'_> {
     fn settings(&self) -> impl Iterator<Item = &Settings> {
-        let default = self.found.map(|(_, limits)| &limits.default);
-        self.entry.map(|entry| &entry.settings).into_iter().chain(default)
+        self.entry_settings().into_iter().chain(self.default_settings())
+    }
+
+    /// What the key's own entry sets, which wins over the annotation.
+    pub(super) fn entry_settings(&self) -> Option<&Settings> {
+        self.entry.map(|entry| &entry.settings)
+    }
+
+    /// What the file sets where nothing else does.
+    pub(super) fn default_settings(&self) -> Option<&Settings> {
+        self.found.map(|(_, limits)| &limits.default)
     }
 
     fn rate(&self) -> Option<u32> {
@@ -92,11 +101,11 @@ impl Declared<'_> {
         self.settings().find_map(|settings| settings.per)
     }
 
-    /// The rate of the key's own entry, which wins over the annotation, and where it is.
-    pub(super) fn overriding_rate(&self) -> Option<(u32, String)> {
+    /// A number of the key's own entry, which wins over the annotation, and where it is.
+    pub(super) fn overriding(&self, number: fn(&Settings) -> Option<u32>) -> Option<(u32, String)> {
         let (found, _) = self.found?;
         let entry = self.entry?;
-        entry.settings.rate.map(|rate| (rate, found.place_of(entry)))
+        number(&entry.settings).map(|number| (number, found.place_of(entry)))
     }
 
     /// Whether the file makes a call rejectable that would not be by its annotation.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_spec::{MAX_RATE, parse_duration};
+use ratelimit_spec::{Algorithm, MAX_RATE, parse_duration};
 use syn::{Expr, LitStr};
 
 use super::Declared;
@@ -16,8 +16,9 @@ pub(crate) enum Permits<'a> {
     Computed(&'a Expr),
 }
 
-pub(super) fn rate(rate: &Arg<Number>, problems: &mut Problems) -> Option<Expr> {
-    let (value, source) = match &rate.value {
+/// A `rate` or a `burst`.
+pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Expr> {
+    let (value, source) = match &number.value {
         Number::Code(path) => return Some(path.clone()),
         Number::Literal { value, source } => (*value, source),
     };
@@ -27,7 +28,8 @@ pub(super) fn rate(rate: &Arg<Number>, problems: &mut Problems) -> Option<Expr> 
         value if value > i64::from(MAX_RATE) => "more than a limiter can count",
         _ => return Some(source.clone()),
     };
-    problems.on(source, format!("`rate` is {wrong}; write a number from 1 to {MAX_RATE}"));
+    let name = &number.name;
+    problems.on(source, format!("`{name}` is {wrong}; write a number from 1 to {MAX_RATE}"));
     None
 }
 
@@ -62,6 +64,7 @@ pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Op
 pub(super) fn permits_fit(
     args: &Args,
     permits: Option<Permits<'_>>,
+    algorithm: Option<Algorithm>,
     declared: &Declared<'_>,
     problems: &mut Problems,
 ) {
@@ -70,21 +73,55 @@ pub(super) fn permits_fit(
     else {
         return;
     };
-    let could_never_pass = |limit: String| {
+    let could_never_pass = |limit: String, what: &str| {
         format!(
-            "`permits` is {permits}, more than {limit}, so no call could ever pass; lower `permits` or raise the rate"
+            "`permits` is {permits}, more than {limit}, so no call could ever pass; lower `permits` or raise the {what}"
         )
     };
-    if let Some((rate, place)) = declared.overriding_rate() {
-        if rate > 0 && permits > rate {
-            problems.on(source, could_never_pass(format!("the rate of {rate} in `{place}`")));
+    let Some(Capacity { what, in_file, given }) = capacity(args, algorithm, declared) else {
+        return;
+    };
+    if let Some((most, place)) = in_file {
+        if most > 0 && permits > most {
+            let limit = format!("the {what} of {most} in `{place}`");
+            problems.on(source, could_never_pass(limit, what));
         }
-    } else if let Some(Arg { value: Number::Literal { value: rate, source: there }, name }) =
-        args.rate.given()
-        && *rate > 0
-        && i64::from(permits) > *rate
+    } else if let Some(Arg { value: Number::Literal { value: most, source: there }, name }) =
+        given.given()
+        && *most > 0
+        && i64::from(permits) > *most
     {
-        problems.on(source, could_never_pass(format!("`{name} = {rate}`")));
-        problems.on(there, "`rate` is set here");
+        problems.on(source, could_never_pass(format!("`{name} = {most}`"), what));
+        problems.on(there, format!("`{name}` is set here"));
+    }
+}
+
+/// What a call can take at the most.
+struct Capacity<'a> {
+    what: &'static str,
+    in_file: Option<(u32, String)>,
+    given: &'a Slot<Number>,
+}
+
+/// Nothing when the file's default has a say in it.
+fn capacity<'a>(
+    args: &'a Args,
+    algorithm: Option<Algorithm>,
+    declared: &Declared<'_>,
+) -> Option<Capacity<'a>> {
+    let burst = declared.overriding(|settings| settings.burst);
+    match algorithm? {
+        Algorithm::TokenBucket if burst.is_some() || !args.burst.is_absent() => {
+            Some(Capacity { what: "burst", in_file: burst, given: &args.burst })
+        }
+        Algorithm::TokenBucket
+            if declared.default_settings().is_some_and(|settings| settings.burst.is_some()) =>
+        {
+            None
+        }
+        _ => {
+            let in_file = declared.overriding(|settings| settings.rate);
+            Some(Capacity { what: "rate", in_file, given: &args.rate })
+        }
     }
 }

@@ -3,6 +3,8 @@
 //     rate = 100,
 //     per = "250ms",
 //     mode = "per_client",
+//     algorithm = "token_bucket",
+//     burst = 200,
 //     permits = 3,
 //     wait = "2s",
 //     on_store_error = "reject",
@@ -25,6 +27,8 @@ async fn quote() -> Result<Price, ShopError> {
             .rate(100)
             .per_ms(250)
             .mode(::ratelimit_runtime::__private::Mode::PerClient)
+            .algorithm(::ratelimit_runtime::__private::Algorithm::TokenBucket)
+            .burst(200)
             .wait(
                 ::ratelimit_runtime::__private::Wait::UpTo(
                     ::core::time::Duration::from_millis(2000),

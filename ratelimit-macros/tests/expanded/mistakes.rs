@@ -1,10 +1,10 @@
-// #[rate_limit(key = "quote", rate = 0, per = "1s", burst = 3)]
+// #[rate_limit(key = "quote", rate = 0, per = "1s", colour = 3)]
 // async fn quote() -> Price {
 //     price().await
 // }
 
 ::core::compile_error! {
-    "unknown argument `burst`; expected `key`, `rate`, `per`, `mode`, `permits`, `wait`, `on_store_error`, `fallback`, `skip_if` or `crate`"
+    "unknown argument `colour`; expected `key`, `rate`, `per`, `mode`, `algorithm`, `burst`, `permits`, `wait`, `on_store_error`, `fallback`, `skip_if` or `crate`"
 }
 ::core::compile_error! {
     "`rate` is 0, which admits nobody; write a number from 1 to 2147483647"

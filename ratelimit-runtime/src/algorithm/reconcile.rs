@@ -5,47 +5,14 @@
 //! turn. Numbers that changed beside their epoch were written from outside: a running process
 //! follows them, a starting one overrides them.
 
-use ratelimit_spec::{Mode, OnDrift};
+use ratelimit_spec::OnDrift;
+
+use super::Config;
 
 /// A process vouches for the stored numbers this often.
 const VOUCH_EVERY_MS: u64 = 10_000;
 /// Stored numbers nobody vouched for in this time are abandoned.
 const ABANDONED_AFTER_MS: u64 = 30_000;
-
-/// The numbers of one limiter, as a store holds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Config {
-    /// Permits per window; 0 admits nobody.
-    pub rate: u64,
-    /// Length of the window, in milliseconds.
-    pub per_ms: u64,
-    /// One budget for all, or one per process.
-    pub mode: Mode,
-    /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
-    pub keep_alive_ms: u64,
-}
-
-impl Config {
-    /// A configuration whose idle state is kept for ever.
-    #[must_use]
-    pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
-        Self { rate, per_ms, mode, keep_alive_ms: 0 }
-    }
-
-    /// Sets how long an idle limiter is kept, in milliseconds.
-    #[must_use]
-    pub fn keep_alive_ms(mut self, keep_alive_ms: u64) -> Self {
-        self.keep_alive_ms = keep_alive_ms;
-        self
-    }
-
-    /// Whether both limit alike; how long they are kept does not matter.
-    #[must_use]
-    pub fn same_limit(&self, other: &Self) -> bool {
-        (self.rate, self.per_ms, self.mode) == (other.rate, other.per_ms, other.mode)
-    }
-}
 
 /// Which of two configurations is the newer one; compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,6 +131,8 @@ pub(crate) fn reconcile(
 
 #[cfg(test)]
 mod tests {
+    use ratelimit_spec::Mode;
+
     use super::*;
 
     const OLD: Epoch = Epoch { revision: 0, since: 1 };

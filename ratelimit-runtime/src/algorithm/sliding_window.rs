@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use super::Verdict;
+
 /// Entries beyond which grants share time buckets.
 const MERGE_AT: usize = 100;
 
@@ -23,19 +25,19 @@ struct Entry {
     permits: u64,
 }
 
-/// What the rule says to one request; times in milliseconds from `now`, as of the end of its batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    pub(crate) granted: bool,
-    pub(crate) remaining: u64,
-    /// Until the same request could be granted again; 0 when it could be now, or never.
-    pub(crate) retry_after: u64,
-    pub(crate) reset_after: u64,
-    /// How far in the future a grant was dated, after the clock stepped back.
-    pub(crate) ahead: u64,
-}
-
 impl Log {
+    /// A log of so many permits that were just taken.
+    pub(super) fn taken(permits: u64, now: u64) -> Self {
+        let entry = Some(Entry { at: now, permits }).filter(|entry| entry.permits > 0);
+        Self { entries: entry.into_iter().collect(), used: permits }
+    }
+
+    /// The permits that are in use by a window of this length.
+    pub(super) fn used(&self, per: u64, now: u64) -> u64 {
+        let counts = |entry: &&Entry| entry.at + per > now;
+        self.entries.iter().filter(counts).map(|entry| entry.permits).sum()
+    }
+
     /// Takes permits, or says when they will be free.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut verdicts = self.acquire_all(rate, per, std::iter::once(permits), now);

@@ -113,8 +113,8 @@ impl Core {
         if permits == 0 {
             return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
         }
-        let in_force = self.in_force().map_or(0, |in_force| in_force.rate);
-        if u64::from(permits) > numbers.config.rate.max(in_force) && !numbers.follow {
+        let in_force = self.in_force().map_or(0, |in_force| in_force.capacity());
+        if u64::from(permits) > numbers.config.capacity().max(in_force) && !numbers.follow {
             return Err(self.too_many(permits, numbers.config));
         }
         Ok(Ready::Ask(numbers))

@@ -117,7 +117,7 @@ impl Core {
         permits: u32,
         degraded: bool,
     ) -> Result<Decision, Rejection> {
-        let quota = Quota::stored(reply.config.rate, reply.config.per_ms);
+        let quota = reply.config.quota();
         let allowed = match reply.outcome {
             Outcome::Granted => true,
             Outcome::Refused => false,
@@ -178,7 +178,7 @@ impl Core {
     }
 
     pub(super) fn too_many(&self, permits: u32, config: Config) -> Rejection {
-        let quota = Quota::stored(config.rate, config.per_ms);
+        let quota = config.quota();
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("{permits} of {quota}"))

@@ -110,7 +110,7 @@ impl Limiter {
     /// [`NotConfigured`](crate::Reason::NotConfigured) when nothing says what the quota is.
     pub fn quota(&self) -> Result<Quota, Rejection> {
         let config = self.core.known(self.limits.inner())?;
-        Ok(Quota::stored(config.rate, config.per_ms))
+        Ok(config.quota())
     }
 
     /// Permits that are free now. Nothing is taken or written.

@@ -27,7 +27,7 @@ impl Core {
     pub(crate) async fn release(&self, limits: &Inner, permits: u32) -> Result<u64, StoreError> {
         let config = self.in_force().unwrap_or_else(|| self.configured(limits));
         let released = match config.mode {
-            Mode::PerClient => limits.per_client.uncount(&self.keys, config.per_ms, permits),
+            Mode::PerClient => limits.per_client.uncount(&self.keys, config, permits),
             Mode::Overall => limits.store.release(&self.keys, permits).await?,
         };
         self.changed();
@@ -42,7 +42,9 @@ impl Core {
         state: KeepState,
     ) -> Result<bool, StoreError> {
         let kept = self.kept(limits).await?;
-        let config = Config { rate: quota.rate(), per_ms: whole_ms(quota.per()), ..kept };
+        let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
+        let config = Config { rate, per_ms, ..kept }
+            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0));
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.
@@ -75,8 +77,7 @@ impl Core {
     ) -> Result<bool, StoreError> {
         let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(false) };
         // What is used is kept for as long as it counts.
-        let used = stored.per_ms.saturating_add(stored.per_ms / 50 + 1);
-        let idle = idle.map_or(0, |idle| expiry_ms(idle).max(used));
+        let idle = idle.map_or(0, |idle| expiry_ms(idle).max(stored.counts_for_ms()));
         self.expire(limits, Expiry::Idle(idle)).await
     }
 

@@ -9,7 +9,7 @@ use ratelimit_spec::Wait;
 
 use super::Core;
 use crate::{
-    Decision, Limits, Quota, Reason, Rejection,
+    Decision, Limits, Reason, Rejection,
     clock::whole_ms,
     limits::Inner,
     store::{Outcome, Reply},
@@ -259,7 +259,7 @@ impl Core {
         let config = self.in_force();
         let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
         match config {
-            Some(config) => rejection.with_quota(Quota::stored(config.rate, config.per_ms)),
+            Some(config) => rejection.with_quota(config.quota()),
             None => rejection,
         }
     }

@@ -9,7 +9,7 @@ use ratelimit_spec::OnStoreError;
 
 use super::{Core, Numbers, here::counted_here};
 use crate::{
-    Decision, Quota, Reason, Rejection, StoreError, StoreErrorKind,
+    Decision, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limits::Inner,
     store::{Config, Request},
@@ -58,6 +58,7 @@ impl Core {
     ) -> Option<Decision> {
         let mut config = counted_here(self.in_force().unwrap_or(configured));
         config.rate = config.rate.div_ceil(limits.instances().into());
+        config.burst = config.burst.div_ceil(limits.instances());
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
@@ -84,7 +85,7 @@ pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
         remaining: config.rate,
         retry_after: None,
         reset_after: Duration::ZERO,
-        quota: Quota::stored(config.rate, config.per_ms),
+        quota: config.quota(),
         degraded: false,
         shadowed: false,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),

@@ -78,6 +78,8 @@ impl Current {
         let given = given.map(|quota| Settings {
             rate: u32::try_from(quota.rate()).ok(),
             per: Some(quota.per()),
+            algorithm: Some(quota.algorithm()),
+            burst: quota.burst(),
             ..Settings::default()
         });
         Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)

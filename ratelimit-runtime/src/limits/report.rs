@@ -117,6 +117,10 @@ impl fmt::Display for LimiterReport {
         line(f, "rate", &settings.rate, settings.rate.value)?;
         line(f, "per", &settings.per, format_duration(settings.per.value))?;
         line(f, "mode", &settings.mode, settings.mode.value)?;
+        line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
+        if let Some(burst) = &settings.burst {
+            line(f, "burst", burst, burst.value)?;
+        }
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;

@@ -71,7 +71,10 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
     let fields = |site: &Annotation| {
         let said = site.settings();
         let mode = said.mode.map(|mode| mode.to_string());
-        [("rate", text(said.rate)), ("per", text(said.per)), ("mode", mode)]
+        let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
+        let burst = text(said.burst);
+        let (rate, per) = (text(said.rate), text(said.per));
+        [("rate", rate), ("per", per), ("mode", mode), ("algorithm", algorithm), ("burst", burst)]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -135,12 +138,32 @@ fn limiter(
                 }
             }
             Ok(effective) => {
+                let burst = layers.iter().find(|(_, said)| said.burst.is_some());
+                if let Some((source, _)) = burst
+                    && effective.burst.is_none()
+                    && effective.algorithm.source >= *source
+                {
+                    let place = match source {
+                        Source::Annotation => place(sites[0]),
+                        _ => at("burst"),
+                    };
+                    problems.push(idle_burst(&place, key, &effective));
+                }
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
                 }
             }
         }
     }
+}
+
+/// A burst that nothing but a token bucket has.
+fn idle_burst(place: &str, key: &str, effective: &Effective) -> String {
+    let algorithm = effective.algorithm.value;
+    format!(
+        "{place}: `{key}` has a `burst`, which is what a token bucket holds, and is a `{algorithm}`; \
+         write `algorithm: token_bucket`, or remove `burst`"
+    )
 }
 
 /// Where the file sets a field of a limiter, or of one of its overrides.
@@ -179,9 +202,12 @@ fn unusable(
 ) -> Vec<String> {
     let mut problems = Vec::new();
     let here = place(site);
+    problems.extend(uncountable(key, &here, effective, at));
     let rate = effective.rate.value;
+    let burst = effective.burst.map(|burst| burst.value);
+    let capacity = effective.algorithm.value.capacity(rate, burst);
     if let Cost::Literal(permits) = site.cost
-        && permits > rate
+        && permits > capacity
         && (rate > 0 || !site.fallible)
     {
         let cannot = if rate == 0 {
@@ -189,9 +215,10 @@ fn unusable(
         } else {
             "no call would ever get through"
         };
+        let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
         problems.push(format!(
-            "{here}: `{key}` takes {permits} permits a call, but {} sets a rate of {rate}; {cannot}",
-            at("rate")
+            "{here}: `{key}` takes {permits} permits a call, but {} sets a {field} of {capacity}; {cannot}",
+            at(field)
         ));
     }
     if site.fallible {
@@ -220,6 +247,20 @@ fn unusable(
         ));
     }
     problems
+}
+
+/// What no algorithm, or not this one, can count by.
+fn uncountable(
+    key: &str,
+    here: &str,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let Effective { rate, per, algorithm, burst, .. } = effective;
+    let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
+    let checked = algorithm.check(rate, per, burst.map(|burst| burst.value));
+    let too_large = checked.err()?;
+    Some(format!("{here}: `{key}` cannot be counted: {} sets {too_large}", at(too_large.name())))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any

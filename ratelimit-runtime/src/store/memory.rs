@@ -16,8 +16,8 @@ use super::{
 use crate::{
     Clock, StoreError,
     algorithm::{
+        self, Verdict,
         reconcile::{Epoch, Reconciled, Stored, reconcile},
-        sliding_window::{Log, Verdict},
     },
     clock,
 };
@@ -67,14 +67,14 @@ impl MemoryStore {
         Epoch { revision: request.revision, since: u64::try_from(since).unwrap_or(u64::MAX) }
     }
 
-    /// Runs a rule on the limiter's log, with its configuration reconciled.
+    /// Runs a rule on what is used of the limiter, with its configuration reconciled.
     fn decide(
         &self,
         request: &Request<'_>,
-        rule: impl FnOnce(&mut Log, u64, Config, u64) -> Verdict,
+        rule: impl FnOnce(&mut algorithm::State, u64, Config, u64) -> Verdict,
     ) -> Reply {
-        let decided = self.reconciled(request, |log, config, now| {
-            let rule = |permits| rule(log, permits, config, now);
+        let decided = self.reconciled(request, |used, config, now| {
+            let rule = |permits| rule(used, permits, config, now);
             Reply::decided(request.permits, config, now, rule)
         });
         match decided {
@@ -88,7 +88,7 @@ impl MemoryStore {
     fn reconciled<T>(
         &self,
         request: &Request<'_>,
-        decide: impl FnOnce(&mut Log, Config, u64) -> T,
+        decide: impl FnOnce(&mut algorithm::State, Config, u64) -> T,
     ) -> Result<(T, Option<Reconciled>), Reply> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
@@ -98,7 +98,7 @@ impl MemoryStore {
             let (stored, reconciled) =
                 reconcile(state.stored, request.config, epoch, request.assertion, now);
             if reconciled == Some(Reconciled::Reset) {
-                state.log = Log::default();
+                state.used = algorithm::State::default();
             }
             if reconciled.is_some() {
                 state.withdraw();
@@ -107,18 +107,18 @@ impl MemoryStore {
             let config = stored.config;
             state.per_ms = config.per_ms;
             state.keep_alive(config, now);
-            Ok((decide(&mut state.log, config, now), reconciled))
+            Ok((decide(&mut state.used, config, now), reconciled))
         })
     }
 
     fn decide_all(&self, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
-        let decided = self.reconciled(request, |log, config, now| {
+        let decided = self.reconciled(request, |used, config, now| {
             let reply = |cost, verdict| Reply::decided(cost, config, now, |_| verdict);
             if config.mode == Mode::PerClient {
                 return costs.iter().map(|&cost| reply(cost, Verdict::default())).collect();
             }
             let each = costs.iter().copied().map(u64::from);
-            let verdicts = log.acquire_all(config.rate, config.per_ms, each, now);
+            let verdicts = used.acquire_all(&config, each, now);
             costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
         });
         let (mut replies, reconciled): (Vec<Reply>, _) = match decided {
@@ -152,11 +152,11 @@ impl MemoryStore {
         self.view(keys, |state, now| look(state, config, permits, now))
     }
 
-    /// Gives back permits that were [counted](Self::count), by a window of this length.
-    pub(crate) fn uncount(&self, keys: &StateKeys, per_ms: u64, permits: u32) -> u64 {
+    /// Gives back permits that were [counted](Self::count), by these numbers.
+    pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
         self.change(keys, |state, now| {
-            state.per_ms = per_ms;
-            state.log.release(per_ms, permits.into(), now)
+            state.per_ms = config.per_ms;
+            state.used.release(&config, permits.into(), now)
         })
     }
 
@@ -182,11 +182,9 @@ impl MemoryStore {
 }
 
 fn look(state: Option<&State>, config: Config, permits: u32, now: u64) -> Reply {
-    let empty = Log::default();
-    let log = state.map_or(&empty, |state| &state.log);
-    Reply::decided(permits, config, now, |permits| {
-        log.peek(config.rate, config.per_ms, permits, now)
-    })
+    let empty = algorithm::State::default();
+    let used = state.map_or(&empty, |state| &state.used);
+    Reply::decided(permits, config, now, |permits| used.peek(&config, permits, now))
 }
 
 impl Reply {
@@ -204,7 +202,7 @@ impl Reply {
             let verdict = rule(permits);
             let outcome = match verdict.granted {
                 true => Outcome::Granted,
-                false if permits > config.rate => Outcome::ExceedsCapacity,
+                false if permits > config.capacity() => Outcome::ExceedsCapacity,
                 false => Outcome::Refused,
             };
             (outcome, verdict)
@@ -230,9 +228,7 @@ impl Reply {
 
 impl Store for MemoryStore {
     async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        Ok(self.decide(request, |log, permits, config, now| {
-            log.acquire(config.rate, config.per_ms, permits, now)
-        }))
+        Ok(self.decide(request, |used, permits, config, now| used.acquire(&config, permits, now)))
     }
 
     async fn acquire_all(
@@ -257,7 +253,7 @@ impl Store for MemoryStore {
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
         Ok(self.change(keys, |state, now| match state.stored {
-            Some(stored) => state.log.release(stored.config.per_ms, permits.into(), now),
+            Some(stored) => state.used.release(&stored.config, permits.into(), now),
             None => 0,
         }))
     }
@@ -276,7 +272,7 @@ impl Store for MemoryStore {
             }
             let same_mode = state.stored.is_some_and(|stored| stored.config.mode == config.mode);
             if keep == KeepState::Reset || !same_mode {
-                state.log = Log::default();
+                state.used = algorithm::State::default();
             }
             state.stored = Some(Stored::written(config, state.stored));
             state.per_ms = config.per_ms;

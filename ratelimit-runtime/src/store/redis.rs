@@ -10,7 +10,7 @@ mod script;
 use std::{fmt, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::Mode;
+use ratelimit_spec::{Algorithm, Mode};
 use redis::{FromRedisValue, Value};
 use tokio::time::{sleep, timeout};
 
@@ -20,8 +20,7 @@ use self::{
     link::{Link, Live},
     reply::read_replies,
     script::{
-        ACQUIRE, ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
-        mode_ordinal,
+        ACQUIRE, ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, rule,
     },
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
@@ -68,7 +67,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(20);
 /// included; what the server refused without doing it (`NOSCRIPT`, `MOVED`, `READONLY`, `LOADING`
 /// and the like) is sent again within it, and nothing else is.
 ///
-/// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `GET`, `SET`, `ZADD`,
+/// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `GET`, `SET`, `ZADD`,
 /// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
 /// `DEL`, `EVAL`, `EVALSHA`; for [`set_keep_alive`](crate::Limiter::set_keep_alive) also `EXISTS`; and should
 /// have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
@@ -328,21 +327,31 @@ impl Store for RedisStore {
             WriteWhen::Present => "present",
         };
         let state = if state == KeepState::Keep { "keep" } else { "reset" };
-        let Config { rate, per_ms, mode, keep_alive_ms } = config;
-        let mode = mode_ordinal(mode).to_string();
-        let numbers = [rate.to_string(), per_ms.to_string(), mode, keep_alive_ms.to_string()];
+        let Config { rate, per_ms, keep_alive_ms, .. } = config;
+        let rule = rule(&config).into_owned();
+        let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
         let words = numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect();
         self.tell(&Tell { script: &SET_RATE, keys, words }).await
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields = &["rate", "interval", "type", "keepAliveTime"];
+        let fields = &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst"];
         let call = Plain { name: "HMGET", keys, all: false, fields };
-        type Fields = (Option<u64>, Option<u64>, Option<u8>, Option<u64>);
-        let (rate, per, mode, keep_alive): Fields = self.tell(&call).await?;
+        type Fields =
+            (Option<u64>, Option<u64>, Option<u8>, Option<u64>, Option<String>, Option<u32>);
+        let (rate, per, mode, keep_alive, algorithm, burst): Fields = self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-        Ok(Some(Config::new(rate, per_ms, mode).keep_alive_ms(keep_alive.unwrap_or(0))))
+        let algorithm = match algorithm {
+            Some(word) => word.parse().map_err(|_| reply::foreign())?,
+            None => Algorithm::SlidingWindow,
+        };
+        let burst = match algorithm {
+            Algorithm::TokenBucket => burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {

@@ -4,11 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{
     Clock,
-    algorithm::{reconcile::Stored, sliding_window::Log},
+    algorithm::{self, reconcile::Stored},
     store::{Config, Reply},
 };
 
-/// One limiter's configuration and log. Whoever holds one finds the same state in it for ever.
+/// One limiter's configuration and what is used of it. Whoever holds one finds the same state in it for ever.
 #[derive(Default)]
 pub(crate) struct Slot(Mutex<State>);
 
@@ -17,8 +17,8 @@ pub(crate) struct Slot(Mutex<State>);
 #[repr(C)]
 pub(super) struct State {
     pass: Option<Pass>,
-    pub(super) log: Log,
-    /// The window the log was last counted with.
+    pub(super) used: algorithm::State,
+    /// The window it was last counted with.
     pub(super) per_ms: u64,
     /// From when on it is as if it had never been.
     pub(super) expires_ms: Option<u64>,
@@ -86,17 +86,15 @@ impl State {
     pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
         self.per_ms = config.per_ms;
         self.keep_alive(config, now);
-        let log = &mut self.log;
-        Reply::decided(permits, config, now, |permits| {
-            log.acquire(config.rate, config.per_ms, permits, now)
-        })
+        let used = &mut self.used;
+        Reply::decided(permits, config, now, |permits| used.acquire(&config, permits, now))
     }
 
     pub(super) fn keep_alive(&mut self, config: Config, now: u64) {
         if config.keep_alive_ms > 0 {
             // Never less than what is used takes to be free again.
-            let used = config.per_ms + config.per_ms / 50 + 1;
-            self.expires_ms = Some(now + config.keep_alive_ms.max(used));
+            let idle = config.keep_alive_ms.max(config.counts_for_ms());
+            self.expires_ms = Some(now.saturating_add(idle));
         }
     }
 
@@ -113,6 +111,6 @@ impl State {
     /// same configuration.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.is_some_and(|stored| stored.outside);
-        self.is_expired(now) || (!outside && self.log.is_idle(self.per_ms, now))
+        self.is_expired(now) || (!outside && self.used.is_idle(self.per_ms, now))
     }
 }

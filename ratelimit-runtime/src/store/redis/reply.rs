@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ratelimit_spec::Mode;
+use ratelimit_spec::{Algorithm, Mode};
 use redis::Value;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What comes before the waits; see `lua/acquire.lua`.
-const HEAD: usize = 9;
+const HEAD: usize = 11;
 
 /// Reads the replies to requests for these costs; unless they `take`, none leaves less to the next.
 pub(super) fn read_replies(
@@ -33,7 +33,10 @@ pub(super) fn read_replies(
         let mut reply = if counted { decide(common, u64::from(*cost)) } else { common };
         reply.retry_after_ms = waits.get(cost).copied().unwrap_or(0);
         if take && reply.outcome == Outcome::Granted {
-            reply.remaining -= u64::from(*cost);
+            // A leaky bucket hands out one request's permits and is closed.
+            let left = reply.remaining - u64::from(*cost);
+            let spaced = reply.config.algorithm == Algorithm::LeakyBucket;
+            reply.remaining = if spaced { 0 } else { left };
             common.remaining = reply.remaining;
         }
         (common.reconciled, common.ahead_ms) = (None, 0);
@@ -56,7 +59,19 @@ fn integers(value: &Value) -> Option<Vec<u64>> {
 /// What is the same for all requests, as a reply: what is free remains, and is granted where the
 /// store counts at all.
 fn read_head(head: [u64; HEAD], keep_alive_ms: u64) -> Option<Reply> {
-    let [kind, remaining, reset_after_ms, now_ms, rate, per_ms, mode, event, ahead_ms] = head;
+    let [
+        kind,
+        remaining,
+        reset_after_ms,
+        now_ms,
+        rate,
+        per_ms,
+        mode,
+        algorithm,
+        burst,
+        event,
+        ahead_ms,
+    ] = head;
     let outcome = match kind {
         1 => Outcome::Granted,
         3 => Outcome::PerClient,
@@ -73,7 +88,16 @@ fn read_head(head: [u64; HEAD], keep_alive_ms: u64) -> Option<Reply> {
         _ => return None,
     };
     let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-    let config = Config { rate, per_ms, mode, keep_alive_ms };
+    let algorithm = match algorithm {
+        0 => Algorithm::SlidingWindow,
+        1 => Algorithm::TokenBucket,
+        2 => Algorithm::FixedWindow,
+        3 => Algorithm::LeakyBucket,
+        _ => return None,
+    };
+    let config = Config::new(rate, per_ms, mode)
+        .algorithm(algorithm, u32::try_from(burst).ok()?)
+        .keep_alive_ms(keep_alive_ms);
     let retry_after_ms = 0;
     Some(Reply {
         outcome,
@@ -100,8 +124,9 @@ fn waits_of(costs: &[u32], waits: &[u64]) -> Option<HashMap<u32, u64>> {
 
 /// What a request for this cost gets of what remains.
 fn decide(common: Reply, cost: u64) -> Reply {
-    let (outcome, remaining) = if cost > common.config.rate {
-        (Outcome::ExceedsCapacity, common.config.rate)
+    let capacity = common.config.capacity();
+    let (outcome, remaining) = if cost > capacity {
+        (Outcome::ExceedsCapacity, capacity)
     } else if cost <= common.remaining {
         (Outcome::Granted, common.remaining)
     } else {
@@ -127,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_request_gets_what_those_before_it_left() {
-        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 300, 200, 0, 700]);
+        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 0, 0, 2, 40, 300, 200, 0, 700]);
         let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, 0).unwrap();
         let told: Vec<_> =
             replies.iter().map(|r| (r.outcome, r.remaining, r.retry_after_ms)).collect();
@@ -151,25 +176,47 @@ mod tests {
 
     #[test]
     fn a_look_leaves_what_is_free() {
-        let replies = read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 0]), &[3], false, 0);
+        let replies =
+            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 0, 0, 0]), &[3], false, 0);
         let reply = replies.unwrap()[0];
         assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 5));
     }
 
     #[test]
+    fn a_leaky_bucket_grants_one_request_at_a_time() {
+        let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 3, 0, 0, 0, 400, 400]);
+        let replies = read_replies(&value, &[2, 1, 2], true, 0).unwrap();
+        let told: Vec<_> = replies.iter().map(|r| (r.outcome, r.remaining)).collect();
+        assert_eq!(told, [(Outcome::Granted, 0), (Outcome::Refused, 0), (Outcome::Refused, 0)]);
+    }
+
+    #[test]
+    fn a_token_bucket_has_its_burst() {
+        let value = ints(&[1, 9, 0, 99, 5, 1000, 0, 1, 9, 0, 0, 0]);
+        let reply = read_replies(&value, &[9], true, 0).unwrap()[0];
+        assert_eq!((reply.outcome, reply.config.quota().burst()), (Outcome::Granted, Some(9)));
+        let reply = read_replies(&value, &[10], true, 0).unwrap()[0];
+        assert_eq!((reply.outcome, reply.remaining), (Outcome::ExceedsCapacity, 9));
+    }
+
+    #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
-        assert!(read_replies(&ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 7]), &[1], true, 0).is_ok());
+        assert!(
+            read_replies(&ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]), &[1], true, 0).is_ok()
+        );
         for value in [
             Value::Nil,
             Value::Int(1),
             ints(&[1]),
-            ints(&[1, -2, 0, 1000, 5, 3, 1000, 0, 0, 7]),
-            ints(&[9, 2, 0, 1000, 5, 3, 1000, 0, 0, 7]),
-            ints(&[1, 2, 0, 1000, 5, 3, 1000, 9, 0, 7]),
+            ints(&[1, -2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]),
+            ints(&[9, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]),
+            // An algorithm and an event of a later version.
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 0, 0, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 9, 0, 7]),
             // A wait too few and one too many.
-            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0]),
-            ints(&[1, 2, 0, 1000, 5, 3, 1000, 0, 0, 7, 7]),
-            ints(&[3, 0, 0, 1000, 5, 3, 1000, 1, 0, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7, 7]),
+            ints(&[3, 0, 0, 99, 5, 1000, 1, 0, 0, 0, 0, 7]),
         ] {
             assert!(read_replies(&value, &[1, 1], true, 0).is_err(), "{value:?}");
         }

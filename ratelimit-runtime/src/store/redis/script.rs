@@ -1,13 +1,16 @@
 //! The scripts, and what goes in and comes out of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Mode, OnDrift};
+use ratelimit_spec::{Algorithm, Mode, OnDrift};
 use redis::Cmd;
 
 use super::link::Live;
-use crate::store::{Assertion, Request, StateKeys};
+use crate::store::{Assertion, Config, Request, StateKeys};
 
 macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
@@ -19,24 +22,68 @@ pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| {
         "steady.lua",
         "fresh.lua",
         "numbers.lua",
+        "hash.lua",
         "config.lua",
         "log.lua",
         "mend.lua",
         "costs.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
         "acquire.lua"
     ))
 });
 pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "log.lua", "costs.lua", "peek.lua"))
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "costs.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "peek.lua"
+    ))
 });
-pub(super) static ASSERT: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "assert.lua")));
-pub(super) static RELEASE: Lazy<Script> =
-    Lazy::new(|| Script::new(lua!("clock.lua", "numbers.lua", "log.lua", "release.lua")));
+pub(super) static ASSERT: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!("clock.lua", "numbers.lua", "hash.lua", "config.lua", "assert.lua"))
+});
+pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "log.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "release.lua"
+    ))
+});
 pub(super) static SET_RATE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!("clock.lua", "numbers.lua", "config.lua", "log.lua", "set_rate.lua"))
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "set_rate.lua"
+    ))
 });
-pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| Script::new(lua!("expire.lua")));
+pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "log.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "expire.lua"
+    ))
+});
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
@@ -84,7 +131,7 @@ impl Ask<'_> {
         let Request { keys, config, revision, assertion, .. } = self.request;
         let mut command = self.script.on(keys, by_name);
         command.arg(runs(self.costs));
-        command.arg(config.rate).arg(config.per_ms).arg(mode_ordinal(config.mode));
+        command.arg(config.rate).arg(config.per_ms).arg(rule(config));
         command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
         command.arg(match assertion {
             Assertion::Steady => "steady",
@@ -172,11 +219,14 @@ fn runs(costs: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// Redisson's `RateType` ordinals.
-pub(super) fn mode_ordinal(mode: Mode) -> u8 {
-    match mode {
-        Mode::PerClient => 1,
-        Mode::Overall => 0,
+/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`
+/// or `0/token_bucket/20`.
+pub(super) fn rule(config: &Config) -> Cow<'static, str> {
+    let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
+    match config.algorithm {
+        Algorithm::SlidingWindow => mode.into(),
+        Algorithm::TokenBucket => format!("{mode}/token_bucket/{}", config.burst).into(),
+        other => format!("{mode}/{other}").into(),
     }
 }
 

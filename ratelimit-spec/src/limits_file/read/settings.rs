@@ -1,5 +1,6 @@
 //! The fields that a limiter, an override, a prefix and the default have in common.
 
+use crate::algorithm::Algorithm;
 use crate::duration::format_duration;
 use crate::limits_file::Settings;
 use crate::limits_file::fields::Field;
@@ -14,6 +15,8 @@ pub(super) const SETTINGS: &[&str] = &[
     "rate",
     "per",
     "mode",
+    "algorithm",
+    "burst",
     "wait",
     "max_waiters",
     "on_store_error",
@@ -21,10 +24,12 @@ pub(super) const SETTINGS: &[&str] = &[
     "keep_alive",
 ];
 
-/// Collects settings, and where the two fields stand that have to fit each other.
+/// Collects settings, and where the fields stand that have to fit each other.
 #[derive(Default)]
 pub(super) struct SettingsReader {
     settings: Settings,
+    rate_at: Option<Position>,
+    burst_at: Option<Position>,
     per_at: Option<Position>,
     keep_alive_at: Option<Position>,
 }
@@ -39,12 +44,19 @@ impl SettingsReader {
             "rate" => {
                 let expected = "a whole number from 0 (nobody) to 2147483647";
                 settings.rate = report.number(field, (0, MAX_RATE.into()), expected);
+                self.rate_at = field.position;
             }
             "per" => {
                 settings.per = report.duration(field);
                 self.per_at = field.position;
             }
             "mode" => settings.mode = report.word(field, &either(Mode::WORDS)),
+            "algorithm" => settings.algorithm = report.word(field, &either(Algorithm::WORDS)),
+            "burst" => {
+                let expected = "a whole number from 1 to 2147483647";
+                settings.burst = report.number(field, (1, MAX_RATE.into()), expected);
+                self.burst_at = field.position;
+            }
             "wait" => {
                 let expected = "`forever`, `none` or a duration such as `250ms`";
                 settings.wait = report.word(field, expected);
@@ -69,6 +81,7 @@ impl SettingsReader {
     /// Checks what was read, together with what it inherits.
     pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
         let all = self.settings.clone().or(inherited);
+        self.check_bucket(&all, report);
         // Without a position neither field is set here, and what is inherited is checked there.
         let position = self.keep_alive_at.or(self.per_at);
         if let (Some(per), Some(keep_alive), Some(_)) = (all.per, all.keep_alive, position)
@@ -84,5 +97,25 @@ impl SettingsReader {
             });
         }
         self.settings
+    }
+
+    /// What the annotation says of them is only known at startup, so it is left to that.
+    fn check_bucket(&self, all: &Settings, report: &mut Report) {
+        let Some(algorithm) = all.algorithm else { return };
+        if self.settings.burst.is_some() && algorithm != Algorithm::TokenBucket {
+            report.add(self.burst_at, || {
+                format!(
+                    "`burst` is what a token bucket holds, and this is a `{algorithm}`; write \
+                     `algorithm: token_bucket`, or remove `burst`"
+                )
+            });
+            return;
+        }
+        let position = self.burst_at.or(self.rate_at).or(self.per_at);
+        if let (Some(rate), Some(per), Some(_)) = (all.rate, all.per, position)
+            && let Err(error) = algorithm.check(rate, per, all.burst)
+        {
+            report.add(position, || error.to_string());
+        }
     }
 }

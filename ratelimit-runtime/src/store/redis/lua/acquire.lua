@@ -1,10 +1,11 @@
--- Takes permits from a sliding window, or says when they will be free.
+-- Takes permits, or says when they will be free.
 --
--- KEYS[1..3]  hash, counter, log: see config.lua and log.lua
+-- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua
 -- ARGV[2]  integer  our rate, permits per window
 -- ARGV[3]  integer  our window, ms
--- ARGV[4]  0 or 1   our mode: overall, per client
+-- ARGV[4]  our mode, 0 overall or 1 per client, and our algorithm where it is no
+--          sliding window: `0/fixed_window`, `0/token_bucket/20`
 -- ARGV[5]  integer  our keep-alive, ms; 0 for none
 -- ARGV[6]  integer  revision of our configuration
 -- ARGV[7]  integer  since when it is ours, us by this server's clock
@@ -13,29 +14,40 @@
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --
 -- Returns { kind, free, reset_after (ms), now (ms), rate, interval (ms), type,
---           event, ahead (ms), wait (ms)... }; kind as named below, free is what
--- there was before anybody took, ahead is how far in the future a peer with a
--- wrong clock wrote; then, when counted, a wait for each different cost.
+--           algorithm, burst, event, ahead (ms), wait (ms)... }; kind as named
+-- below, free is what one request could have had before anybody took, ahead is
+-- how far in the future a peer with a wrong clock wrote; then, when counted, a
+-- wait for each different cost.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local config, event
 if settled then
-  config, event = { rate = rate, per = per, mode = '0', keep_alive = integer(stored[4]) or 0 }, NOTHING
+  config = { rate = rate, per = per, mode = '0', burst = 0, keep_alive = integer(stored[4]) or 0 }
+  event = NOTHING
 else
   config, event = reconcile(own_config(ARGV), now)
-  if not config then return { UNKNOWN, 0, 0, now, 0, 0, 0, event, 0 } end
+  if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
   rate, per = config.rate, config.per
 end
-local bucket, ahead = bucket_of(per), 0
+local ahead = 0
 local function reply(kind, free, reset_after)
-  return { kind, math.max(0, free), reset_after, now, rate, per, tonumber(config.mode), event, ahead }
+  return reply_of(kind, free, reset_after, now, config, event, ahead)
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
 if text == nil then text = redis.call('GET', KEYS[2]) end
-if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
 local runs = read_costs(ARGV[1])
-local wanted, free = sum_of(runs, rate), integer(text)
+if is_metered(config, text) then
+  local meter, found = read_meter(config, text, now)
+  if not meter then return reply(FOREIGN, 0, 0) end
+  local free = meter.free()
+  ahead = meter.ahead
+  if take_all(meter, runs) or found or ahead > 0 then store_meter(meter, config, now) end
+  return append_meter_waits(reply(COUNTED, free, meter.full_after()), runs, meter)
+end
+text = as_log(text, rate, ARGV[9], now)
+if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
+local bucket, wanted, free = bucket_of(per), sum_of(runs, rate), integer(text)
 
 -- What is older than a window is free again, a bounded number of members at once.
 local expired, released = 0, 0

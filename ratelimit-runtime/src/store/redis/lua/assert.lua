@@ -6,8 +6,10 @@
 local COUNTED, UNKNOWN = 1, 5
 
 local config, event = reconcile(own_config(ARGV), now)
-if not config then return { UNKNOWN, 0, 0, now, 0, 0, 0, event, 0 } end
+if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
 if config.keep_alive > 0 then
   redis.call('PEXPIRE', KEYS[1], config.keep_alive)
 end
-return { COUNTED, config.rate, 0, now, config.rate, config.per, tonumber(config.mode), event, 0, 0 }
+local reply = reply_of(COUNTED, config.rate, 0, now, config, event, 0)
+reply[#reply + 1] = 0
+return reply

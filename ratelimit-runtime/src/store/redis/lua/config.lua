@@ -1,12 +1,12 @@
 -- Holds what this process is configured with against what the hash says.
 --
--- KEYS[1]  hash     rate, interval (ms), type, keepAliveTime (ms): Redisson's
---                   fields; epoch, vouched (ms), reset (ms), counted: ours
--- KEYS[2]  string   the counter, deleted by a reset or a change of mode
+-- KEYS[1]  hash     the configuration: see hash.lua
+-- KEYS[2]  string   the counter or another rule's state, deleted by a reset or a
+--                   change of mode
 -- KEYS[3]  zset     the log, likewise
 --
--- The epoch is `revision:since:rate/interval/type`: the configuration somebody
--- stands for, and since when. Numbers beside an epoch that names others were
+-- The epoch is `revision:since:rate/interval/type`, with the algorithm behind it
+-- where there is one: the configuration somebody stands for, and since when. Numbers beside an epoch that names others were
 -- written from outside (Java's setRate, an operator): a running process follows
 -- them, a starting one overrides them.
 --
@@ -17,10 +17,9 @@ local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- configuration that nobody vouched for in this time (ms) is abandoned.
 local VOUCH_EVERY, ABANDONED_AFTER = 10000, 30000
 
-local function write_config(own, now)
-  redis.call('HSET', KEYS[1], 'rate', own.rate, 'interval', own.per,
-    'type', own.mode, 'keepAliveTime', own.keep_alive,
-    'epoch', own.epoch, 'vouched', now)
+local function write_own(own, stored, now)
+  write_config(own, stored)
+  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now)
 end
 
 -- Stands for numbers that are stored already. A keep-alive that a peer set stays
@@ -45,7 +44,8 @@ local function forget_state()
 end
 
 -- A counter that was kept for other numbers is rebuilt from the log: now, or by
--- a later call when this one ends early.
+-- a later call when this one ends early. Other state says by what numbers it is to
+-- be read, and means the same under new ones.
 local function forget_counter()
   if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('DEL', KEYS[2]) end
 end
@@ -62,33 +62,28 @@ local function take_over(own, stored, asserting, now)
   else
     forget_counter()
   end
-  write_config(own, now)
+  write_own(own, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
-    for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
+    -- The state of the other rules ends by itself.
+    for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
   end
   return own, event
 end
 
 local function reconcile(own, now)
-  local fields = redis.call('HMGET', KEYS[1],
-    'rate', 'interval', 'type', 'keepAliveTime', 'epoch', 'vouched')
-  local stored = {
-    rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
-    keep_alive = integer(fields[4]) or 0,
-  }
-  local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
-    and (stored.mode == '0' or stored.mode == '1')
+  local stored, whole = stored_config()
   if own.follows then
     return whole and stored or nil, NOTHING
   end
   if not whole then
     forget_counter()
-    write_config(own, now)
+    write_own(own, stored, now)
     return own, CREATED
   end
 
-  local same = stored.rate == own.rate and stored.per == own.per and stored.mode == own.mode
-  local vouched = integer(fields[6]) or 0
+  local numbers_stored = numbers_of(stored)
+  local same = numbers_stored == numbers_of(own)
+  local vouched = stored.vouched
   if same and not own.asserting then
     if now - vouched >= VOUCH_EVERY or now < vouched then
       redis.call('HSET', KEYS[1], 'vouched', now)
@@ -96,8 +91,8 @@ local function reconcile(own, now)
     return stored, NOTHING
   end
 
-  local revision, since, numbers = string.match(fields[5] or '', '^(%d+):(%d+):(.+)$')
-  local outside = numbers ~= decimal(stored.rate) .. '/' .. decimal(stored.per) .. '/' .. stored.mode
+  local revision, since, numbers = string.match(stored.epoch, '^(%d+):(%d+):(.+)$')
+  local outside = numbers ~= numbers_stored
   revision, since = tonumber(revision), tonumber(since)
   local greater = not outside
     and (own.revision > revision or (own.revision == revision and own.since > since))
@@ -116,13 +111,13 @@ end
 
 -- Reads our own configuration from the arguments; see each script's header.
 local function own_config(arguments)
-  local own = {
-    rate = tonumber(arguments[2]), per = tonumber(arguments[3]), mode = arguments[4],
+  local own = read_rule({
+    rate = tonumber(arguments[2]), per = tonumber(arguments[3]),
     keep_alive = tonumber(arguments[5]), revision = tonumber(arguments[6]),
-    since = tonumber(arguments[7]), asserting = arguments[8] == 'reset' or arguments[8] == 'carry', on_drift = arguments[8],
+    since = tonumber(arguments[7]), on_drift = arguments[8],
+    asserting = arguments[8] == 'reset' or arguments[8] == 'carry',
     follows = arguments[8] == 'follow' or arguments[8] == 'following',
-  }
-  own.epoch = arguments[6] .. ':' .. arguments[7] .. ':'
-    .. arguments[2] .. '/' .. arguments[3] .. '/' .. arguments[4]
+  }, arguments[4])
+  own.epoch = arguments[6] .. ':' .. arguments[7] .. ':' .. numbers_of(own)
   return own
 end

@@ -1,26 +1,40 @@
--- Looks at a sliding window without touching it.
+-- Looks at a limiter without touching it.
 --
--- KEYS[1..3]  hash, counter, log: see config.lua and log.lua
+-- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1..9]  as for acquire.lua; ARGV[1] is one cost, of what would be asked for
 --
 -- Returns what acquire.lua returns.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local runs, rate, per = read_costs(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local mode = ARGV[4]
-local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type')
-if integer(fields[1]) and integer(fields[2]) and fields[3] then
-  rate, per, mode = integer(fields[1]), integer(fields[2]), fields[3]
+local runs, config = read_costs(ARGV[1]), nil
+local stored, whole = stored_config()
+if whole then
+  config = stored
 elseif ARGV[8] == 'follow' or ARGV[8] == 'following' then
-  return { UNKNOWN, 0, 0, now, 0, 0, 0, NOTHING, 0 }
+  return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, NOTHING, 0)
+else
+  config = read_rule({ rate = tonumber(ARGV[2]), per = tonumber(ARGV[3]) }, ARGV[4])
 end
+local rate, per = config.rate, config.per
 
 local function reply(kind, free, reset_after)
-  return { kind, math.max(0, free), reset_after, now, rate, per, tonumber(mode), NOTHING, 0 }
+  return reply_of(kind, free, reset_after, now, config, NOTHING, 0)
 end
 
-if mode == '1' then return reply(OTHER_MODE, 0, 0) end
+if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
 local text = redis.call('GET', KEYS[2])
+if is_metered(config, text) then
+  local meter = read_meter(config, text, now)
+  if not meter then return reply(FOREIGN, 0, 0) end
+  return append_meter_waits(reply(COUNTED, meter.free(), meter.full_after()), runs, meter)
+end
+local left = used_of(text, now)
+if left then
+  -- What acquire would write into the log, now.
+  left = math.min(left, rate)
+  local full = left > 0 and per or 0
+  return (append_waits(reply(COUNTED, rate - left, full), runs, rate, rate - left, per, now, 0))
+end
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
 local entries = read_log()
 if not entries then return reply(FOREIGN, 0, 0) end
@@ -30,8 +44,8 @@ for _, entry in ipairs(entries) do
   used = used + entry.permits
   if entry.score <= now - per then expired, over = expired + entry.permits, over + 1 end
 end
-local free, whole = integer(text), #entries < WALK
-if not free or (whole and (expired > 0 or free < sum_of(runs, rate))) then
+local free, short = integer(text), #entries < WALK
+if not free or (short and (expired > 0 or free < sum_of(runs, rate))) then
   -- What acquire would find out by counting.
   local counted = rate - used + expired
   free = free and math.min(free + expired, counted) or counted

@@ -1,6 +1,6 @@
 -- Gives permits back: the oldest ones, so that no window can hold too many.
 --
--- KEYS[1..3]  hash, counter, log: see config.lua and log.lua
+-- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits to give back, at least 1
 --
 -- Returns { outcome, released, more }: outcome as named below; more is 1 when a
@@ -8,13 +8,20 @@
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local wanted = tonumber(ARGV[1])
-local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime')
-local rate, per = integer(fields[1]), integer(fields[2])
-if not rate or not per or not fields[3] then return { UNKNOWN, 0, 0 } end
-if fields[3] == '1' then return { OTHER_MODE, 0, 0 } end
-local config = { rate = rate, per = per, keep_alive = integer(fields[4]) or 0 }
+local config, known = stored_config()
+if not known then return { UNKNOWN, 0, 0 } end
+if config.mode == '1' then return { OTHER_MODE, 0, 0 } end
+local rate, per = config.rate, config.per
 
 local text = redis.call('GET', KEYS[2])
+if is_metered(config, text) then
+  local meter, found = read_meter(config, text, now)
+  if not meter then return { FOREIGN, 0, 0 } end
+  local back = meter.give_back(wanted)
+  if back > 0 or found then store_meter(meter, config, now) end
+  return { DONE, back, 0 }
+end
+text = as_log(text, rate, '', now)
 if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
 local expired, released = over(per, now)
 local used, whole = count(expired or 0)

@@ -1,26 +1,27 @@
 -- Writes a configuration on purpose, as Redisson's trySetRate, setRate and
 -- updateRate do: it stays until a process starts that is configured otherwise.
 --
--- KEYS[1..3]  hash, counter, log: see config.lua and log.lua
+-- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  rate, permits per window
 -- ARGV[2]  integer  window, ms
--- ARGV[3]  0 or 1   mode: overall, per client
+-- ARGV[3]  mode and algorithm, as for acquire.lua
 -- ARGV[4]  integer  keep-alive, ms; 0 for none
 -- ARGV[5]  when: `absent`, `present` or `always`
 -- ARGV[6]  the state: `reset` or `keep`
 --
 -- Returns 1 when it was written, else 0.
 local config = { rate = tonumber(ARGV[1]), per = tonumber(ARGV[2]), keep_alive = tonumber(ARGV[4]) }
-local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type')
-local whole = integer(fields[1]) and integer(fields[2]) and fields[3]
+read_rule(config, ARGV[3])
+local stored, whole = stored_config()
 if (ARGV[5] == 'absent' and whole) or (ARGV[5] == 'present' and not whole) then return 0 end
 
-local keep = ARGV[6] == 'keep' and fields[3] == ARGV[3] and ARGV[3] == '0'
+local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
 if not keep then forget_state() end
-redis.call('HSET', KEYS[1], 'rate', ARGV[1], 'interval', ARGV[2], 'type', ARGV[3],
-  'keepAliveTime', ARGV[4])
+write_config(config, stored)
 if config.keep_alive > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
-if keep then
+-- The state of any other rule is read by the next call, whatever the rule is then.
+local text = redis.call('GET', KEYS[2])
+if keep and not config.algorithm and (not text or tonumber(text)) then
   drop(over(config.per, now) or 0)
   rebuild_counter(config)
 end

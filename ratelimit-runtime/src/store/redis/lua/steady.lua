@@ -14,11 +14,12 @@ if not cost then
   cost, count = string.match(ARGV[1], '^(%d+)%*(%d+)$')
   cost = tonumber(cost)
 end
-local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched')
+local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
+  'algorithm')
 local same = stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
 local rate, per = tonumber(stored[1]), tonumber(stored[2])
 local settled = (ARGV[8] == 'following' or (ARGV[8] == 'steady' and same))
-  and stored[3] == '0' and rate and per
+  and stored[3] == '0' and not stored[6] and rate and per
   and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 if settled and ARGV[8] == 'steady' then
   -- A process vouches for the stored numbers every ten seconds.
@@ -76,7 +77,7 @@ if settled and cost then
         for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle + math.floor(idle / 4)) end
       end
     end
-    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0 }
+    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0, 0, 0 }
 
   elseif whole and not over and free < cost and cost <= rate then
     local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
@@ -88,7 +89,7 @@ if settled and cost then
           need = need - struct.unpack('<I', oldest[i], #oldest[i] - 3)
           if need <= 0 then
             return { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now,
-              rate, per, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+              rate, per, 0, 0, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
           end
         end
         oldest = redis.call('ZRANGE', KEYS[3], from, from + 15, 'WITHSCORES')

@@ -1,0 +1,167 @@
+//! At most `rate` permits in each window, all of which are free again when the next one begins.
+//! Windows follow each other since the Unix epoch.
+
+use super::{Config, meter::Meter};
+
+/// What was taken in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    start: u64,
+    used: u64,
+    per: u64,
+}
+
+/// A window as of one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    window: Window,
+    rate: u64,
+    now: u64,
+    ahead: u64,
+}
+
+impl Window {
+    /// Whether it is one of these windows.
+    pub(super) fn fits(&self, config: &Config) -> bool {
+        self.per == config.per_ms
+    }
+
+    /// What was taken in it, unless it is over.
+    pub(super) fn used(&self, now: u64) -> u64 {
+        if self.is_idle(now) { 0 } else { self.used }
+    }
+
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        self.used == 0 || self.start + self.per <= now
+    }
+
+    /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
+    /// stepped back into the window before, this one stays in force: another would admit its permits
+    /// again. What is further ahead counts from now, or it would lock everybody out.
+    pub(super) fn at(&self, config: &Config, now: u64) -> Count {
+        let mut count = Count::new(config, 0, now);
+        let current = count.window.start;
+        if self.start > current + self.per {
+            count.ahead = self.start - now;
+            count.window.used = self.used;
+        } else if self.start >= current {
+            count.window = *self;
+        }
+        count
+    }
+}
+
+impl Count {
+    /// The window that is now, of which so many permits were taken.
+    pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
+        let per = config.per_ms.max(1);
+        let window = Window { start: now - now % per, used, per };
+        Self { window, rate: config.rate, now, ahead: 0 }
+    }
+
+    /// What is left to remember: nothing of one in which nothing was taken, not even when it was.
+    pub(super) fn window(&self) -> Window {
+        let start = if self.window.used > 0 { self.window.start } else { 0 };
+        Window { start, ..self.window }
+    }
+
+    /// Gives permits back, and returns how many there were to give back.
+    pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+        let back = permits.min(self.window.used);
+        self.window.used -= back;
+        back
+    }
+
+    fn ends_in(&self) -> u64 {
+        self.window.start + self.window.per - self.now
+    }
+}
+
+impl Meter for Count {
+    fn capacity(&self) -> u64 {
+        self.rate
+    }
+
+    fn free(&self) -> u64 {
+        self.rate.saturating_sub(self.window.used)
+    }
+
+    fn take(&mut self, permits: u64) {
+        self.window.used += permits;
+    }
+
+    fn wait(&self, permits: u64) -> u64 {
+        if permits <= self.free() { 0 } else { self.ends_in() }
+    }
+
+    fn full_after(&self) -> u64 {
+        if self.window.used == 0 { 0 } else { self.ends_in() }
+    }
+
+    fn ahead(&self) -> u64 {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::{Algorithm, Mode};
+
+    use crate::{Config, algorithm::State};
+
+    fn fixed(rate: u64, per: u64) -> Config {
+        Config::new(rate, per, Mode::Overall).algorithm(Algorithm::FixedWindow, 0)
+    }
+
+    #[test]
+    fn everything_is_free_again_when_the_next_window_begins() {
+        let (config, mut state) = (fixed(3, 1000), State::default());
+        // (time, permits), then (granted, remaining, retry_after, reset_after).
+        let trace = [
+            ((1900, 2), (true, 1, 100, 100)),
+            ((1950, 2), (false, 1, 50, 50)),
+            ((1999, 1), (true, 0, 1, 1)),
+            ((1999, 1), (false, 0, 1, 1)),
+            ((1999, 4), (false, 3, 0, 1)),
+            ((2000, 3), (true, 0, 1000, 1000)),
+            ((2001, 1), (false, 0, 999, 999)),
+            ((9500, 1), (true, 2, 0, 500)),
+        ];
+        for ((at, permits), told) in trace {
+            let v = state.acquire(&config, permits, at);
+            assert_eq!(
+                (v.granted, v.remaining, v.retry_after, v.reset_after),
+                told,
+                "{permits} at {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_free_in_this_window() {
+        let (config, mut state) = (fixed(3, 1000), State::default());
+        state.acquire(&config, 3, 100);
+        assert_eq!(state.release(&config, 2, 900), 2);
+        assert_eq!(state.peek(&config, 1, 900).remaining, 2);
+        assert_eq!(state.release(&config, 9, 1000), 0, "the window is over");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_into_the_window_before_admits_nothing_twice() {
+        let (config, mut state) = (fixed(3, 1000), State::default());
+        state.acquire(&config, 3, 2010);
+        let v = state.acquire(&config, 1, 1990);
+        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 1010, 0));
+        assert!(!state.acquire(&config, 1, 2500).granted);
+        assert!(state.acquire(&config, 3, 3000).granted);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_further_locks_nobody_out_for_longer_than_a_window() {
+        let (config, mut state) = (fixed(3, 1000), State::default());
+        state.acquire(&config, 3, 1_000_000);
+        let v = state.acquire(&config, 1, 5400);
+        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 600, 994_600));
+        assert!(state.acquire(&config, 3, 6000).granted);
+    }
+}

@@ -1,0 +1,291 @@
+//! What is used of one limiter, by whichever rule counts it.
+
+use ratelimit_spec::Algorithm;
+
+use super::{
+    Config, Verdict,
+    fixed_window::{Count, Window},
+    meter::Meter,
+    sliding_window::Log,
+    token_bucket::{Bucket, Level},
+};
+
+/// The state of one limiter, with the numbers that are needed to read it: another configuration finds
+/// out by itself what it means.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Log(Log),
+    Bucket(Bucket),
+    Window(Window),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Log(Log::default())
+    }
+}
+
+impl State {
+    /// Takes permits, or says when they will be free.
+    pub(crate) fn acquire(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
+        match self {
+            Self::Log(log) if config.algorithm == Algorithm::SlidingWindow => {
+                log.acquire(config.rate, config.per_ms, permits, now)
+            }
+            _ => {
+                let verdicts = self.acquire_all(config, std::iter::once(permits), now);
+                verdicts.first().copied().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Takes permits for several requests at one instant, in order. A request for more than the
+    /// capacity takes nothing.
+    pub(crate) fn acquire_all(
+        &mut self,
+        config: &Config,
+        costs: impl Iterator<Item = u64> + Clone,
+        now: u64,
+    ) -> Vec<Verdict> {
+        if self.is_moot(config) {
+            return costs.map(|_| Verdict::default()).collect();
+        }
+        match config.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let mut level = self.level(config, now);
+                let verdicts = level.decide(costs);
+                if self.is_foreign(config) || has_changed(&verdicts) {
+                    *self = Self::Bucket(level.at(now));
+                }
+                verdicts
+            }
+            Algorithm::FixedWindow => {
+                let mut count = self.count(config, now);
+                let verdicts = count.decide(costs);
+                if self.is_foreign(config) || has_changed(&verdicts) {
+                    *self = Self::Window(count.window());
+                }
+                verdicts
+            }
+            _ => {
+                let mut log = self.take_log(config, now);
+                let verdicts = log.acquire_all(config.rate, config.per_ms, costs, now).collect();
+                *self = Self::Log(log);
+                verdicts
+            }
+        }
+    }
+
+    /// What [`acquire`](Self::acquire) would say, without taking anything.
+    pub(crate) fn peek(&self, config: &Config, permits: u64, now: u64) -> Verdict {
+        if self.is_moot(config) {
+            return Verdict::default();
+        }
+        match config.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                self.level(config, now).look(permits)
+            }
+            Algorithm::FixedWindow => self.count(config, now).look(permits),
+            _ => {
+                let log = self.clone().take_log(config, now);
+                log.peek(config.rate, config.per_ms, permits, now)
+            }
+        }
+    }
+
+    /// Gives permits back, the oldest ones. Returns how many there were to give back.
+    pub(crate) fn release(&mut self, config: &Config, permits: u64, now: u64) -> u64 {
+        if self.is_moot(config) {
+            return 0;
+        }
+        match config.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let mut level = self.level(config, now);
+                let back = level.give_back(permits);
+                *self = Self::Bucket(level.at(now));
+                back
+            }
+            Algorithm::FixedWindow => {
+                let mut count = self.count(config, now);
+                let back = count.give_back(permits);
+                *self = Self::Window(count.window());
+                back
+            }
+            _ => {
+                let mut log = self.take_log(config, now);
+                let back = log.release(config.per_ms, permits, now);
+                *self = Self::Log(log);
+                back
+            }
+        }
+    }
+
+    /// Whether it says no more than a new one; `per` is the window it was last counted with.
+    pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
+        match self {
+            Self::Log(log) => log.is_idle(per, now),
+            Self::Bucket(bucket) => bucket.is_idle(now),
+            Self::Window(window) => window.is_idle(now),
+        }
+    }
+
+    /// Whether there is nothing to count, as long as nobody is admitted. A log can say even then when
+    /// it will be empty; another state is left for the numbers that come after.
+    fn is_moot(&self, config: &Config) -> bool {
+        let logged = matches!(self, Self::Log(_)) && config.algorithm == Algorithm::SlidingWindow;
+        config.rate == 0 && !logged
+    }
+
+    /// Whether it was counted by another rule, or by numbers that make it mean something else.
+    fn is_foreign(&self, config: &Config) -> bool {
+        match (self, config.algorithm) {
+            (Self::Bucket(bucket), Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
+                !bucket.fits(config)
+            }
+            (Self::Window(window), Algorithm::FixedWindow) => !window.fits(config),
+            (Self::Log(_), Algorithm::SlidingWindow) => false,
+            _ => true,
+        }
+    }
+
+    fn level(&self, config: &Config, now: u64) -> Level {
+        match self {
+            Self::Bucket(bucket) if bucket.fits(config) => bucket.at(config, now),
+            _ => Level::new(config, self.carried(config, now)),
+        }
+    }
+
+    fn count(&self, config: &Config, now: u64) -> Count {
+        match self {
+            Self::Window(window) if window.fits(config) => window.at(config, now),
+            _ => Count::new(config, self.carried(config, now), now),
+        }
+    }
+
+    /// Leaves an empty state in its place.
+    fn take_log(&mut self, config: &Config, now: u64) -> Log {
+        match std::mem::take(self) {
+            Self::Log(log) => log,
+            other => Log::taken(other.carried(config, now), now),
+        }
+    }
+
+    /// What other numbers, or another rule, left in use: it counts as if it had been taken now.
+    fn carried(&self, config: &Config, now: u64) -> u64 {
+        let used = match self {
+            Self::Log(log) => log.used(config.per_ms, now),
+            Self::Bucket(bucket) => bucket.used(now),
+            Self::Window(window) => window.used(now),
+        };
+        used.min(config.capacity())
+    }
+}
+
+fn has_changed(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().any(|verdict| verdict.granted || verdict.ahead > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::Mode;
+
+    use super::*;
+
+    const RULES: [(Algorithm, u32); 5] = [
+        (Algorithm::SlidingWindow, 0),
+        (Algorithm::TokenBucket, 4),
+        (Algorithm::TokenBucket, 20),
+        (Algorithm::FixedWindow, 0),
+        (Algorithm::LeakyBucket, 0),
+    ];
+
+    fn ten_a_second((algorithm, burst): (Algorithm, u32)) -> Config {
+        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+    }
+
+    /// Numbers that look random and are the same each time.
+    fn noise(seed: u64) -> impl Iterator<Item = u64> {
+        let next = |state: &u64| {
+            let x = state ^ (state << 13);
+            let x = x ^ (x >> 7);
+            Some(x ^ (x << 17))
+        };
+        std::iter::successors(Some(seed), next).map(|x| x >> 20)
+    }
+
+    #[test]
+    fn a_refusal_tells_the_exact_wait() {
+        for rule in RULES {
+            let (config, mut state, mut now) = (ten_a_second(rule), State::default(), 5_000);
+            let mut refused = 0;
+            for random in noise(7).take(5_000) {
+                now += random % 150;
+                let permits = 1 + (random / 150) % (config.capacity() + 1);
+                let v = state.acquire(&config, permits, now);
+                if v.granted || permits > config.capacity() {
+                    assert!(v.granted || v.retry_after == 0);
+                    continue;
+                }
+                refused += 1;
+                let at = |later: u64| state.clone().acquire(&config, permits, now + later).granted;
+                assert!(
+                    at(v.retry_after) && !at(v.retry_after - 1),
+                    "{config:?}: {permits}, {v:?}"
+                );
+            }
+            assert!(refused > 1000, "{config:?} refused {refused}");
+        }
+    }
+
+    #[test]
+    fn a_request_above_the_capacity_takes_nothing() {
+        for rule in RULES {
+            let (config, mut state) = (ten_a_second(rule), State::default());
+            for _ in 0..50 {
+                assert!(!state.acquire(&config, config.capacity() + 1, 0).granted);
+            }
+            assert!(state.acquire(&config, config.capacity(), 0).granted, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn another_rule_counts_what_is_used_as_taken_now() {
+        for (from, to) in RULES.iter().flat_map(|from| RULES.map(|to| (*from, to))) {
+            let (before, after) = (ten_a_second(from), ten_a_second(to));
+            if before == after {
+                continue;
+            }
+            let mut state = State::default();
+            assert!(state.acquire(&before, 3, 5_000).granted);
+            let left = match after.algorithm {
+                Algorithm::LeakyBucket => 0,
+                _ => after.capacity() - 3,
+            };
+            assert_eq!(state.peek(&after, 1, 5_000).remaining, left, "{from:?} to {to:?}");
+            // All that can be used is never more than there is.
+            assert_eq!(state.release(&after, 99, 5_000), 3, "{from:?} to {to:?}");
+            assert_eq!(state.peek(&after, 1, 5_000).remaining, after.capacity());
+        }
+    }
+
+    #[test]
+    fn what_is_used_is_never_more_than_the_new_numbers_have() {
+        let (hundred, mut state) = (ten_a_second((Algorithm::TokenBucket, 100)), State::default());
+        assert!(state.acquire(&hundred, 100, 5_000).granted);
+        let sliding = ten_a_second((Algorithm::SlidingWindow, 0));
+        let v = state.acquire(&sliding, 1, 5_000);
+        assert_eq!((v.granted, v.retry_after), (false, 1000), "a window, and not ten");
+    }
+
+    #[test]
+    fn a_rate_of_0_admits_nobody_and_forgets_nothing() {
+        for rule in RULES {
+            let (config, mut state) = (ten_a_second(rule), State::default());
+            state.acquire(&config, 2, 5_000);
+            let nobody = Config { rate: 0, ..config };
+            let v = state.acquire(&nobody, 1, 5_000);
+            assert_eq!((v.granted, v.remaining, v.retry_after), (false, 0, 0));
+            assert_eq!(state.release(&config, 9, 5_000), 2, "{config:?}");
+        }
+    }
+}

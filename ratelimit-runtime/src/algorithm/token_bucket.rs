@@ -1,0 +1,254 @@
+//! `rate` permits per `per` in the long run: as a token bucket up to `burst` of them at once, as a
+//! leaky bucket one after the other.
+//!
+//! What was taken and has not come back is a backlog that drains steadily (GCRA). It is counted in
+//! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
+
+use ratelimit_spec::Algorithm;
+
+use super::{Config, meter::Meter};
+
+/// When the backlog is gone, and the numbers it was counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// The millisecond, and the ticks that are left then.
+    empty_at: u64,
+    ticks: u64,
+    rate: u64,
+    per: u64,
+}
+
+/// A bucket as of one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    backlog: u64,
+    rate: u64,
+    per: u64,
+    capacity: u64,
+    /// Whether permits are handed out one after the other.
+    spaced: bool,
+    ahead: u64,
+}
+
+impl Bucket {
+    /// Whether it is counted by these numbers.
+    pub(super) fn fits(&self, config: &Config) -> bool {
+        (self.rate, self.per) == (config.rate, config.per_ms)
+    }
+
+    /// The permits that are not back, by the numbers it was counted by; a part counts as one.
+    pub(super) fn used(&self, now: u64) -> u64 {
+        self.backlog(now).div_ceil(self.per.max(1))
+    }
+
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        self.backlog(now) == 0
+    }
+
+    fn backlog(&self, now: u64) -> u64 {
+        if self.empty_at >= now {
+            (self.empty_at - now).saturating_mul(self.rate).saturating_add(self.ticks)
+        } else {
+            self.ticks.saturating_sub((now - self.empty_at).saturating_mul(self.rate))
+        }
+    }
+
+    /// The bucket by these numbers, which it [fits](Self::fits). What a clock that stepped back
+    /// makes of it beyond its capacity is cut.
+    pub(super) fn at(&self, config: &Config, now: u64) -> Level {
+        let mut level = Level::new(config, 0);
+        let most = level.ticks(level.capacity);
+        let backlog = self.backlog(now);
+        level.ahead = backlog.saturating_sub(most).div_ceil(level.rate);
+        level.backlog = backlog.min(most);
+        level
+    }
+}
+
+impl Level {
+    /// A bucket of which so many permits were just taken.
+    pub(super) fn new(config: &Config, used: u64) -> Self {
+        let mut level = Self {
+            backlog: 0,
+            rate: config.rate.max(1),
+            per: config.per_ms,
+            capacity: config.capacity(),
+            spaced: config.algorithm == Algorithm::LeakyBucket,
+            ahead: 0,
+        };
+        level.backlog = level.ticks(used);
+        level
+    }
+
+    /// What is left to remember: nothing of an empty one, not even when that was.
+    pub(super) fn at(&self, now: u64) -> Bucket {
+        let Self { backlog, rate, per, .. } = *self;
+        let empty_at = if backlog > 0 { now.saturating_add(backlog / rate) } else { 0 };
+        Bucket { empty_at, ticks: backlog % rate, rate, per }
+    }
+
+    /// Gives permits back, and returns how many there were to give back.
+    pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+        let used = self.backlog.div_ceil(self.per.max(1));
+        self.backlog = self.backlog.saturating_sub(self.ticks(permits));
+        permits.min(used)
+    }
+
+    fn ticks(&self, permits: u64) -> u64 {
+        permits.saturating_mul(self.per)
+    }
+}
+
+impl Meter for Level {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// A leaky bucket hands out whatever one request asks for, once it is empty.
+    fn free(&self) -> u64 {
+        match self.spaced {
+            true if self.backlog == 0 => self.capacity,
+            true => 0,
+            false => (self.ticks(self.capacity) - self.backlog) / self.per.max(1),
+        }
+    }
+
+    fn take(&mut self, permits: u64) {
+        self.backlog += self.ticks(permits);
+    }
+
+    fn wait(&self, permits: u64) -> u64 {
+        let over = match self.spaced {
+            true => self.backlog,
+            false => {
+                let wanted = self.backlog.saturating_add(self.ticks(permits));
+                wanted.saturating_sub(self.ticks(self.capacity))
+            }
+        };
+        over.div_ceil(self.rate)
+    }
+
+    fn full_after(&self) -> u64 {
+        self.backlog.div_ceil(self.rate)
+    }
+
+    fn ahead(&self) -> u64 {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::Mode;
+
+    use super::*;
+    use crate::algorithm::State;
+
+    fn bucket(rate: u64, per: u64, burst: u32) -> Config {
+        Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, burst)
+    }
+
+    fn leaky(rate: u64, per: u64) -> Config {
+        Config::new(rate, per, Mode::Overall).algorithm(Algorithm::LeakyBucket, 0)
+    }
+
+    /// Runs (time, permits) requests and returns the times granted.
+    fn granted(config: Config, requests: &[(u64, u64)]) -> Vec<u64> {
+        let mut state = State::default();
+        let granted = requests.iter().filter(|(at, n)| state.acquire(&config, *n, *at).granted);
+        granted.map(|(at, _)| *at).collect()
+    }
+
+    #[test]
+    fn five_at_one_per_second() {
+        let config = bucket(1, 1000, 5);
+        let mut state = State::default();
+        // (time, permits), then (granted, remaining, retry_after, reset_after).
+        let trace = [
+            ((0, 1), (true, 4, 0, 1000)),
+            ((0, 1), (true, 3, 0, 2000)),
+            ((0, 1), (true, 2, 0, 3000)),
+            ((0, 1), (true, 1, 0, 4000)),
+            ((0, 1), (true, 0, 1000, 5000)),
+            ((0, 1), (false, 0, 1000, 5000)),
+            ((999, 1), (false, 0, 1, 4001)),
+            ((1000, 1), (true, 0, 1000, 5000)),
+            ((1500, 1), (false, 0, 500, 4500)),
+            ((3000, 3), (false, 2, 1000, 3000)),
+            ((3000, 2), (true, 0, 2000, 5000)),
+            ((4000, 2), (false, 1, 1000, 4000)),
+            ((4000, 1), (true, 0, 1000, 5000)),
+            ((9000, 5), (true, 0, 5000, 5000)),
+            ((9000, 6), (false, 5, 0, 5000)),
+            ((60_000, 5), (true, 0, 5000, 5000)),
+        ];
+        for ((at, permits), told) in trace {
+            let v = state.acquire(&config, permits, at);
+            assert_eq!(
+                (v.granted, v.remaining, v.retry_after, v.reset_after),
+                told,
+                "{permits} at {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_permit_is_lost_or_gained() {
+        let config = bucket(3, 1000, 3);
+        let mut state = State::default();
+        let permits = (0..=1_000_000).filter(|at| state.acquire(&config, 1, *at).granted).count();
+        assert_eq!(permits, 3 + 3000);
+    }
+
+    #[test]
+    fn a_burst_below_the_rate_spaces_and_one_above_saves_up() {
+        let steps: Vec<_> = (0..=1000).step_by(50).map(|at| (at, 1)).collect();
+        assert_eq!(granted(bucket(5, 1000, 1), &steps), [0, 200, 400, 600, 800, 1000]);
+        let burst = [(0, 20), (0, 1), (100, 1), (2000, 19), (2000, 1)];
+        assert_eq!(granted(bucket(10, 1000, 20), &burst), [0, 100, 2000]);
+    }
+
+    #[test]
+    fn a_leaky_bucket_is_spaced_evenly_and_saves_nothing_up() {
+        let steps: Vec<_> = (0..=1000).step_by(50).map(|at| (at, 1)).collect();
+        assert_eq!(granted(leaky(4, 1000), &steps), [0, 250, 500, 750, 1000]);
+        let late = [(0, 1), (5000, 1), (5000, 1), (5249, 1), (5250, 1)];
+        assert_eq!(granted(leaky(4, 1000), &late), [0, 5000, 5250]);
+        // Three permits are three slots, which nobody else gets.
+        let costs = [(0, 3), (749, 1), (750, 4), (1749, 1), (1750, 1)];
+        assert_eq!(granted(leaky(4, 1000), &costs), [0, 750, 1750]);
+    }
+
+    #[test]
+    fn a_leaky_bucket_has_all_or_nothing_free() {
+        let (config, mut state) = (leaky(4, 1000), State::default());
+        assert_eq!(state.peek(&config, 1, 0).remaining, 4);
+        let v = state.acquire(&config, 1, 0);
+        assert_eq!((v.remaining, v.retry_after, v.reset_after), (0, 250, 250));
+        let costs = [1, 5, 1].into_iter();
+        let told: Vec<_> =
+            state.acquire_all(&config, costs, 250).iter().map(|v| v.granted).collect();
+        assert_eq!(told, [true, false, false], "one request at a time");
+    }
+
+    #[test]
+    fn what_is_given_back_is_as_if_it_had_not_been_taken() {
+        let (config, mut state) = (bucket(1, 1000, 5), State::default());
+        state.acquire(&config, 3, 0);
+        assert_eq!(state.release(&config, 2, 500), 2);
+        assert_eq!(state.peek(&config, 1, 500).reset_after, 500);
+        assert_eq!(state.release(&config, 9, 500), 1, "a part counts as one");
+        assert_eq!(state.release(&config, 9, 500), 0);
+        assert_eq!(state.peek(&config, 1, 500).remaining, 5, "and no more than it holds");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_locks_nobody_out_for_longer_than_a_whole_bucket() {
+        let (config, mut state) = (bucket(1, 1000, 5), State::default());
+        assert!(state.acquire(&config, 1, 1_000_000).granted);
+        let v = state.acquire(&config, 1, 3000);
+        assert_eq!((v.granted, v.retry_after, v.reset_after), (false, 1000, 5000));
+        assert_eq!(v.ahead, 1_001_000 - 3000 - 5000);
+        assert!(state.acquire(&config, 1, 4000).granted);
+    }
+}

@@ -1,0 +1,65 @@
+-- Reads and writes the configuration of a limiter.
+--
+-- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
+--                algorithm, burst: ours, absent for a sliding window; epoch, vouched
+--                (ms), reset (ms), counted: ours
+--
+-- A configuration is { rate, per, mode, algorithm, burst, keep_alive }; without an
+-- algorithm it is a sliding window.
+local ALGORITHMS = { token_bucket = 1, fixed_window = 2, leaky_bucket = 3 }
+
+-- What is stored, and whether all of it is there.
+local function stored_config()
+  local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
+    'epoch', 'vouched', 'algorithm', 'burst')
+  local stored = {
+    rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
+    keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
+    vouched = integer(fields[6]) or 0, algorithm = fields[7] or nil, burst = 0,
+  }
+  if stored.algorithm == 'token_bucket' then
+    stored.burst = integer(fields[8]) or stored.rate or 0
+  end
+  local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
+    and (stored.mode == '0' or stored.mode == '1')
+  return stored, whole
+end
+
+-- Reads `0`, `1/leaky_bucket` or `0/token_bucket/20` into a configuration.
+local function read_rule(config, text)
+  local mode, algorithm, burst = string.match(text, '^([01])/?([%l_]*)/?(%d*)$')
+  config.mode, config.algorithm = mode, ALGORITHMS[algorithm] and algorithm
+  config.burst = tonumber(burst) or 0
+  return config
+end
+
+-- All that limits, as a text; an epoch ends with it.
+local function numbers_of(config)
+  local text = decimal(config.rate) .. '/' .. decimal(config.per) .. '/' .. config.mode
+  if config.algorithm then text = text .. '/' .. config.algorithm end
+  if config.burst > 0 then text = text .. '/' .. decimal(config.burst) end
+  return text
+end
+
+-- Writes what limits, in the place of what is stored.
+local function write_config(config, stored)
+  redis.call('HSET', KEYS[1], 'rate', decimal(config.rate), 'interval', decimal(config.per),
+    'type', config.mode, 'keepAliveTime', decimal(config.keep_alive))
+  if stored.algorithm then redis.call('HDEL', KEYS[1], 'algorithm', 'burst') end
+  if config.algorithm then redis.call('HSET', KEYS[1], 'algorithm', config.algorithm) end
+  if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
+end
+
+-- The most permits one request can get.
+local function capacity_of(config)
+  if config.algorithm == 'token_bucket' and config.rate > 0 then return config.burst end
+  return config.rate
+end
+
+-- What every reply starts with; see acquire.lua.
+local function reply_of(kind, free, reset_after, now, config, event, ahead)
+  return { kind, math.max(0, free), reset_after, now, config.rate, config.per,
+    tonumber(config.mode), ALGORITHMS[config.algorithm] or 0, config.burst, event, ahead }
+end
+
+local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0 }

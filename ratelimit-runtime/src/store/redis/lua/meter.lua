@@ -1,0 +1,117 @@
+-- What the rules have in common that know how much is used, and not by whom or
+-- when: every one but the sliding window.
+--
+-- KEYS[1]  hash    the configuration
+-- KEYS[2]  string  the state, with the numbers that are needed to read it: another
+--                  configuration finds out by itself what it means
+-- KEYS[3]  zset    the log that a sliding window leaves behind
+
+local GRACE = 1000 -- ms that a state outlives what it counts
+
+-- What a state that is no counter says is used now, or nil when it is none.
+local function used_of(text, now)
+  local bucket, window = read_bucket(text), read_window(text)
+  if bucket then return math.ceil(backlog_of(bucket, now) / bucket.per) end
+  return window and window_used(window, now)
+end
+
+-- Whether a limiter is counted by a meter. Where nobody is admitted, state of a
+-- meter is left for the numbers that come after.
+local function is_metered(config, text)
+  if config.algorithm then return true end
+  return config.rate == 0 and (read_bucket(text) or read_window(text))
+end
+
+-- Nobody is admitted, and nothing is looked at.
+local function closed_meter()
+  local function nothing() return 0 end
+  return { capacity = 0, ahead = 0, free = nothing, full_after = nothing, give_back = nothing }
+end
+
+-- The meter of a limiter, and whether what was found was not its own: that counts
+-- as if it had been taken now. Nil when the state is foreign.
+local function read_meter(config, text, now)
+  if config.algorithm and not ALGORITHMS[config.algorithm] then return nil end
+  if config.rate == 0 then return closed_meter(), false end
+  local bucket, window = read_bucket(text), read_window(text)
+  if text and not (bucket or window or tonumber(text)) then return nil end
+  local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
+  if drains and bucket and bucket.rate == config.rate and bucket.per == config.per then
+    return bucket_meter(config, backlog_of(bucket, now), now), false
+  elseif not drains and window and window.per == config.per then
+    return window_meter(config, window, now), false
+  elseif bucket or window then
+    used = used_of(text, now)
+  elseif redis.call('ZCARD', KEYS[3]) == 0 then
+    found = text
+  else
+    local members, whole = count(over(config.per, now) or 0)
+    if not members then return nil end
+    used = whole and members or capacity_of(config)
+  end
+  used = math.min(used, capacity_of(config))
+  if drains then return bucket_meter(config, used * config.per, now), found end
+  local taken = { start = now - now % config.per, used = used }
+  return window_meter(config, taken, now), found
+end
+
+-- How long a state of a meter still counts, and a grace; nil when it is none.
+local function ttl_of(text, now)
+  local bucket, window = read_bucket(text), read_window(text)
+  local ends = bucket and bucket.empty_at + 1 or window and window.start + window.per
+  return ends and math.max(0, ends - now) + GRACE
+end
+
+-- Writes a state that ends when everything is free again. The hash lives at least
+-- as long; where that expires by itself, the state goes with it.
+local function store_meter(meter, config, now)
+  redis.call('DEL', KEYS[3])
+  local text, ttl = meter.text(), meter.full_after() + GRACE
+  if not text then return redis.call('DEL', KEYS[2]) end
+  if config.keep_alive > 0 then
+    redis.call('PEXPIRE', KEYS[1], math.max(config.keep_alive, ttl))
+  else
+    local rest = redis.call('PTTL', KEYS[1])
+    if rest > 0 then ttl = math.min(ttl, rest) end
+  end
+  redis.call('SET', KEYS[2], text, 'PX', ttl)
+end
+
+-- Takes for each in turn, if it gets all it asks for. Returns whether anybody did.
+local function take_all(meter, runs)
+  local taken = false
+  for _, run in ipairs(runs) do
+    local fitting = math.min(run.count, math.floor(meter.free() / run.cost))
+    if meter.spaced then fitting = math.min(fitting, 1) end
+    if fitting > 0 then
+      meter.take(run.cost * fitting)
+      taken = true
+    end
+  end
+  return taken
+end
+
+-- Appends the milliseconds until each of the different costs could be granted again.
+local function append_meter_waits(reply, runs, meter)
+  local told = {}
+  for _, run in ipairs(runs) do
+    if not told[run.cost] then
+      told[run.cost] = true
+      reply[#reply + 1] = run.cost <= meter.capacity and meter.wait(run.cost) or 0
+    end
+  end
+  return reply
+end
+
+-- What another rule left, as a member of the log. Returns the counter, which the
+-- log is to be counted for then.
+local function as_log(text, rate, id, now)
+  local used = used_of(text, now)
+  if not used then return text end
+  redis.call('DEL', KEYS[2])
+  used = math.min(used, rate, 4294967295)
+  if used > 0 then
+    redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #id + 1, id .. '!', used))
+  end
+  return nil
+end
