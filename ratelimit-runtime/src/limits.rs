@@ -139,6 +139,16 @@ forward! {
     ttl(keys: &StateKeys) -> Option<Duration>;
 }
 
+impl AnyStore {
+    /// When to look again while waiting: others may free permits before their time.
+    pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
+        match self {
+            Self::Memory(_) => wait,
+            Self::Redis(_) => (wait / 10).max(Duration::from_secs(1)),
+        }
+    }
+}
+
 impl Limits {
     /// Starts to set limits up; see [`LimitsBuilder`].
     pub fn builder() -> LimitsBuilder {

@@ -18,6 +18,7 @@ use crate::{
 on_each_version!(
     a_running_rust_follows_what_java_sets,
     a_refused_rust_soon_sees_what_java_frees,
+    a_waiting_rust_looks_for_what_java_frees,
     a_starting_rust_wins_over_what_java_set,
     a_starting_rust_carries_what_java_used,
     a_hash_of_java_alone_is_completed,
@@ -100,6 +101,22 @@ async fn a_refused_rust_soon_sees_what_java_frees(redisson: Redisson) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+}
+
+async fn a_waiting_rust_looks_for_what_java_frees(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 10 20000"));
+    let limiter = limits(&server, "").await.configured("shared");
+    limiter.try_acquire(10).await.unwrap();
+    let waiter = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(1).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(java.call::<String>("setRate shared OVERALL 20 20000"), "ok");
+    let woken = tokio::time::timeout(Duration::from_secs(4), waiter).await;
+    assert!(woken.expect("after a tenth of the wait").unwrap().is_ok());
 }
 
 async fn a_starting_rust_wins_over_what_java_set(redisson: Redisson) {

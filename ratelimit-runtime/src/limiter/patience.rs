@@ -173,7 +173,7 @@ impl Core {
             place.expect_at(at);
             // Permits that are given back, or new numbers, may come sooner.
             tokio::select! {
-                () = limits.clock.sleep(wait) => {}
+                () = limits.clock.sleep(wait.min(limits.store.look_again_after(wait))) => {}
                 () = place.stirred(seen.stirs) => {}
                 () = limits.renewed(seen.generation) => {}
             }

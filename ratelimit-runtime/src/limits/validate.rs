@@ -260,7 +260,8 @@ fn uncountable(
     let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
     let checked = algorithm.check(rate, per, burst.map(|burst| burst.value));
     let too_large = checked.err()?;
-    Some(format!("{here}: `{key}` cannot be counted: {} sets {too_large}", at(too_large.name())))
+    let place = at(too_large.name());
+    Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {too_large}"))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any

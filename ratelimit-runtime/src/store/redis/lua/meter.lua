@@ -62,14 +62,15 @@ local function ttl_of(text, now)
   return ends and math.max(0, ends - now) + GRACE
 end
 
--- Writes a state that ends when everything is free again. The hash lives at least
--- as long; where that expires by itself, the state goes with it.
+-- Writes a state that ends soon after everything is free again, and the hash not
+-- before. Where an expiry was set, the state goes with the hash.
 local function store_meter(meter, config, now)
   redis.call('DEL', KEYS[3])
-  local text, ttl = meter.text(), meter.full_after() + GRACE
+  local text, full_after = meter.text(), meter.full_after()
   if not text then return redis.call('DEL', KEYS[2]) end
+  local ttl = full_after + GRACE
   if config.keep_alive > 0 then
-    redis.call('PEXPIRE', KEYS[1], math.max(config.keep_alive, ttl))
+    redis.call('PEXPIRE', KEYS[1], math.max(config.keep_alive, full_after + 1))
   else
     local rest = redis.call('PTTL', KEYS[1])
     if rest > 0 then ttl = math.min(ttl, rest) end

@@ -1,0 +1,58 @@
+//! What is particular to the rules that know no single grant.
+
+use ratelimit_spec::Algorithm;
+
+use super::{Process, Time, config};
+use crate::{
+    clock,
+    store::{Config, Outcome, StateKeys, Store},
+};
+
+/// Keeps what goes beyond the promises of every rule.
+pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
+    let since = clock::instant();
+    let process = |name: &str, config| {
+        let keys = StateKeys::new(format!("{prefix}{name}"));
+        Process { store, keys, config, revision: 0, since }
+    };
+    let saves = config(Algorithm::TokenBucket, 2, 200);
+    let saves = Config { burst: 6, ..saves };
+    a_token_bucket_saves_up_to_its_burst(&process("saves", saves), time).await;
+    let aligned = config(Algorithm::FixedWindow, 3, 400);
+    a_fixed_window_ends_on_time(&process("aligned", aligned), time).await;
+    let spaces = config(Algorithm::LeakyBucket, 5, 1000);
+    a_leaky_bucket_spaces_costs(&process("spaces", spaces), time).await;
+}
+
+async fn a_token_bucket_saves_up_to_its_burst<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let reply = limiter.acquire(7).await;
+    assert_eq!((reply.outcome, reply.remaining), (Outcome::ExceedsCapacity, 6), "7 of 6");
+    let reply = limiter.acquire(6).await;
+    assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 0), "a burst at once");
+    assert_eq!(reply.reset_after_ms, 600, "it refills at the rate");
+    time.pass(220).await;
+    assert!(limiter.peek(1).await.remaining >= 2, "a window later a rate is there");
+    time.pass(900).await;
+    assert_eq!(limiter.peek(1).await.remaining, 6, "and never more than a burst");
+}
+
+async fn a_fixed_window_ends_on_time<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let reply = limiter.acquire(3).await;
+    assert_eq!(reply.outcome, Outcome::Granted, "a whole window at once");
+    let end = reply.now_ms + reply.reset_after_ms;
+    assert_eq!(end % 400, 0, "windows follow each other since the epoch");
+    time.pass(reply.reset_after_ms).await;
+    let reply = limiter.acquire(3).await;
+    assert_eq!(reply.outcome, Outcome::Granted, "at its end all of it is free again");
+}
+
+async fn a_leaky_bucket_spaces_costs<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let reply = limiter.acquire(2).await;
+    assert_eq!(reply.outcome, Outcome::Granted, "an empty one takes any cost");
+    assert_eq!((reply.remaining, reply.retry_after_ms), (0, 400), "two slots, one after the other");
+    let reply = limiter.acquire(1).await;
+    assert_eq!(reply.outcome, Outcome::Refused, "nothing before they are over");
+    time.pass(reply.retry_after_ms).await;
+    let reply = limiter.acquire(1).await;
+    assert_eq!((reply.outcome, reply.retry_after_ms), (Outcome::Granted, 200), "then the next");
+}
