@@ -1,5 +1,9 @@
 //! What is too long for a page of its own type.
 
+/// The rules: what each admits, and when to take which.
+#[doc = include_str!("../docs/algorithms.md")]
+pub mod algorithms {}
+
 /// Floors, call path, invariants, and the format of the state.
 #[doc = include_str!("../docs/architecture.md")]
 pub mod architecture {}

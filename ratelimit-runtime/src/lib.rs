@@ -28,6 +28,7 @@
 //! - [`init`] sets a program's limits up from the limits file and the environment;
 //!   [`Limits::builder`] says the same in code. Tests run functions in a [`Limits::scope`].
 //! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
+//! - [`guide::algorithms`]: how permits are counted, and when to take which rule.
 //! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
 //! - [`guide::outages`]: what happens when Redis is slow or gone.
 //! - [`guide::shadow`]: trying a limit out before it refuses anybody.
@@ -60,7 +61,8 @@
 //! # What is counted
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
-//! when its age is `per`; refused calls count for nothing. Time is the Redis server's.
+//! when its age is `per`; refused calls count for nothing. Time is the Redis server's. Or, if it is
+//! told so, a token bucket, a fixed window or a leaky bucket: [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
