@@ -252,6 +252,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         "+hmget",
         "+hget",
         "+hset",
+        "+hdel",
         "+get",
         "+set",
         "+zadd",
