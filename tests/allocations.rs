@@ -55,4 +55,11 @@ fn the_embedded_and_the_refused_path_allocate_nothing_for_a_fixed_key() {
         let _ = ready(limiter.try_acquire(1));
     });
     assert_eq!(refused.count_total, 0, "a handle's refused call: {refused:?}");
+    let shadow = Limits::builder().memory().no_limits_file().shadow(true).build();
+    let limiter = runtime.block_on(shadow).unwrap().limiter("handle", limiter.quota().unwrap());
+    let shadowed = of_a_hundred(|| {
+        let _ = ready(limiter.acquire(1));
+    });
+    assert!(ready(limiter.acquire(1)).unwrap().shadowed);
+    assert_eq!(shadowed.count_total, 0, "a call in shadow mode: {shadowed:?}");
 }

@@ -34,6 +34,8 @@ macro_rules! cases {
 
 #[path = "interop/bench.rs"]
 mod bench;
+#[path = "interop/direct.rs"]
+mod direct;
 #[path = "interop/model.rs"]
 mod model;
 #[path = "interop/redisson.rs"]

@@ -1,7 +1,8 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, MAX_RATE, Mode, OnStoreError, Settings, Wait};
 
 /// What was written in one place in the source.
@@ -205,4 +206,11 @@ inventory::collect!(Registered);
 /// Every annotated place the program was linked with.
 pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
+}
+
+/// The annotated place of a key without placeholders.
+pub(crate) fn of_fixed(key: &str) -> Option<&'static Annotation> {
+    static FIXED: Lazy<HashMap<&str, &Annotation>> =
+        Lazy::new(|| all().into_iter().filter_map(|site| Some((site.fixed()?, site))).collect());
+    FIXED.get(key).copied()
 }

@@ -8,11 +8,15 @@ use crate::Quota;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// Whether the permits were handed out.
+    /// Whether the call may go ahead: the permits were handed out, or the limiter is in shadow mode.
     pub allowed: bool,
+    /// Whether it may only because the limiter is in [shadow mode](crate::guide::shadow): it would
+    /// have been refused, or made to wait, and no permits were taken.
+    pub shadowed: bool,
     /// Permits left in the window after this decision.
     pub remaining: u64,
-    /// When the same request can be granted, counted from now; `None` when it was granted.
+    /// When the same request can be granted, counted from now; `None` when it was granted, or when
+    /// no wait would help a shadowed one.
     pub retry_after: Option<Duration>,
     /// When the whole quota is free again, counted from now, if nobody asks until then.
     ///

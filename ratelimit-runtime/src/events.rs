@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{StoreError, store::Reconciled};
+use crate::{Rejection, StoreError, store::Reconciled};
 
 /// Something an operator should hear of.
 ///
@@ -27,6 +27,18 @@ pub enum Event {
     Disabled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
+    },
+    /// A limiter is in [shadow mode](crate::guide::shadow): it refuses nobody.
+    ShadowMode {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+    },
+    /// A limiter in shadow mode let a call through that it would have refused or made to wait. Told of
+    /// the first such call, and again after a minute without any; the
+    /// [report](crate::LimiterReport::shadowed) counts all of them.
+    WouldRefuse {
+        /// What the caller would have been told.
+        rejection: Rejection,
     },
     /// Configured and stored numbers of a limiter came together.
     Reconciled {
@@ -102,6 +114,12 @@ impl fmt::Display for Event {
                 write!(f, "`{key}` in the limits file matches no limiter of this program")
             }
             Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is turned off"),
+            Self::ShadowMode { limiter } => {
+                write!(f, "rate limit `{limiter}` is in shadow mode and refuses nobody")
+            }
+            Self::WouldRefuse { rejection } => {
+                write!(f, "a call went ahead in shadow mode only: {rejection}")
+            }
             Self::Reconciled { limiter, outcome } => match outcome {
                 Reconciled::Created => write!(f, "rate limit `{limiter}` created in the store"),
                 Reconciled::Unchanged => {

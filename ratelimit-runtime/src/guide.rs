@@ -16,6 +16,10 @@ pub mod outages {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
+/// Limits that are tried out before they refuse anybody.
+#[doc = include_str!("../docs/shadow.md")]
+pub mod shadow {}
+
 /// When configured and stored numbers differ.
 #[doc = include_str!("../docs/reconciliation.md")]
 pub mod reconciliation {}

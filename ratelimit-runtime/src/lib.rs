@@ -31,6 +31,7 @@
 //! - [`guide::algorithms`]: how permits are counted, and when to take which rule.
 //! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
 //! - [`guide::outages`]: what happens when Redis is slow or gone.
+//! - [`guide::shadow`]: trying a limit out before it refuses anybody.
 //! - [`guide::redisson`]: sharing limiters with Java services.
 //! - [`guide::architecture`]: the floors, the call path, the format of the state.
 //!

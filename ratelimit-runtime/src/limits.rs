@@ -12,6 +12,7 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -22,6 +23,7 @@ use std::{
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
+use tokio::sync::Notify;
 
 use self::cores::Cores;
 pub use self::{
@@ -95,7 +97,10 @@ pub(crate) struct Inner {
     source: file::Source,
     revision: Option<u64>,
     instances: Option<u32>,
+    shadow: Option<bool>,
     generation: AtomicU64,
+    /// Wakes those who wait when the limits are read anew.
+    renewed: Notify,
     current: ArcSwap<Current>,
     families: Mutex<HashMap<Arc<str>, Arc<Family>>>,
     /// Limiters that were asked for by name.
@@ -132,6 +137,16 @@ forward! {
     delete(keys: &StateKeys) -> bool;
     expire(keys: &StateKeys, expiry: Expiry) -> bool;
     ttl(keys: &StateKeys) -> Option<Duration>;
+}
+
+impl AnyStore {
+    /// When to look again while waiting: others may free permits before their time.
+    pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
+        match self {
+            Self::Memory(_) => wait,
+            Self::Redis(_) => (wait / 10).max(Duration::from_secs(1)),
+        }
+    }
 }
 
 impl Limits {
@@ -207,8 +222,8 @@ impl Limits {
         Limiter::new(self.0.named(name, Keys::Many, None), self.clone())
     }
 
-    /// Reads the limits file again. Limiters take their new numbers with their next call, and
-    /// state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
+    /// Reads the limits file again. Limiters take their new numbers with their next call, which
+    /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
     /// they were when the program started.
     ///
     /// # Errors
@@ -216,12 +231,13 @@ impl Limits {
     /// Every problem of the file; the old limits stay in force then.
     pub fn reload(&self) -> Result<(), SetupError> {
         let inner = &self.0;
-        let loaded = validate::load(&inner.source);
+        let loaded = validate::load(&inner.source, inner.shadow);
         match loaded {
             Ok((file, warnings)) => {
                 let number = inner.generation() + 1;
-                inner.current.store(Arc::new(Current::new(number, file)));
+                inner.current.store(Arc::new(Current::new(number, file, inner.shadow)));
                 inner.generation.store(number, Ordering::Release);
+                inner.renewed.notify_waiters();
                 inner.events.emit(&Event::Reloaded);
                 warnings.iter().for_each(|warning| inner.events.emit(warning));
                 Ok(())
@@ -248,6 +264,15 @@ impl Limits {
 impl Inner {
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until the limits are read anew, or have been since this generation.
+    pub(crate) async fn renewed(&self, since: u64) {
+        let mut renewed = pin!(self.renewed.notified());
+        renewed.as_mut().enable();
+        if self.generation() == since {
+            renewed.await;
+        }
     }
 
     pub(crate) fn current(&self) -> Arc<Current> {
@@ -281,8 +306,7 @@ impl Inner {
     /// The limiter of a name built at run time.
     fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
-        let fixed = annotation::all().into_iter().find(|site| site.fixed() == Some(name));
-        if let Some(site) = fixed {
+        if let Some(site) = annotation::of_fixed(name) {
             return self.family_of(site).only(self, name);
         }
         let name = safe_name(name);

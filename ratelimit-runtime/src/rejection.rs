@@ -54,7 +54,8 @@ pub enum Reason {
     StoreMisconfigured,
     /// More permits were asked for than a full window has, so no wait can help.
     ExceedsCapacity,
-    /// Too many calls are waiting for this limiter already.
+    /// As many calls of this process wait for this limiter already as `max_waiters` allows, or it
+    /// allows none to.
     QueueFull,
     /// The call asked for no permits, or for a number of permits that is negative or too large.
     InvalidPermits,

@@ -6,6 +6,9 @@ use ratelimit_spec::{Algorithm, Mode, OnDrift, OnStoreError, Settings, Wait};
 
 use crate::{Quota, clock::whole_ms, store::Config};
 
+/// Calls that may wait for one limiter where nobody says how many.
+const MAX_WAITERS: u32 = 10_000;
+
 /// Where a setting came from; the earlier in this list wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -20,6 +23,8 @@ pub enum Source {
     Annotation,
     /// The limits file as it was when the program was compiled.
     Compiled,
+    /// What is said of all limiters: the limits file's own `shadow`, or the builder's.
+    Global,
     /// `default` in the limits file.
     Default,
     /// Nobody set it.
@@ -34,6 +39,7 @@ impl fmt::Display for Source {
             Self::Prefix => "prefix",
             Self::Annotation => "annotation",
             Self::Compiled => "limits file at compile time",
+            Self::Global => "global",
             Self::Default => "default",
             Self::BuiltIn => "built in",
         })
@@ -56,6 +62,8 @@ pub struct Sourced<T> {
 pub struct Effective {
     /// Whether it limits at all.
     pub enabled: Sourced<bool>,
+    /// Whether it only counts whom it would refuse.
+    pub shadow: Sourced<bool>,
     /// Permits per window; 0 admits nobody.
     pub rate: Sourced<u32>,
     /// Length of the window.
@@ -68,6 +76,8 @@ pub struct Effective {
     pub burst: Option<Sourced<u32>>,
     /// How long a call may wait.
     pub wait: Sourced<Wait>,
+    /// How many calls of this process may wait at the same time.
+    pub max_waiters: Sourced<u32>,
     /// What decides while the store is away.
     pub on_store_error: Sourced<OnStoreError>,
     /// How a difference from the stored numbers is settled.
@@ -118,12 +128,14 @@ impl Effective {
         let burst = first(layers, |s| s.burst).unwrap_or(rate);
         Ok(Self {
             enabled,
+            shadow: or_built_in(first(layers, |s| s.shadow), false),
             rate,
             per,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
             algorithm,
             burst: (algorithm.value == Algorithm::TokenBucket).then_some(burst),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
+            max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
             on_drift: or_built_in(first(layers, |s| s.on_drift), OnDrift::Reset),
             keep_alive: or_built_in(first(layers, |s| s.keep_alive), kept),

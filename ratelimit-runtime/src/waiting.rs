@@ -5,21 +5,18 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use crate::store::Config;
 
-/// Waiting callers one limiter has room for.
-pub(crate) const MAX_WAITERS: usize = 10_000;
-
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Held by the head; tokio's mutex is fair and safe to cancel.
     turn: Mutex<()>,
-    waiters: AtomicUsize,
+    waiters: AtomicU32,
     permits: AtomicU64,
     /// When the head expects its permits, in the clock's milliseconds.
     head_at: AtomicU64,
@@ -38,12 +35,12 @@ impl Queue {
         self.waiters.load(Ordering::Acquire) == 0
     }
 
-    /// Takes a place at the end.
-    pub(crate) fn join(&self, permits: u32) -> Result<Place<'_>, Full> {
-        if self.waiters.fetch_add(1, Ordering::AcqRel) >= MAX_WAITERS {
-            self.waiters.fetch_sub(1, Ordering::AcqRel);
-            return Err(Full);
-        }
+    /// Takes a place at the end, unless `room` callers wait already.
+    pub(crate) fn join(&self, permits: u32, room: u32) -> Result<Place<'_>, Full> {
+        let one_more = |waiters: u32| (waiters < room).then(|| waiters + 1);
+        self.waiters
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+            .map_err(|_| Full)?;
         let ahead = self.permits.fetch_add(permits.into(), Ordering::AcqRel);
         Ok(Place { queue: self, permits, ahead })
     }

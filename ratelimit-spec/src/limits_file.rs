@@ -55,6 +55,8 @@ pub struct LimitsFile {
     pub strict: bool,
     /// What to do with an entry that matches no limiter.
     pub unmatched: Unmatched,
+    /// Whether limiters that do not say so themselves only count whom they would refuse.
+    pub shadow: bool,
     /// How long a decision may take.
     pub deadline: Option<Duration>,
     /// How many processes share the limits.
@@ -76,6 +78,8 @@ pub struct LimitsFile {
 pub struct Settings {
     /// Whether it limits at all.
     pub enabled: Option<bool>,
+    /// Whether it only counts whom it would refuse.
+    pub shadow: Option<bool>,
     /// Permits per window; 0 admits nobody.
     pub rate: Option<u32>,
     /// The window.
@@ -88,6 +92,8 @@ pub struct Settings {
     pub burst: Option<u32>,
     /// How long a call may wait for its permit.
     pub wait: Option<Wait>,
+    /// How many calls of one process may wait at the same time.
+    pub max_waiters: Option<u32>,
     /// What a call gets while the store does not answer.
     pub on_store_error: Option<OnStoreError>,
     /// What happens to the state when the numbers have changed.
@@ -163,12 +169,14 @@ impl Settings {
     pub fn or(self, other: &Self) -> Self {
         Self {
             enabled: self.enabled.or(other.enabled),
+            shadow: self.shadow.or(other.shadow),
             rate: self.rate.or(other.rate),
             per: self.per.or(other.per),
             mode: self.mode.or(other.mode),
             algorithm: self.algorithm.or(other.algorithm),
             burst: self.burst.or(other.burst),
             wait: self.wait.or(other.wait),
+            max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),
             on_drift: self.on_drift.or(other.on_drift),
             keep_alive: self.keep_alive.or(other.keep_alive),
@@ -185,6 +193,7 @@ impl Default for LimitsFile {
             revision: None,
             strict: true,
             unmatched: Unmatched::default(),
+            shadow: false,
             deadline: None,
             instances: None,
             tls_ca: None,
@@ -254,6 +263,7 @@ impl fmt::Debug for LimitsFile {
             .field("revision", &self.revision)
             .field("strict", &self.strict)
             .field("unmatched", &self.unmatched)
+            .field("shadow", &self.shadow)
             .field("deadline", &self.deadline)
             .field("instances", &self.instances)
             .field("tls_ca", &self.tls_ca)

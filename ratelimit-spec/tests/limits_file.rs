@@ -33,15 +33,17 @@ fn every_option_is_read() {
     assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
     assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
     assert_eq!(file.deadline, Some(Duration::from_millis(100)));
-    assert_eq!((file.strict, file.unmatched), (true, Unmatched::Warn));
+    assert_eq!((file.strict, file.unmatched, file.shadow), (true, Unmatched::Warn, false));
     let default = Settings {
         enabled: Some(true),
+        shadow: Some(false),
         rate: Some(100),
         per: Some(Duration::from_secs(1)),
         mode: Some(Mode::Overall),
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200),
         wait: Some(Wait::Forever),
+        max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
@@ -49,7 +51,7 @@ fn every_option_is_read() {
     assert_eq!(file.default, default);
 
     let keys: Vec<&str> = file.limiters.iter().map(|entry| entry.key.as_str()).collect();
-    assert_eq!(keys, ["orders:{user_id}", "quote", "report"]);
+    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "report"]);
     let orders = file.limiter("orders:{user_id}").unwrap();
     assert_eq!(orders.settings.rate, Some(5));
     assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
@@ -57,6 +59,7 @@ fn every_option_is_read() {
     assert_eq!(orders.overrides[1].matches, Match::Prefix("orders:vip-".to_owned()));
     let quote = file.limiter("quote").unwrap();
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
+    assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
@@ -76,7 +79,8 @@ fn a_file_that_says_nothing_is_the_default() {
         "\u{feff}",
     ] {
         let file = parse(text);
-        assert!(file.strict && file.store.is_none() && file.limiters.is_empty(), "{text:?}");
+        assert!(file.strict && !file.shadow, "{text:?}");
+        assert!(file.store.is_none() && file.limiters.is_empty(), "{text:?}");
         assert_eq!(file.default, Settings::default());
     }
 }
@@ -96,14 +100,15 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `on_store_error`, `on_drift`";
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
+                    `on_store_error`, `on_drift`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
         (
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
-             `strict`, `unmatched`, `deadline`, `instances`, `default`, `limiters` or `prefixes`",
+             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `default`, `limiters` or `prefixes`",
         ),
         (
             "rate: 5\n",
@@ -224,6 +229,21 @@ fn numbers_and_durations_are_what_they_seem() {
         ("revision: -1\n", "1:11: `revision` cannot be `-1`; write a whole number such as `7`"),
         ("instances: 0\n", "1:12: `instances` cannot be `0`; write a whole number from 1"),
         (
+            "limiters:\n  a: { max_waiters: -1 }\n",
+            "2:21: `max_waiters` cannot be `-1`; write a whole number from 0 (nobody waits) to 4294967295",
+        ),
+        (
+            "prefixes:\n  - prefix: a\n    max_waiters: many\n",
+            "3:18: `max_waiters` cannot be the text `many`; write a whole number from 0 (nobody waits) to \
+             4294967295",
+        ),
+        (
+            "default: { max_waiters: 4294967296, max_waiter: 1 }\n",
+            "1:25: `max_waiters` cannot be `4294967296`; write a whole number from 0 (nobody waits) to \
+             4294967295\n\
+             1:37: unknown field `max_waiter` in `default`; did you mean `max_waiters`?",
+        ),
+        (
             "deadline: 100\n",
             "1:11: `100` has no unit; write `100s`, or another of `d`, `h`, `m`, `s`, `ms`",
         ),
@@ -303,6 +323,18 @@ fn words_are_the_known_ones() {
         (
             "default: { enabled: yes }\n",
             "1:21: `enabled` cannot be the text `yes`; write `true` or `false`",
+        ),
+        ("shadow: maybe\n", "1:9: `shadow` cannot be the text `maybe`; write `true` or `false`"),
+        (
+            "shadow:\nlimiters:\n  a:\n    shadow: 1\n    overrides: [{ key: a, shadow: off }]\n",
+            "1:1: `shadow` has no value; write `true` or `false`, or remove it\n\
+             4:13: `shadow` cannot be `1`; write `true` or `false`\n\
+             5:35: `shadow` cannot be the text `off`; write `true` or `false`",
+        ),
+        (
+            "shadw: true\nprefixes:\n  - { prefix: a, shadov: true }\n",
+            "1:1: unknown field `shadw`; did you mean `shadow`?\n\
+             3:18: unknown field `shadov` in an entry of `prefixes`; did you mean `shadow`?",
         ),
         ("strict: 1\n", "1:9: `strict` cannot be `1`; write `true` or `false`"),
         ("unmatched: ignore\n", "1:12: unknown unmatched `ignore`; expected `warn` or `error`"),
@@ -511,8 +543,8 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `rate`, `per`, `mode`, `algorithm`, \
-`burst`, `wait`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
+6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
+`burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -97,6 +97,8 @@ async fn the_shop_outlives_its_redis() {
 
     load.enter(KILLED).await;
     redis.kill_hard();
+    // What Redis refused stands for a second.
+    sleep(SECOND + SECOND / 2).await;
     load.enter(DOWN).await;
     sleep(RUN).await;
 

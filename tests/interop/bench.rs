@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{KeepState, Limiter, Reason, store::StateKeys};
+use ratelimit_runtime::store::{Expiry, KeepState, Store, WriteWhen};
 use redis::Connection;
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
 use crate::{
-    limits, quota,
+    direct::Direct,
+    quota,
     redisson::{Client, Redisson},
     state::State,
 };
@@ -60,9 +61,8 @@ pub(crate) struct Bench {
     redisson: Redisson,
     _server: RedisServer,
     redis: Connection,
-    keys: StateKeys,
     pub(crate) java: Client,
-    pub(crate) rust: Limiter,
+    pub(crate) rust: Direct,
     plan: Plan,
     random: u64,
     /// There is none at the moment.
@@ -80,13 +80,12 @@ impl Bench {
         proxy: Option<&Proxy>,
     ) -> Self {
         let java = redisson.connect_with(&proxy.map_or(server.address(), Proxy::address));
-        let rust = limits(&server, "").await.limiter("shared", quota(plan.rate, plan.per()));
-        rust.try_set_rate(&quota(plan.rate, plan.per())).await.expect("an answer");
+        let rust = Direct::of(&server, &quota(plan.rate, plan.per()));
+        assert!(rust.write(plan.rate, WriteWhen::Absent, KeepState::Reset).await);
         Self {
             redisson: redisson.clone(),
             redis: server.connect().expect("the server accepts"),
             _server: server,
-            keys: StateKeys::new("shared"),
             java,
             rust,
             plan,
@@ -136,35 +135,28 @@ impl Bench {
     /// Runs a step and gives its answer as a number; none when Java failed.
     pub(crate) async fn run(&mut self, step: Step) -> Option<i64> {
         self.deleted = matches!(step, Step::Delete(_));
+        let rust = &self.rust;
         Some(match step {
-            Step::Acquire(By::Rust, permits) => match self.rust.try_acquire(permits).await {
-                Ok(_) => 1,
-                Err(refusal) => {
-                    assert_eq!(refusal.reason(), Reason::Limited, "{refusal}");
-                    0
-                }
-            },
-            Step::Available(By::Rust) => signed(self.rust.available_permits().await.unwrap()),
-            Step::Release(permits) => signed(self.rust.release(permits).await.unwrap()),
+            Step::Acquire(By::Rust, permits) => rust.try_acquire(permits).await.into(),
+            Step::Available(By::Rust) => signed(rust.available_permits().await),
+            Step::Release(permits) => signed(rust.release(permits).await),
             Step::Set(By::Rust, rate) => {
-                self.rust.set_rate(&quota(rate, self.plan.per())).await.unwrap();
-                1
+                rust.write(rate, WriteWhen::Always, KeepState::Reset).await.into()
             }
-            Step::Update(By::Rust, rate) => self
-                .rust
-                .update_rate(&quota(rate, self.plan.per()), KeepState::Keep)
-                .await
-                .unwrap()
-                .into(),
-            Step::Config(By::Rust) => signed(self.rust.config().await.unwrap().unwrap().rate),
+            Step::Update(By::Rust, rate) => {
+                rust.write(rate, WriteWhen::Present, KeepState::Keep).await.into()
+            }
+            Step::Config(By::Rust) => {
+                signed(rust.store.read(&rust.keys).await.unwrap().unwrap().rate)
+            }
             Step::Expire(By::Rust) => {
-                self.rust.expire(Duration::from_secs(3600)).await.unwrap().into()
+                rust.store.expire(&rust.keys, Expiry::At(3_600_000)).await.unwrap().into()
             }
             Step::ClearExpire(By::Rust) => {
-                self.rust.clear_expire().await.unwrap();
+                rust.store.expire(&rust.keys, Expiry::Cleared).await.unwrap();
                 0
             }
-            Step::Delete(By::Rust) => self.rust.delete().await.unwrap().into(),
+            Step::Delete(By::Rust) => rust.store.delete(&rust.keys).await.unwrap().into(),
             Step::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 0
@@ -202,7 +194,7 @@ impl Bench {
     }
 
     pub(crate) fn state(&mut self) -> State {
-        State::read(&mut self.redis, &self.keys)
+        State::read(&mut self.redis, &self.rust.keys)
     }
 }
 

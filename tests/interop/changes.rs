@@ -3,7 +3,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{Event, Limits, store::Reconciled};
@@ -17,6 +17,8 @@ use crate::{
 
 on_each_version!(
     a_running_rust_follows_what_java_sets,
+    a_refused_rust_soon_sees_what_java_frees,
+    a_waiting_rust_looks_for_what_java_frees,
     a_starting_rust_wins_over_what_java_set,
     a_starting_rust_carries_what_java_used,
     a_hash_of_java_alone_is_completed,
@@ -68,6 +70,53 @@ async fn a_running_rust_follows_what_java_sets(redisson: Redisson) {
     assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
     assert!(!java.call::<bool>("tryAcquire shared 1"));
     State::of(&server, "shared").assert_whole();
+}
+
+/// A refusal stands for a second at most, whatever is free before its time.
+async fn a_refused_rust_soon_sees_what_java_frees(redisson: Redisson) {
+    let mut frees = vec![
+        ("raised", vec!["setRate shared OVERALL 20 60000"]),
+        ("made anew", vec!["delete shared", "trySetRate shared OVERALL 10 60000"]),
+    ];
+    if redisson.since(3, 52) {
+        frees.push(("given back", vec!["release shared 5"]));
+    }
+    if redisson.since(4, 4) {
+        frees.push(("raised and kept", vec!["updateRate shared OVERALL 15 60000 0 keep"]));
+    }
+    for (what, commands) in frees {
+        let server = RedisServer::start();
+        let mut java = redisson.connect(&server);
+        assert!(java.call::<bool>("trySetRate shared OVERALL 10 60000"));
+        let limiter = limits(&server, "").await.configured("shared");
+        limiter.try_acquire(10).await.unwrap();
+        assert!(limiter.try_acquire(1).await.is_err(), "{what}");
+
+        for command in commands {
+            assert_ne!(java.call::<String>(command), "false", "{what}");
+        }
+        let freed = Instant::now();
+        while limiter.try_acquire(1).await.is_err() {
+            assert!(freed.elapsed() < Duration::from_secs(2), "{what}: not seen");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn a_waiting_rust_looks_for_what_java_frees(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 10 20000"));
+    let limiter = limits(&server, "").await.configured("shared");
+    limiter.try_acquire(10).await.unwrap();
+    let waiter = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(1).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(java.call::<String>("setRate shared OVERALL 20 20000"), "ok");
+    let woken = tokio::time::timeout(Duration::from_secs(4), waiter).await;
+    assert!(woken.expect("after a tenth of the wait").unwrap().is_ok());
 }
 
 async fn a_starting_rust_wins_over_what_java_set(redisson: Redisson) {

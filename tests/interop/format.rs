@@ -7,7 +7,9 @@ use redis::Connection;
 use tests::redis_server::RedisServer;
 
 use crate::{
-    MINUTE, limits, quota,
+    MINUTE,
+    direct::Direct,
+    limits, quota,
     redisson::Redisson,
     state::{Entry, State, member},
 };
@@ -136,10 +138,9 @@ async fn rust_shortens_the_log_of_java(redisson: Redisson) {
     // What is younger than a bucket, a fiftieth of the window, stays as it is.
     tokio::time::sleep(Duration::from_millis(400)).await;
     // It is walked when our call needs more than the counter has.
-    let limiter =
-        limits(&server, "").await.limiter("shared", quota(4_000, Duration::from_secs(20)));
+    let rust = Direct::of(&server, &quota(4_000, Duration::from_secs(20)));
     for _ in 0..before.log.len() / 200 + 2 {
-        let _ = limiter.try_acquire(4_000).await;
+        assert!(!rust.try_acquire(4_000).await);
     }
     let after = State::of(&server, "shared");
     after.assert_whole();

@@ -1,6 +1,6 @@
 //! Limiters that expire when nobody uses them: the keep-alive, and that it is one for both.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tests::redis_server::RedisServer;
 
@@ -13,26 +13,60 @@ on_each_version!(
     expired_limiters_leave_nothing_behind,
 );
 
+/// What a limiter with a keep-alive of a second has left after a grant, in milliseconds: Java sets
+/// that, ours a quarter more.
+const BY_JAVA: i64 = 1_000;
+const BY_RUST: i64 = 1_250;
+
+/// Whether all three keys have what was set since this instant, less what passed, and expire together.
+#[track_caller]
+fn assert_left(server: &RedisServer, set_ms: i64, since: Instant) {
+    let [left, others @ ..] = left_ms(server);
+    let passed = i64::try_from(since.elapsed().as_millis()).unwrap() + 1;
+    // Servers before 7.0 read the clock for each key.
+    let together = others.iter().all(|other| other.abs_diff(left) <= 1);
+    assert!(together, "hash {left} ms, counter and log {others:?}");
+    assert!(left <= set_ms && left >= set_ms - passed, "{left} of {set_ms} ms, {passed} passed");
+}
+
+/// What the hash, the counter and the log have left, at one instant.
+fn left_ms(server: &RedisServer) -> [i64; 3] {
+    let script = "return { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), \
+                  redis.call('PTTL', KEYS[3]) }";
+    server.cli(&["EVAL", script, "3", "shared", "{shared}:value", "{shared}:permits"])
+}
+
 async fn javas_calls_renew_that_of_rust(redisson: Redisson) {
     let server = RedisServer::start();
     let mut java = redisson.connect(&server);
     let yaml = "limiters:\n  shared: { rate: 100, per: 100ms, keep_alive: 1s }\n";
     let limiter = limits(&server, yaml).await.configured("shared");
+    let mut used = Instant::now();
     limiter.try_acquire(1).await.unwrap();
     assert_eq!(State::of(&server, "shared").config["keepAliveTime"], "1000");
+    assert_left(&server, BY_RUST, used);
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(400)).await;
-        assert!(java.call::<bool>("tryAcquire shared 1") || !redisson.since(3, 38));
-        if !redisson.since(3, 38) {
-            // It knows of no keep-alive, and only copies what is left; ours renews.
-            limiter.try_acquire(1).await.unwrap();
+        let now = Instant::now();
+        assert!(java.call::<bool>("tryAcquire shared 1"));
+        if redisson.since(3, 38) {
+            assert_left(&server, BY_JAVA, now);
+        } else {
+            // It knows of no keep-alive, and only copies what is left.
+            assert_left(&server, BY_RUST, used);
         }
-        for key in ["shared", "{shared}:value", "{shared}:permits"] {
-            let left: i64 = server.cli(&["PTTL", key]);
-            assert!(left > 700 && left <= 1000, "{key}: {left}");
-        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        used = Instant::now();
+        limiter.try_acquire(1).await.unwrap();
+        // Less than it says was left.
+        assert_left(&server, BY_RUST, used);
     }
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let mut kept_ms = BY_RUST;
+    if redisson.since(3, 38) {
+        assert!(java.call::<bool>("tryAcquire shared 1"));
+        kept_ms = BY_JAVA;
+    }
+    tokio::time::sleep(Duration::from_millis(u64::try_from(kept_ms).unwrap())).await;
     let keys: Vec<String> = server.cli(&["KEYS", "*"]);
     assert_eq!(keys, [""; 0]);
     assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 99, "made anew");
@@ -48,13 +82,19 @@ async fn rusts_calls_renew_that_of_java(redisson: Redisson) {
     assert!(java.call::<bool>("trySetRate shared OVERALL 100 100 1000"));
     let limiter = limits(&server, "").await.configured("shared");
     for _ in 0..4 {
+        let set = Instant::now();
         limiter.try_acquire(1).await.unwrap();
-        for key in ["shared", "{shared}:value", "{shared}:permits"] {
-            let left: i64 = server.cli(&["PTTL", key]);
-            assert!(left > 800 && left <= 1000, "{key}: {left}");
-        }
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_left(&server, BY_RUST, set);
+        // As long as there is what it says, it stays.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        limiter.try_acquire(1).await.unwrap();
+        assert_left(&server, BY_RUST, set);
+        tokio::time::sleep(Duration::from_millis(350)).await;
     }
+    let used = Instant::now();
+    assert!(java.call::<bool>("tryAcquire shared 1"));
+    assert_left(&server, BY_JAVA, used);
+
     assert!(limiter.set_keep_alive(None).await.unwrap());
     assert!(java.call::<bool>("tryAcquire shared 1"));
     assert_eq!(java.call::<i64>("remainTimeToLive shared"), -1);

@@ -1,14 +1,15 @@
 //! Many permits in one window: how large the log gets, and how long a script holds the server.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use ratelimit_runtime::Limiter;
 use redis::{Value, aio::MultiplexedConnection};
 use tests::redis_server::RedisServer;
 use tokio::task::JoinSet;
 
 use crate::{
-    MINUTE, length, limits, quota,
+    MINUTE,
+    direct::Direct,
+    length, quota,
     redisson::{Load, Redisson},
     state::State,
 };
@@ -21,12 +22,12 @@ async fn what_rust_took_is_small_for_both(redisson: Redisson) {
     let server = RedisServer::start();
     let scripts = Scripts::of(&server);
     let mut java = redisson.connect(&server);
-    let limiter = limits(&server, "").await.limiter("shared", quota(permits, per));
+    let rust = Arc::new(Direct::of(&server, &quota(permits, per)));
     let control = Control::connect(&server).await;
     // The first call brings the script along, which the server then has.
-    limiter.try_acquire(1).await.unwrap();
+    assert!(rust.try_acquire(1).await);
     let first = scripts.took();
-    let longest_log = take(&limiter, permits - 1, &control).await;
+    let longest_log = take(&rust, permits - 1, &control).await;
     let (taking, beside) = (scripts.took_by(&["evalsha"]), scripts.took_by(&[Control::COMMAND]));
     scripts.reset();
     let bytes: u64 = server.cli(&["MEMORY", "USAGE", "{shared}:permits", "SAMPLES", "0"]);
@@ -34,10 +35,10 @@ async fn what_rust_took_is_small_for_both(redisson: Redisson) {
     state.assert_whole();
     assert_eq!(state.counter, Some(0), "all of them in one window");
 
-    assert!(limiter.try_acquire(1).await.is_err());
-    limiter.available_permits().await.unwrap();
-    assert_eq!(limiter.release(permits / 2).await.unwrap(), u64::from(permits / 2));
-    assert!(limiter.try_acquire(permits / 2).await.is_ok());
+    assert!(!rust.try_acquire(1).await);
+    assert_eq!(rust.available_permits().await, 0);
+    assert_eq!(rust.release(permits / 2).await, u64::from(permits / 2));
+    assert!(rust.try_acquire(permits / 2).await);
     let full = scripts.took();
     assert!(!java.call::<bool>("tryAcquire shared 1"));
     let refused = scripts.took();
@@ -64,15 +65,15 @@ async fn what_rust_took_is_small_for_both(redisson: Redisson) {
 
 /// One by one, by many at once, each call followed by one of the control. Returns how long the log
 /// was at the longest.
-async fn take(limiter: &Limiter, permits: u32, control: &Control) -> u64 {
+async fn take(rust: &Arc<Direct>, permits: u32, control: &Control) -> u64 {
     let mut callers = JoinSet::new();
     for caller in 0..50 {
-        let (limiter, control) = (limiter.clone(), control.clone());
+        let (rust, control) = (Arc::clone(rust), control.clone());
         let share = permits / 50 + u32::from(caller < permits % 50);
         callers.spawn(async move {
             let mut longest = 0;
             for _ in 0..share {
-                limiter.try_acquire(1).await.expect("it is free");
+                assert!(rust.try_acquire(1).await, "it is free");
                 longest = longest.max(control.log_length().await);
             }
             longest
@@ -98,17 +99,17 @@ async fn what_java_took_is_gone_through_in_steps(redisson: Redisson) {
 
     // What is younger than a bucket, a fiftieth of the window, stays as it is.
     tokio::time::sleep(MINUTE / 50).await;
-    let limiter = limits(&server, "").await.limiter("shared", quota(rate, MINUTE));
+    let rust = Direct::of(&server, &quota(rate, MINUTE));
     let free = u64::from(rate) - taken;
     let mut calls = 0;
     // Until it is short enough to be counted in one go, nothing is granted that needs the log.
     while members() > 256 {
-        assert!(limiter.try_acquire(rate).await.is_err());
+        assert!(!rust.try_acquire(rate).await);
         calls += 1;
         assert!(calls < taken, "{} of {taken} members after {calls} calls", members());
     }
     let shortened = scripts.took();
-    assert_eq!(limiter.available_permits().await.unwrap(), free);
+    assert_eq!(rust.available_permits().await, free);
     assert_eq!(java.call::<u64>("availablePermits shared"), free);
     State::of(&server, "shared").assert_whole();
     println!(

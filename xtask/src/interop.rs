@@ -1,18 +1,13 @@
 //! `cargo xtask interop`: the tests against Redisson itself.
 //!
-//! Their Java side is a small Maven project. It is compiled once for each version of Redisson it is
-//! to speak for, into `target/interop/<version>`, with the jars beside it, so that the tests need
-//! nothing but `java`.
+//! Their Java side is compiled once for each version of Redisson it is to speak for, into
+//! `target/interop/<version>`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
-    Failed, Outcome,
-    shell::{on_path, root, run, say, target_dir},
+    Failed, Outcome, java,
+    shell::{say, target_dir},
     test,
 };
 
@@ -22,9 +17,6 @@ const FOLDER: &str = "RATELIMIT_INTEROP";
 const ABSENT: &str = "RATELIMIT_INTEROP_ABSENT";
 
 const PROJECT: &str = "tests/interop/java";
-const DRIVER: &str = "src/main/java/interop/Driver.java";
-const TOOLS: &[(&str, &str)] =
-    &[("java", "a JDK"), ("javac", "a JDK"), ("mvn", "Maven 3.8 or later")];
 
 /// Runs the tests against Redisson, or those of them that the arguments choose.
 pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
@@ -72,51 +64,14 @@ fn concerned(arguments: &[String]) -> bool {
 }
 
 fn missing() -> Option<String> {
-    let (tool, kit) = TOOLS.iter().find(|(tool, _)| on_path(tool).is_none())?;
-    Some(format!("no `{tool}` found; install {kit} to test against Redisson"))
+    java::missing().map(|problem| format!("{problem} to test against Redisson"))
 }
 
-/// Compiles what is not compiled yet.
 fn prepare(folder: &Path) -> Outcome {
-    let project = root().join(PROJECT);
-    let pom = read(&project.join("pom.xml"))?;
-    let driver = read(&project.join(DRIVER))?;
-    for version in read(&project.join("versions"))?.lines() {
-        let dir = folder.join(version);
-        let (stamp, made_of) = (dir.join("made-of"), format!("{pom}{driver}"));
-        if fs::read_to_string(&stamp).is_ok_and(|text| text == made_of) {
-            continue;
-        }
-        say(&format!("compiling the Java side of the tests against Redisson {version}"));
-        // Jars of other versions would be found beside these.
-        let _ = fs::remove_dir_all(&dir);
-        run(&mut maven(&project, version, &dir))?;
-        write(&stamp, &made_of)?;
+    for version in java::versions()? {
+        java::compile(PROJECT, &version, folder)?;
     }
     Ok(())
-}
-
-fn maven(project: &Path, version: &str, dir: &Path) -> Command {
-    let mut command = Command::new("mvn");
-    command.args(["--batch-mode", "--quiet", "--file"]).arg(project.join("pom.xml"));
-    command.arg(format!("-Dredisson.version={version}"));
-    command.arg(format!("-Dinterop.dir={}", dir.display()));
-    command.args(["compiler:compile", "dependency:copy-dependencies"]);
-    command
-}
-
-fn read(file: &Path) -> Result<String, Failed> {
-    fs::read_to_string(file).map_err(|error| {
-        eprintln!("cannot read {}: {error}", file.display());
-        Failed
-    })
-}
-
-fn write(file: &Path, text: &str) -> Outcome {
-    fs::write(file, text).map_err(|error| {
-        eprintln!("cannot write {}: {error}", file.display());
-        Failed
-    })
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 
 use std::{env, process::ExitCode};
 
+mod bench;
 mod ci;
 mod features;
 mod interop;
+mod java;
 mod redis;
 mod shell;
 mod test;
@@ -34,6 +36,11 @@ const COMMANDS: &[Command] = &[
         name: "interop",
         about: "compiles the Java side, then runs the tests against Redisson, or some of them",
         run: interop::run_tests,
+    },
+    Command {
+        name: "bench",
+        about: "measures us beside our peers and writes docs/benchmarks.md; see benches/README.md",
+        run: bench::run_part,
     },
     Command {
         name: "ci",

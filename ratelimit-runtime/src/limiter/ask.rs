@@ -67,8 +67,14 @@ impl Core {
         }
     }
 
-    /// What [`decide`](Self::decide) would say, without taking anything.
+    /// What a request for one permit would get, without taking anything.
     pub(crate) async fn peek(&self, limits: &Inner) -> Result<Decision, Rejection> {
+        let answer = self.look_ahead(limits).await;
+        if self.is_shadowed(limits) { self.in_shadow(limits, answer) } else { answer }
+    }
+
+    /// What [`decide`](Self::decide) would say.
+    async fn look_ahead(&self, limits: &Inner) -> Result<Decision, Rejection> {
         let rule = self.rule(limits);
         let numbers = match self.ready(limits, &rule, 1)? {
             Ready::Decided(decision) => return Ok(decision),

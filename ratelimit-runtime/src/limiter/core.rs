@@ -33,6 +33,8 @@ pub(crate) struct Core {
     /// Where it is counted, when the embedded store does.
     pub(super) stored: OnceCell<Arc<Slot>>,
     pub(crate) queue: Queue,
+    /// Whether the rule in use is in shadow mode, to be read without it.
+    pub(super) shadowed: AtomicBool,
     /// The name without `key_prefix`, which overrides and prefixes go by.
     pub(super) name: KeyName,
     pub(super) denied: Denied,
@@ -81,6 +83,7 @@ impl Core {
             name: name.into(),
             given: Mutex::new(given),
             rule_number: AtomicU64::new(rule.number),
+            shadowed: AtomicBool::new(rule.is_shadowed()),
             rule: ArcSwap::from_pointee(rule),
             in_force: Mutex::default(),
             looks: Looks::default(),
@@ -129,6 +132,7 @@ impl Core {
             reset_after: Duration::from_millis(reply.reset_after_ms),
             quota,
             degraded,
+            shadowed: false,
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }

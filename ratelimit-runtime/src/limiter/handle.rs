@@ -14,6 +14,9 @@ use crate::{
 /// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with
 /// answers that say more; [the guide](crate::guide::redisson) has them side by side.
 ///
+/// In [shadow mode](crate::guide::shadow) no limit refuses a request or makes it wait; the decision
+/// says that it would have.
+///
 /// # Examples
 ///
 /// ```

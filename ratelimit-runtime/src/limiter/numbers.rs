@@ -44,6 +44,10 @@ impl Rule {
         self.stated.store(true, Ordering::Release);
     }
 
+    pub(super) fn is_shadowed(&self) -> bool {
+        self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.shadow.value)
+    }
+
     pub(super) fn new(
         current: &Current,
         family: &Family,
@@ -126,6 +130,7 @@ impl Core {
         let since = if unchanged { rule.since } else { clock::instant() };
         let renewed = Arc::new(Rule::of(&current, since, numbers));
         self.rule.store(Arc::clone(&renewed));
+        self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
         self.denied.forget();
         renewed

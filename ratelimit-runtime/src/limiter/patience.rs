@@ -40,6 +40,13 @@ impl From<Wait> for Patience {
 /// The last millisecond, by the limits' clock, that a call may wait for; `None` is for ever.
 type Until = Option<u64>;
 
+/// What a decision knows of; whatever comes later may change it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    stirs: u64,
+    generation: u64,
+}
+
 impl Core {
     /// Takes permits, waiting for them in turn. Returns only decisions that allow.
     pub(crate) async fn acquire(
@@ -70,6 +77,8 @@ impl Core {
         let reply = self.at_once(limits, permits)?;
         let result = match reply.outcome {
             Outcome::Granted => Ok(reply),
+            // The rule in use is the one that decided this; no reload is behind it.
+            _ if self.shadowed.load(Ordering::Acquire) => return None,
             Outcome::Refused if patience() != Patience::None => return None,
             _ => Err(self.refusal(&reply, permits)),
         };
@@ -97,25 +106,25 @@ impl Core {
         patience: Patience,
     ) -> Result<Decision, Rejection> {
         let started = limits.inner().clock.now_ms();
-        let (mut refusal, stirs) = (None, self.queue.stirs());
-        if self.queue.is_empty() {
-            let decision = self.decide(limits, permits).await?;
+        let (mut refusal, seen) = (None, self.seen(limits.inner()));
+        // Those who wait since before the limiter was in shadow mode hold nobody up.
+        if self.queue.is_empty() || self.is_shadowed(limits.inner()) {
+            let decision = self.take(limits, permits).await?;
             if decision.allowed {
                 return Ok(decision);
             }
-            refusal = Some((decision, stirs));
+            refusal = Some((decision, seen));
         }
         let until = match patience {
             Patience::Forever => None,
             Patience::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
-            Patience::None => {
-                return Err(match refusal {
-                    Some((refusal, _)) => self.refused(Reason::Limited, &refusal),
-                    None => self.not_before(Reason::Limited, self.queue.head_in(started).max(1)),
-                });
-            }
+            Patience::None => return Err(self.turned_away(Reason::Limited, &refusal, started)),
         };
-        let place = self.queue.join(permits).map_err(|Full| self.rejection(Reason::QueueFull))?;
+        let room = self.numbers(limits.inner())?.effective.max_waiters.value;
+        let place = self
+            .queue
+            .join(permits, room)
+            .map_err(|Full| self.turned_away(Reason::QueueFull, &refusal, started))?;
         let waiting = self.wait_in(limits, &place, permits, until, refusal);
         // Few calls wait, and those that do not need no room for it.
         let decision = Box::pin(waiting).await?;
@@ -129,7 +138,7 @@ impl Core {
         place: &Place<'_>,
         permits: u32,
         until: Until,
-        refusal: Option<(Decision, u64)>,
+        refusal: Option<(Decision, Seen)>,
     ) -> Result<Decision, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
@@ -144,16 +153,16 @@ impl Core {
             None => (self.turn(limits, place, until).await?, None),
         };
         loop {
-            let (refusal, stirs) = match decision.take() {
+            let (refusal, seen) = match decision.take() {
                 Some(refusal) => refusal,
                 None => {
-                    let stirs = self.queue.stirs();
-                    let decision = self.decide(asked, permits).await?;
+                    let seen = self.seen(limits);
+                    let decision = self.take(asked, permits).await?;
                     if decision.allowed {
                         drop(turn);
                         return Ok(decision);
                     }
-                    (decision, stirs)
+                    (decision, seen)
                 }
             };
             let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
@@ -164,10 +173,16 @@ impl Core {
             place.expect_at(at);
             // Permits that are given back, or new numbers, may come sooner.
             tokio::select! {
-                () = limits.clock.sleep(wait) => {}
-                () = place.stirred(stirs) => {}
+                () = limits.clock.sleep(wait.min(limits.store.look_again_after(wait))) => {}
+                () = place.stirred(seen.stirs) => {}
+                () = limits.renewed(seen.generation) => {}
             }
         }
+    }
+
+    /// To be read before the store is asked.
+    fn seen(&self, limits: &Inner) -> Seen {
+        Seen { stirs: self.queue.stirs(), generation: limits.generation() }
     }
 
     /// Waits for this caller to be the head.
@@ -207,6 +222,10 @@ impl Core {
                     if decision.is_some_and(|decision| decision.allowed) {
                         return;
                     }
+                    if numbers.effective.shadow.value {
+                        self.would_refuse(limits, self.rejection(Reason::Limited));
+                        return;
+                    }
                 }
                 Reason::NotConfigured => {
                     self.complain(limits, &rejection);
@@ -218,7 +237,21 @@ impl Core {
         }
     }
 
-    fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
+    /// Tells a caller that is not to wait, or has no place to, when to come again: when the permits
+    /// are free, or else when the first of those who wait goes.
+    fn turned_away(
+        &self,
+        reason: Reason,
+        refusal: &Option<(Decision, Seen)>,
+        now: u64,
+    ) -> Rejection {
+        match refusal {
+            Some((refusal, _)) => self.refused(reason, refusal),
+            None => self.not_before(reason, self.queue.head_in(now).max(1)),
+        }
+    }
+
+    pub(super) fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
         self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
     }
 

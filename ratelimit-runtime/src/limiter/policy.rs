@@ -87,6 +87,7 @@ pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
         reset_after: Duration::ZERO,
         quota: config.quota(),
         degraded: false,
+        shadowed: false,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }

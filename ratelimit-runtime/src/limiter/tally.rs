@@ -11,6 +11,9 @@ pub(crate) struct Tally {
     pub(crate) rejected: AtomicU64,
     pub(crate) waited: AtomicU64,
     pub(crate) degraded: AtomicU64,
+    pub(crate) shadowed: AtomicU64,
+    /// Until when nobody is to be told of what shadow mode lets through.
+    pub(crate) quiet_until_ms: AtomicU64,
     pub(crate) reconciled: Mutex<Vec<(Reconciled, u64)>>,
 }
 

@@ -13,6 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use ratelimit_spec::{check_prefix, expand_env};
+use tokio::sync::Notify;
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
 use crate::{
@@ -62,6 +63,7 @@ pub struct LimitsBuilder {
     deadline: Option<Duration>,
     instances: Option<u32>,
     revision: Option<u64>,
+    shadow: Option<bool>,
     tls_ca: Option<PathBuf>,
     clock: Option<Clock>,
     watch: Option<Duration>,
@@ -118,6 +120,13 @@ impl LimitsBuilder {
     /// How many processes share each quota while the store is away; 1 unless said otherwise.
     pub fn instances(mut self, instances: u32) -> Self {
         self.instances = Some(instances);
+        self
+    }
+
+    /// Whether all limiters are in [shadow mode](crate::guide::shadow), whatever the limits file says
+    /// of all of them. One with a `shadow` of its own in the limits file goes by that.
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = Some(shadow);
         self
     }
 
@@ -179,7 +188,7 @@ impl LimitsBuilder {
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
         let watch = self.watch;
-        let (loaded, warnings) = validate::load(&self.source)?;
+        let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
         let limits = self.assemble(loaded, None)?;
         let inner = limits.inner();
         for warning in &warnings {
@@ -198,7 +207,7 @@ impl LimitsBuilder {
     pub(super) fn unattended() -> Limits {
         let attempt = || {
             let builder = Self::default();
-            let (loaded, warnings) = validate::load(&builder.source)?;
+            let (loaded, warnings) = validate::load(&builder.source, builder.shadow)?;
             let limits = builder.assemble(loaded, None)?;
             warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
             Ok(limits)
@@ -238,8 +247,10 @@ impl LimitsBuilder {
             source: self.source,
             revision: self.revision,
             instances: self.instances,
+            shadow: self.shadow,
             generation: AtomicU64::new(0),
-            current: ArcSwap::from_pointee(Current::new(0, loaded)),
+            renewed: Notify::new(),
+            current: ArcSwap::from_pointee(Current::new(0, loaded, self.shadow)),
             families: Mutex::new(HashMap::new()),
             named: Cores::default(),
         };

@@ -19,11 +19,21 @@ pub(crate) struct Current {
     /// Since when it holds.
     pub(crate) since: Instant,
     pub(crate) file: Option<LoadedFile>,
+    /// What is said of all limiters.
+    global: Settings,
+}
+
+/// What the builder, or else the file, says of all limiters. A file that says `shadow: false` leaves
+/// it to `default`.
+pub(super) fn global(file: Option<&LoadedFile>, shadow: Option<bool>) -> Settings {
+    let in_file = file.and_then(|file| file.limits.shadow.then_some(true));
+    Settings { shadow: shadow.or(in_file), ..Settings::default() }
 }
 
 impl Current {
-    pub(crate) fn new(number: u64, file: Option<LoadedFile>) -> Self {
-        Self { number, since: clock::instant(), file }
+    pub(crate) fn new(number: u64, file: Option<LoadedFile>, shadow: Option<bool>) -> Self {
+        let global = global(file.as_ref(), shadow);
+        Self { number, since: clock::instant(), file, global }
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
@@ -53,19 +63,9 @@ impl Current {
     pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
         let nothing =
             Settings { rate: Some(0), per: Some(Duration::from_secs(1)), ..Settings::default() };
-        let layers: Vec<_> = self
-            .entry(family, name)
-            .map(|entry| (Source::LimitsFile, &entry.settings))
-            .into_iter()
-            .chain(self.limits().map(|limits| (Source::Default, &limits.default)))
-            .chain([(Source::BuiltIn, &nothing)])
-            .collect();
+        let mut layers = self.layers(family, name, None);
+        layers.push((Source::BuiltIn, &nothing));
         Effective::resolve(&layers, Keys::One).expect("the last layer has every number")
-    }
-
-    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
-        let limits = self.limits()?;
-        limits.limiter(&family.key).or(limits.limiter(name))
     }
 
     /// The numbers of one key of a family.
@@ -82,9 +82,18 @@ impl Current {
             burst: quota.burst(),
             ..Settings::default()
         });
-        let entry = self.entry(family, name);
-        let mut layers = Vec::with_capacity(6);
-        if let Some(entry) = entry {
+        Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)
+    }
+
+    /// Whatever says something of one key of a family; the first goes before the others.
+    fn layers<'a>(
+        &'a self,
+        family: &'a Family,
+        name: &str,
+        given: Option<&'a Settings>,
+    ) -> Vec<(Source, &'a Settings)> {
+        let mut layers = Vec::with_capacity(7);
+        if let Some(entry) = self.entry(family, name) {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
             layers.extend(own.map(|own| (Source::Override, &own.settings)));
             layers.push((Source::LimitsFile, &entry.settings));
@@ -96,9 +105,15 @@ impl Current {
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
         layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
-        layers.extend(given.as_ref().map(|settings| (Source::Annotation, settings)));
+        layers.extend(given.map(|settings| (Source::Annotation, settings)));
         layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
+        layers.push((Source::Global, &self.global));
         layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
-        Effective::resolve(&layers, family.keys)
+        layers
+    }
+
+    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
+        let limits = self.limits()?;
+        limits.limiter(&family.key).or(limits.limiter(name))
     }
 }

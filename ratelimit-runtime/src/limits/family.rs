@@ -69,12 +69,14 @@ fn merge(layers: &[Settings]) -> Settings {
     }
     Settings {
         enabled: first(layers, |s| s.enabled),
+        shadow: first(layers, |s| s.shadow),
         rate: first(layers, |s| s.rate),
         per: first(layers, |s| s.per),
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),
         wait: first(layers, |s| s.wait),
+        max_waiters: first(layers, |s| s.max_waiters),
         on_store_error: first(layers, |s| s.on_store_error),
         on_drift: first(layers, |s| s.on_drift),
         keep_alive: first(layers, |s| s.keep_alive),

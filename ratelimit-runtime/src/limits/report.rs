@@ -43,6 +43,8 @@ pub struct LimiterReport {
     pub waited: u64,
     /// Decisions of `on_store_error`.
     pub degraded: u64,
+    /// Admitted calls that would have been refused, or made to wait, outside shadow mode.
+    pub shadowed: u64,
     /// How often configured and stored numbers came together, and how.
     pub reconciled: Vec<(Reconciled, u64)>,
 }
@@ -76,6 +78,7 @@ pub(super) fn report(limits: &Inner) -> Report {
             rejected: tally.rejected.load(Ordering::Relaxed),
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
+            shadowed: tally.shadowed.load(Ordering::Relaxed),
             reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });
@@ -110,6 +113,7 @@ impl fmt::Display for LimiterReport {
         ) -> fmt::Result {
             write!(f, "\n  {name}: {text} ({})", setting.source)
         }
+        line(f, "shadow", &settings.shadow, settings.shadow.value)?;
         line(f, "rate", &settings.rate, settings.rate.value)?;
         line(f, "per", &settings.per, format_duration(settings.per.value))?;
         line(f, "mode", &settings.mode, settings.mode.value)?;
@@ -118,6 +122,7 @@ impl fmt::Display for LimiterReport {
             line(f, "burst", burst, burst.value)?;
         }
         line(f, "wait", &settings.wait, settings.wait.value)?;
+        line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
         for site in &self.call_sites {
@@ -125,8 +130,8 @@ impl fmt::Display for LimiterReport {
         }
         write!(
             f,
-            "\n  allowed {}, rejected {}, waited {}, degraded {}",
-            self.allowed, self.rejected, self.waited, self.degraded
+            "\n  allowed {}, rejected {}, waited {}, degraded {}, shadowed {}",
+            self.allowed, self.rejected, self.waited, self.degraded, self.shadowed
         )?;
         for (outcome, count) in &self.reconciled {
             write!(f, "\n  {outcome:?} {count}")?;

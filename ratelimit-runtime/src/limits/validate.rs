@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
 
-use super::file::{LoadedFile, Source as FileSource};
+use super::{
+    current::global,
+    file::{LoadedFile, Source as FileSource},
+};
 use crate::{
     SetupError,
     annotation::{self, Annotation, Cost},
@@ -16,7 +19,10 @@ type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
 
 /// Reads the limits file and holds it against the program: every problem in one report, or the file
 /// and what there is to warn of.
-pub(super) fn load(source: &FileSource) -> Result<(Option<LoadedFile>, Vec<Event>), SetupError> {
+pub(super) fn load(
+    source: &FileSource,
+    shadow: Option<bool>,
+) -> Result<(Option<LoadedFile>, Vec<Event>), SetupError> {
     let by_key = sites();
     let names = |file: &LoadedFile| {
         let mut problems = Vec::new();
@@ -24,7 +30,7 @@ pub(super) fn load(source: &FileSource) -> Result<(Option<LoadedFile>, Vec<Event
         problems
     };
     let file = source.load(&names)?;
-    let warnings = check(file.as_ref(), &by_key)?;
+    let warnings = check(file.as_ref(), &global(file.as_ref(), shadow), &by_key)?;
     Ok((file, warnings))
 }
 
@@ -37,11 +43,15 @@ fn sites() -> Sites {
     by_key
 }
 
-fn check(file: Option<&LoadedFile>, by_key: &Sites) -> Result<Vec<Event>, SetupError> {
+fn check(
+    file: Option<&LoadedFile>,
+    global: &Settings,
+    by_key: &Sites,
+) -> Result<Vec<Event>, SetupError> {
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     for (key, sites) in by_key {
         disagreements(key, sites, &mut problems);
-        limiter(key, sites, file, &mut problems, &mut warnings);
+        limiter(key, sites, (file, global), &mut problems, &mut warnings);
     }
     if let Some(file) = file {
         unmatched(file, by_key, &mut problems, &mut warnings);
@@ -91,7 +101,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
 fn limiter(
     key: &str,
     sites: &[&Annotation],
-    file: Option<&LoadedFile>,
+    (file, global): (Option<&LoadedFile>, &Settings),
     problems: &mut Vec<String>,
     warnings: &mut Vec<Event>,
 ) {
@@ -107,6 +117,7 @@ fn limiter(
         layers.extend(entry.map(|entry| (Source::LimitsFile, &entry.settings)));
         layers.extend(annotations.iter().map(|said| (Source::Annotation, said)));
         layers.extend(declared.iter().map(|said| (Source::Compiled, said)));
+        layers.push((Source::Global, global));
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
         let at = |field: &str| written(file, entry, key, variant, field);
         match Effective::resolve(&layers, Keys::Many) {
@@ -119,6 +130,12 @@ fn limiter(
             }
             Ok(effective) if !effective.enabled.value => {
                 warnings.push(Event::Disabled { limiter: key.into() });
+            }
+            // Whatever it would refuse is admitted.
+            Ok(effective) if effective.shadow.value => {
+                if variant.is_none() {
+                    warnings.push(Event::ShadowMode { limiter: key.into() });
+                }
             }
             Ok(effective) => {
                 let burst = layers.iter().find(|(_, said)| said.burst.is_some());
@@ -213,6 +230,13 @@ fn unusable(
              let the function return a rejection, or leave `wait` out",
             at("wait"),
             effective.wait.value
+        ));
+    }
+    if effective.max_waiters.value == 0 {
+        problems.push(format!(
+            "{here}: `{key}` cannot refuse a call, but {} sets `max_waiters: 0`; \
+             give its attribute a `wait` with an end, or let 1 call or more wait",
+            at("max_waiters")
         ));
     }
     if effective.on_store_error.value == OnStoreError::Reject {

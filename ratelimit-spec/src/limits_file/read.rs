@@ -20,6 +20,7 @@ const FILE_FIELDS: &[&str] = &[
     "revision",
     "strict",
     "unmatched",
+    "shadow",
     "deadline",
     "instances",
     "default",
@@ -70,6 +71,7 @@ fn file_field(field: &Field<'_>, file: &mut LimitsFile, report: &mut Report) -> 
             let word = report.word(field, &either(Unmatched::WORDS));
             file.unmatched = word.unwrap_or_default();
         }
+        "shadow" => file.shadow = report.boolean(field).unwrap_or(false),
         "deadline" => file.deadline = report.duration(field),
         "instances" => {
             let range = (1, u32::MAX.into());

@@ -263,7 +263,7 @@ async fn expires_and_is_deleted<S: Store>(limiter: &Process<'_, S>, time: &Time)
         let config = store.read(keys).await.expect(answers).expect("use keeps it alive");
         assert_eq!(config.keep_alive_ms, 600);
     }
-    time.pass(610).await;
+    time.pass(760).await;
     assert_eq!(store.read(keys).await.expect(answers), None, "idleness does not");
 
     limiter.acquire(2).await;

@@ -11,12 +11,14 @@ use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 /// The names of the fields.
 pub(super) const SETTINGS: &[&str] = &[
     "enabled",
+    "shadow",
     "rate",
     "per",
     "mode",
     "algorithm",
     "burst",
     "wait",
+    "max_waiters",
     "on_store_error",
     "on_drift",
     "keep_alive",
@@ -38,6 +40,7 @@ impl SettingsReader {
         let settings = &mut self.settings;
         match field.name {
             "enabled" => settings.enabled = report.boolean(field),
+            "shadow" => settings.shadow = report.boolean(field),
             "rate" => {
                 let expected = "a whole number from 0 (nobody) to 2147483647";
                 settings.rate = report.number(field, (0, MAX_RATE.into()), expected);
@@ -57,6 +60,10 @@ impl SettingsReader {
             "wait" => {
                 let expected = "`forever`, `none` or a duration such as `250ms`";
                 settings.wait = report.word(field, expected);
+            }
+            "max_waiters" => {
+                let expected = "a whole number from 0 (nobody waits) to 4294967295";
+                settings.max_waiters = report.number(field, (0, u32::MAX.into()), expected);
             }
             "on_store_error" => {
                 settings.on_store_error = report.word(field, &either(OnStoreError::WORDS));

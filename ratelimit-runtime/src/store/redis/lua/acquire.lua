@@ -20,15 +20,23 @@
 -- wait for each different cost.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local config, event = reconcile(own_config(ARGV), now)
-if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
-local rate, per, ahead = config.rate, config.per, 0
+local config, event
+if settled then
+  config = { rate = rate, per = per, mode = '0', burst = 0, keep_alive = integer(stored[4]) or 0 }
+  event = NOTHING
+else
+  config, event = reconcile(own_config(ARGV), now)
+  if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
+  rate, per = config.rate, config.per
+end
+local ahead = 0
 local function reply(kind, free, reset_after)
   return reply_of(kind, free, reset_after, now, config, event, ahead)
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
-local text, runs = redis.call('GET', KEYS[2]), read_costs(ARGV[1])
+if text == nil then text = redis.call('GET', KEYS[2]) end
+local runs = read_costs(ARGV[1])
 if is_metered(config, text) then
   local meter, found = read_meter(config, text, now)
   if not meter then return reply(FOREIGN, 0, 0) end
@@ -47,12 +55,13 @@ local fresh = not text and redis.call('ZCARD', KEYS[3]) == 0
 if not fresh then expired, released = over(per, now) end
 if not expired then return reply(FOREIGN, 0, 0) end
 free = fresh and rate or free and free + released
-local changed, agreed = fresh or expired > 0, false
+local changed, agreed, members = fresh or expired > 0, false, 0
 
 local doubtful = not free or expired > 0 or event ~= NOTHING or ARGV[8] == 'follow'
 if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now + bucket))) then
   -- Looked through before anything is written: what is foreign is left alone.
-  local used, whole = count(expired)
+  local used, whole
+  used, whole, members = count(expired)
   if not used then return reply(FOREIGN, 0, 0) end
   drop(expired)
   agreed = whole
@@ -68,7 +77,7 @@ if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now 
     redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #ARGV[9] + 1, ARGV[9] .. '?', rate - used - free))
     changed = true
   end
-  if whole and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end
+  if whole and used > 0 and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end
 end
 
 local before, taken, score = free, granted_of(runs, free), nil
@@ -78,8 +87,10 @@ if taken > 0 then
 end
 if taken > 0 or changed then store_counter(free, config) end
 
-local newest = (taken == 0 or agreed) and newest_score()
+-- A grant leaves the note to the first refusal, unless that had much to count.
+local noting = agreed and (taken == 0 or members > 16)
+local newest = (taken == 0 or noting) and newest_score()
 local full = score and math.max(score + per - now, 0) or full_after(newest, per, now)
 local answer, short = append_waits(reply(COUNTED, before, full), runs, rate, free, per, now, 0)
-if agreed and short then note_counted(rate, free, newest) end
+if noting and short then note_counted(rate, free, newest) end
 return answer

@@ -17,6 +17,7 @@ if taken and taken + cost <= own_rate and ARGV[4] == '0' and string.sub(ARGV[8],
     redis.call('SET', KEYS[2], own_rate - taken)
   else
     local idle = math.max(tonumber(ARGV[5]), own_per + math.max(1, math.floor(own_per / 50)))
+    idle = idle + math.floor(idle / 4)
     redis.call('SET', KEYS[2], own_rate - taken, 'PX', idle)
     redis.call('PEXPIRE', KEYS[1], idle)
     redis.call('PEXPIRE', KEYS[3], idle)

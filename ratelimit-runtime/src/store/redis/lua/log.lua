@@ -29,11 +29,11 @@ local function sum(members)
   return total
 end
 
--- The sum of the log without its first members, and whether it was read to its
--- end; nil when a member is foreign.
+-- The sum of the log without its first members, whether it was read to its end,
+-- and how many members that are; nil when one is foreign.
 local function count(over)
   local members = redis.call('ZRANGE', KEYS[3], over, over + WALK - 1)
-  return sum(members), #members < WALK
+  return sum(members), #members < WALK, #members
 end
 
 -- Reads the log, oldest first, as { permits, score, member } entries; nil when a
@@ -90,12 +90,13 @@ local function record(permits, rate, bucket, now)
 end
 
 -- Writes the counter. All three keys live and expire together, or not at all:
--- Redisson's rule. A key that was made again takes the expiry of the hash.
+-- Redisson's rule, see also steady.lua. A key that was made again takes the expiry of the hash.
 local function store_counter(free, config)
   local idle = config.keep_alive
   if idle > 0 then
-    -- Never less than what is used takes to be free again.
+    -- Never less than what is used takes to be free again, and a quarter longer.
     idle = math.max(idle, config.per + bucket_of(config.per))
+    idle = idle + math.floor(idle / 4)
     redis.call('PEXPIRE', KEYS[1], idle)
   else
     idle = redis.call('PTTL', KEYS[1])

@@ -1,11 +1,14 @@
 -- Decides what most calls come down to in the fewest steps: requests of one cost
--- each, for numbers that are stored just so and vouched for, when nothing expired
--- and the permits are plenty, or none can be free since the log was last counted.
+-- each, for numbers that are stored just so, when nothing expired,
+-- or all there was, and the permits are plenty; or when none can be free since the
+-- log was last counted.
 --
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua
 --
--- Returns what acquire.lua returns, or goes on to it with nothing written. Every
--- call makes the functions of a script anew, so there are none up to here.
+-- Returns what acquire.lua returns, or goes on to it with nothing written but that
+-- the numbers were vouched for, and what was read: `stored` from the hash, `settled` when there is nothing to reconcile,
+-- and perhaps the counter's `text`. Every call makes the functions of a script
+-- anew, so there are none up to here.
 local cost, count = tonumber(ARGV[1]), 1
 if not cost then
   cost, count = string.match(ARGV[1], '^(%d+)%*(%d+)$')
@@ -13,27 +16,30 @@ if not cost then
 end
 local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
   'algorithm')
-local settled = ARGV[8] == 'following'
-if ARGV[8] == 'steady' then
+local same = stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
+local rate, per = tonumber(stored[1]), tonumber(stored[2])
+local settled = (ARGV[8] == 'following' or (ARGV[8] == 'steady' and same))
+  and stored[3] == '0' and not stored[6] and rate and per
+  and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
+if settled and ARGV[8] == 'steady' then
   -- A process vouches for the stored numbers every ten seconds.
   local vouched = tonumber(stored[5])
-  settled = vouched and vouched <= now and now < vouched + 10000
-    and stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
+  if not vouched or now < vouched or now >= vouched + 10000 then
+    redis.call('HSET', KEYS[1], 'vouched', now)
+  end
 end
-local rate, per = tonumber(stored[1]), tonumber(stored[2])
-settled = settled and stored[3] == '0' and not stored[6] and rate and per
-  and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 
+local text
 if settled and cost then
-  local text = redis.call('GET', KEYS[2])
-  local oldest = redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+  text = redis.call('GET', KEYS[2])
+  local oldest = redis.call('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES')
   local free, bucket = tonumber(text), math.max(1, math.floor(per / 50))
-  local whole = free and free % 1 == 0 and free <= rate
-    and oldest[1] and tonumber(oldest[2]) > now - per
+  local whole = free and free % 1 == 0 and free <= rate and oldest[1]
+  local over = whole and tonumber(oldest[2]) <= now - per
+  local taken, score, member = cost * count, now, nil
 
-  if whole and cost * (count + 1) <= free then
-    local taken = cost * count
-    local score, member = now, struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
+  if whole and not over and taken + cost <= free then
+    member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
     -- Each member is a permit at the least.
     if rate - free >= 100 and redis.call('ZCARD', KEYS[3]) >= 100 then
       score = math.ceil(now / bucket) * bucket
@@ -45,24 +51,39 @@ if settled and cost then
         member = string.sub(last, 1, -5) .. struct.pack('<I', already + taken)
       end
     end
+  elseif over and not oldest[3] and taken + cost <= rate then
+    -- A key that is used now and then: its one grant is over. One of as many
+    -- permits is dated anew.
+    local last, sound = oldest[1], #oldest[1] > 4 and string.byte(oldest[1]) + 5 == #oldest[1]
+    local used = sound and struct.unpack('<I', last, #last - 3)
+    if used and free + used == rate then
+      free, member = rate, last
+      if used ~= taken then
+        redis.call('ZREM', KEYS[3], last)
+        member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
+      end
+    end
+  end
+
+  if member then
     redis.call('ZADD', KEYS[3], score, member)
-    redis.call('SET', KEYS[2], free - taken, 'KEEPTTL')
+    if free - taken ~= tonumber(text) then redis.call('SET', KEYS[2], free - taken, 'KEEPTTL') end
     local keep_alive = tonumber(stored[4]) or 0
     if keep_alive > 0 then
-      -- All three were set together, a moment ago in most cases: an idle limiter
-      -- may go up to a 32nd early, but never before what is used is free again.
+      -- All three were set together, and for a quarter longer than they are to be
+      -- kept, so that few grants need to set them again.
       local idle, ttl = math.max(keep_alive, per + bucket), redis.call('PTTL', KEYS[2])
-      if ttl > idle or ttl < per + bucket or ttl < keep_alive - keep_alive / 32 then
-        for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle) end
+      if ttl < idle or ttl > idle + idle / 4 then
+        for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle + math.floor(idle / 4)) end
       end
     end
     return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0, 0, 0 }
 
-  elseif whole and free < cost and cost <= rate then
+  elseif whole and not over and free < cost and cost <= rate then
     local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
     if tonumber(newest) <= now + bucket
       and redis.call('HGET', KEYS[1], 'counted') == stored[1] .. ' ' .. text .. ' ' .. newest then
-      local need, from = cost - free, 1
+      local need, from = cost - free, 2
       while oldest[1] do
         for i = 1, #oldest, 2 do
           need = need - struct.unpack('<I', oldest[i], #oldest[i] - 3)

@@ -3,10 +3,10 @@
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua
 --
 -- Returns what acquire.lua returns, or goes on to it with nothing written.
-if settled then
+if ready then
   local empty_at, ticks = now, 0
-  if text then
-    empty_at, ticks = string.match(text, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '$')
+  if state then
+    empty_at, ticks = string.match(state, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '$')
   end
   local capacity, spaced = tonumber(stored[7]) or rate, stored[6] == 'leaky_bucket'
   local backlog = empty_at and math.max(0, (empty_at - now) * rate + ticks)

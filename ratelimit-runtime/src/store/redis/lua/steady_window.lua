@@ -3,11 +3,11 @@
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua
 --
 -- Returns what acquire.lua returns, or goes on to it with nothing written.
-if settled then
+if ready then
   local current = now - now % per
   local start, used = current, 0
-  if text then
-    start, used = string.match(text, '^window (%d+)/(%d+)/' .. ARGV[3] .. '$')
+  if state then
+    start, used = string.match(state, '^window (%d+)/(%d+)/' .. ARGV[3] .. '$')
     start, used = tonumber(start), tonumber(used)
     if start and start < current then start, used = current, 0 end
   end

@@ -1,0 +1,104 @@
+//! Limiters on the embedded store, for measurements within the process.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Limiter, Limits, Quota, Rejection, rate_limit};
+
+/// How many users there are.
+pub const USERS: u64 = 100_000;
+/// More than anybody asks for in a second.
+pub const UNREACHED: u32 = 2_000_000_000;
+
+/// An annotated function under one key.
+///
+/// # Errors
+///
+/// What the limiter refuses.
+#[rate_limit(key = "fixed", rate = 2_000_000_000, per = "1s", wait = "none")]
+pub async fn fixed(number: u64) -> Result<u64, Rejection> {
+    Ok(body(number))
+}
+
+/// An annotated function under a key for each user.
+///
+/// # Errors
+///
+/// What the limiter refuses.
+#[rate_limit(key = "user:{id}", rate = 2_000_000_000, per = "1s", wait = "none")]
+pub async fn of_user(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id))
+}
+
+/// An annotated function that refuses each user but once.
+///
+/// # Errors
+///
+/// What the limiter refuses.
+#[rate_limit(key = "once:{id}", rate = 1, per = "1h", wait = "none")]
+pub async fn once_per_user(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id))
+}
+
+/// What is limited.
+#[inline(never)]
+pub fn body(number: u64) -> u64 {
+    number.wrapping_mul(3)
+}
+
+/// Makes the embedded store this process's, once.
+///
+/// # Panics
+///
+/// Panics when the process has other limits already.
+pub fn install() -> Limits {
+    let yaml = "limiters:\n  counted_here: { mode: per_client }\n";
+    let builder = Limits::builder().memory().limits_text(yaml);
+    ready(builder.install()).expect("the first limits of this process")
+}
+
+/// A limiter that never refuses.
+pub fn plenty(limits: &Limits, name: &str) -> Limiter {
+    limits.limiter(name, unreached())
+}
+
+/// A limiter that refuses from now on.
+pub fn used_up(limits: &Limits, name: &str) -> Limiter {
+    let limiter = limits.limiter(name, once());
+    let _ = ready(limiter.try_acquire(1));
+    limiter
+}
+
+/// A quota that nobody reaches.
+///
+/// # Panics
+///
+/// Never.
+pub fn unreached() -> Quota {
+    Quota::new(UNREACHED, Duration::from_secs(1)).expect("a quota that can be")
+}
+
+/// A quota of one permit for as long as anything is measured.
+///
+/// # Panics
+///
+/// Never.
+pub fn once() -> Quota {
+    Quota::new(1, Duration::from_secs(3600)).expect("a quota that can be")
+}
+
+/// Runs a future that never has to wait.
+///
+/// # Panics
+///
+/// Panics when it waits.
+pub fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waited"),
+    }
+}

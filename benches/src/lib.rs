@@ -1,0 +1,22 @@
+//! What a decision costs, beside our peers, over one Redis.
+//!
+//! - [`peers`]: those who decide.
+//! - [`load`]: how they are asked.
+//! - [`sample`], [`cost`]: what that came to, for the callers and for Redis.
+//! - [`workloads`]: which peers are asked for what, how often.
+//! - [`results`]: the figures as they lie in `target/bench`.
+//! - [`embedded`]: limiters for what is measured within the process.
+//! - [`criterion`], [`memory`]: what was measured of them.
+//! - [`report`]: docs/benchmarks.md, made of them.
+#![allow(clippy::disallowed_methods, reason = "benches measure real time")]
+
+pub mod cost;
+pub mod criterion;
+pub mod embedded;
+pub mod load;
+pub mod memory;
+pub mod peers;
+pub mod report;
+pub mod results;
+pub mod sample;
+pub mod workloads;

@@ -1,0 +1,30 @@
+//! How peers are asked.
+
+mod closed;
+mod open;
+mod waiting;
+
+pub use self::{
+    closed::closed,
+    open::open,
+    waiting::{Grant, Waits},
+};
+
+/// Numbers that look random, quickly.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: usize) -> Self {
+        Self((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A number below this one.
+    pub fn below(&mut self, below: usize) -> usize {
+        // xorshift64*, of a state that is never 0.
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}

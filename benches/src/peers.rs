@@ -1,0 +1,96 @@
+//! Those who decide.
+
+mod bare;
+mod governed;
+mod naive;
+mod ours;
+mod redisson;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+pub use self::{
+    bare::Bare,
+    governed::Governed,
+    naive::Naive,
+    ours::{Ours, install},
+    redisson::{Calls, Redisson},
+};
+use crate::{load, sample::Sample};
+
+/// Decides in this process.
+pub trait Decide: Send + Sync + 'static {
+    /// How many limiters it decides for.
+    fn keys(&self) -> usize;
+
+    /// Takes one permit of this limiter; an error is anything but a decision of the limiter.
+    fn decide(&self, key: usize) -> impl Future<Output = Result<bool, ()>> + Send;
+}
+
+/// What everybody is to enforce.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub name: &'static str,
+    /// How many limiters there are, of which each decision uses one at random.
+    pub keys: usize,
+    pub rate: u32,
+    pub per: Duration,
+    /// Whether each process has the whole rate.
+    pub per_client: bool,
+}
+
+impl Limit {
+    /// The names of the limiters, by whom they belong to.
+    fn names(&self, owner: &str) -> Vec<String> {
+        (0..self.keys).map(|key| format!("{owner}:{}:{key}", self.name)).collect()
+    }
+}
+
+/// A peer that is ready to enforce a limit.
+pub enum Peer<'a> {
+    Ours(Arc<Ours>),
+    Bare(Arc<Bare>),
+    Naive(Arc<Naive>),
+    Governed(Arc<Governed>),
+    Redisson(&'a Redisson, Calls),
+}
+
+impl Peer<'_> {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ours(_) => "ours",
+            Self::Bare(_) => "bare",
+            Self::Naive(_) => "naive",
+            Self::Governed(_) => "governor",
+            Self::Redisson(_, Calls::Async) => "redisson",
+            Self::Redisson(_, Calls::Threads) => "redisson_threads",
+        }
+    }
+
+    /// Has so many callers ask again as soon as they are answered.
+    pub async fn closed(&mut self, callers: usize, time: Duration) -> Sample {
+        match self {
+            Self::Ours(peer) => load::closed(peer, callers, time).await,
+            Self::Bare(peer) => load::closed(peer, callers, time).await,
+            Self::Naive(peer) => load::closed(peer, callers, time).await,
+            Self::Governed(peer) => load::closed(peer, callers, time).await,
+            Self::Redisson(peer, calls) => peer.closed(*calls, callers, time),
+        }
+    }
+
+    /// Lets so many callers arrive a second.
+    pub async fn open(&mut self, rate: u32, time: Duration) -> Sample {
+        match self {
+            Self::Ours(peer) => load::open(peer, rate, time).await,
+            Self::Bare(peer) => load::open(peer, rate, time).await,
+            Self::Naive(peer) => load::open(peer, rate, time).await,
+            Self::Governed(peer) => load::open(peer, rate, time).await,
+            Self::Redisson(peer, _) => peer.open(rate, time),
+        }
+    }
+
+    /// Where the permits of a limiter are written down, for those that do so in Redis.
+    pub fn log_key(&self, limit: &Limit) -> String {
+        let owner = self.name().split('_').next().unwrap_or_default();
+        format!("{{{owner}:{}:0}}:permits", limit.name)
+    }
+}

@@ -1,0 +1,68 @@
+//! Our script without us: one `EVALSHA` per decision, which is what Redis itself takes for it.
+
+use ratelimit_runtime::{
+    Mode,
+    store::{Config, Outcome, Request, StateKeys, script_call, script_replies},
+};
+use redis::{Client, Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use tokio::time::Instant;
+
+use super::{Decide, Limit};
+
+pub struct Bare {
+    connection: MultiplexedConnection,
+    config: Config,
+    since: Instant,
+    keys: Vec<StateKeys>,
+}
+
+impl Bare {
+    /// # Errors
+    ///
+    /// What Redis refuses.
+    pub async fn new(url: &str, limit: Limit) -> RedisResult<Self> {
+        let connection = connect(url).await?;
+        let per_ms = u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX);
+        let config = Config::new(limit.rate.into(), per_ms, Mode::Overall);
+        let keys = limit.names("bare").into_iter().map(StateKeys::new).collect();
+        let bare = Self { connection, config, since: Instant::now(), keys };
+        // By text, so that the server knows the script by name from then on.
+        bare.send(&bare.command(0, false)).await?;
+        for key in 0..limit.keys {
+            bare.send(&bare.command(key, true)).await?;
+        }
+        Ok(bare)
+    }
+
+    fn command(&self, key: usize, by_name: bool) -> Cmd {
+        let request = Request::new(&self.keys[key], self.config, self.since);
+        script_call("acquire", &request, &[1], 1, by_name)
+    }
+
+    async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        command.query_async(&mut self.connection.clone()).await
+    }
+}
+
+impl Decide for Bare {
+    fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    async fn decide(&self, key: usize) -> Result<bool, ()> {
+        let reply = self.send(&self.command(key, true)).await.map_err(|_| ())?;
+        let replies = script_replies("acquire", &reply, &[1]).map_err(|_| ())?;
+        match replies.first().map(|reply| reply.outcome) {
+            Some(Outcome::Granted) => Ok(true),
+            Some(Outcome::Refused) => Ok(false),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A connection that many callers share and that waits as long as it takes.
+pub(super) async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    let patient =
+        redis::AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
+}

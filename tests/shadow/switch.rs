@@ -1,0 +1,157 @@
+//! Who is in shadow mode, who says so, and who is told.
+
+use std::{
+    fs,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, ManualClock, Source};
+use tokio::time::timeout;
+
+use super::{counted, embedded, granted, overruled};
+
+/// Whether a name's second call goes ahead, of one permit an hour.
+async fn is_shadowed(limits: &Limits, name: &str) -> bool {
+    let limiter = limits.configured(name);
+    granted(limiter.try_acquire(1).await);
+    limiter.try_acquire(1).await.is_ok()
+}
+
+#[tokio::test]
+async fn the_nearest_that_says_so_decides() {
+    let rest = "default: { rate: 1, per: 1h, shadow: false }\nlimiters:\n  own: { shadow: false }\n  \
+                with:\n    shadow: true\n    overrides: [{ key: with, shadow: false }]\n  plain:\n\
+                prefixes:\n  - { prefix: a, shadow: false }\n  - { prefix: b, shadow: true }\n  - { prefix: c }\n";
+    let names = ["own", "with", "plain", "a1", "b1", "c1", "other"];
+    let (exceptions, all) = (
+        [false, false, false, false, true, false, false],
+        [false, false, true, false, true, true, true],
+    );
+    let file = |shadow: &str| embedded(&format!("{shadow}{rest}"));
+    let cases: [(LimitsBuilder, [bool; 7]); 5] = [
+        (file(""), exceptions),
+        (file("shadow: false\n"), exceptions),
+        (file("shadow: true\n"), all),
+        (file("").shadow(true), all),
+        (file("shadow: true\n").shadow(false), exceptions),
+    ];
+    for (n, (builder, expected)) in cases.into_iter().enumerate() {
+        let limits = builder.build().await.unwrap();
+        for (name, expected) in names.into_iter().zip(expected) {
+            assert_eq!(is_shadowed(&limits, name).await, expected, "{name} in case {n}");
+        }
+    }
+    let by_default = embedded("default: { rate: 1, per: 1h, shadow: true }\nshadow: false\n");
+    assert!(is_shadowed(&by_default.build().await.unwrap(), "x").await);
+    let by_default = embedded("default: { rate: 1, per: 1h, shadow: true }\n").shadow(false);
+    assert!(!is_shadowed(&by_default.build().await.unwrap(), "x").await);
+}
+
+#[tokio::test]
+async fn the_report_says_who_said_so_and_counts() {
+    let yaml =
+        "default: { rate: 1, per: 1h, shadow: true }\nlimiters:\n  x: { shadow: false }\n  y:\n";
+    let limits = embedded(yaml).build().await.unwrap();
+    assert!(is_shadowed(&limits, "y").await);
+    let report = limits.report().to_string();
+    for line in [
+        "shadow: false (limits file)",
+        "shadow: true (default)",
+        "allowed 2, rejected 0, waited 0, degraded 0, shadowed 1",
+    ] {
+        assert!(report.contains(line), "{line} in\n{report}");
+    }
+    let limits = embedded("limiters:\n  x: { rate: 1, per: 1s }\n").shadow(true).build().await;
+    let report = limits.unwrap().report();
+    let x = report.limiters.iter().find(|limiter| limiter.key == "x").unwrap();
+    let shadow = x.settings.as_ref().unwrap().shadow;
+    assert_eq!((shadow.value, shadow.source), (true, Source::Global));
+    assert!(report.to_string().contains("shadow: true (global)"));
+}
+
+type Events = Arc<Mutex<Vec<Event>>>;
+
+fn heard(builder: LimitsBuilder) -> (LimitsBuilder, Events) {
+    let events = Events::default();
+    let seen = Arc::clone(&events);
+    (builder.on_event(move |event| seen.lock().unwrap().push(event.clone())), events)
+}
+
+fn told(events: &Events) -> Vec<String> {
+    let events = events.lock().unwrap();
+    let refusals = events.iter().filter(|event| matches!(event, Event::WouldRefuse { .. }));
+    refusals.map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn it_is_told_when_a_limiter_begins_to_refuse_and_not_with_each_call() {
+    let time = ManualClock::new();
+    let yaml = "limiters:\n  x: { rate: 1, per: 1h, shadow: true }\n";
+    let (builder, events) = heard(embedded(yaml).clock(time.clone()));
+    let limiter = builder.build().await.unwrap().configured("x");
+    granted(limiter.acquire(1).await);
+    assert_eq!(told(&events), [""; 0]);
+    for _ in 0..20 {
+        for _ in 0..50 {
+            overruled(limiter.acquire(1).await);
+        }
+        overruled(limiter.peek().await);
+        time.advance(Duration::from_secs(59));
+    }
+    let first = "a call went ahead in shadow mode only: rate limit `x` exceeded, retry after 3600s";
+    assert_eq!(told(&events), [first]);
+    time.advance(Duration::from_secs(1));
+    overruled(limiter.acquire(1).await);
+    assert_eq!(told(&events).len(), 2, "after a minute without");
+    time.advance(Duration::from_secs(60));
+    overruled(limiter.acquire(2).await);
+    let never = "a call went ahead in shadow mode only: rate limit `x` can never grant so many permits \
+                 at once: 2 of 1 per 1h";
+    assert_eq!(told(&events)[2..], [never]);
+}
+
+#[tokio::test]
+async fn startup_tells_which_annotated_limiters_refuse_nobody() {
+    let yaml = "limiters:\n  shadow-patient: { shadow: true }\n  shadow-user:{id}:\n    overrides: [{ \
+                key: \"shadow-user:1\", shadow: true }]\n";
+    let (builder, events) = heard(embedded(yaml));
+    builder.build().await.unwrap();
+    let events: Vec<String> = events.lock().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(events, ["rate limit `shadow-patient` is in shadow mode and refuses nobody"]);
+}
+
+#[tokio::test]
+async fn a_reload_switches_it_on_and_off() {
+    let name = format!("ratelimit-shadow-reload-{}.yaml", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let write = |shadow: bool| {
+        let yaml = format!("shadow: {shadow}\nlimiters:\n  x: {{ rate: 1, per: 1h }}\n");
+        fs::write(&path, yaml).unwrap();
+    };
+    write(false);
+    let limits = Limits::builder().memory().limits_file(&path).build().await.unwrap();
+    let limiter = limits.configured("x");
+    granted(limiter.acquire(1).await);
+    let mut waiters = Vec::new();
+    for _ in 0..5 {
+        let limiter = limiter.clone();
+        waiters.push(tokio::spawn(async move { limiter.acquire(1).await }));
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    write(true);
+    limits.reload().unwrap();
+    overruled(limiter.try_acquire(1).await);
+    for waiter in waiters {
+        let decision = timeout(Duration::from_secs(10), waiter).await.expect("nobody waits");
+        overruled(decision.unwrap());
+    }
+    assert_eq!(counted(&limits, "x"), [7, 0, 5, 6]);
+
+    write(false);
+    limits.reload().unwrap();
+    limiter.try_acquire(1).await.unwrap_err();
+    assert_eq!(limiter.available_permits().await.unwrap(), 0, "no change of numbers, no reset");
+    fs::remove_file(path).unwrap();
+}

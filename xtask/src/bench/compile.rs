@@ -1,0 +1,159 @@
+//! `cargo xtask bench compile`: what the runtime and the attribute cost whoever compiles a program.
+//!
+//! Processor time is counted, not time on the wall, since that hangs on the number of cores.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{Row, none, results, write_results};
+use crate::{
+    Failed, Outcome,
+    shell::{cargo, output, root, run, say},
+};
+
+const FUNCTIONS: usize = 100;
+/// The least of so many builds counts.
+const TIMES: usize = 4;
+
+const MANIFEST: &str = r#"[package]
+name = "compiled"
+version = "0.0.0"
+edition = "2024"
+
+[dependencies]
+ratelimit-runtime = { path = "ROOT/ratelimit-runtime" }
+
+[workspace]
+"#;
+
+const MAIN: &str = r#"
+fn main() {
+    use std::{future::Future, pin::pin, task::{Context, Waker}};
+    let _ = pin!(all()).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}
+"#;
+
+pub(super) fn measure(arguments: &[String]) -> Outcome {
+    none(arguments)?;
+    let project = Project::create()?;
+    let mut rows = Vec::new();
+    for command in ["check", "build"] {
+        project.write(false)?;
+        let cold = project.cold(command)?;
+        let plain = project.warm(command)?;
+        project.write(true)?;
+        let annotated = project.warm(command)?;
+        let each_ms = (annotated - plain) * 1000.0 / FUNCTIONS as f64;
+        say(&format!("{command}: {cold:.1} s cold, {each_ms:.1} ms for each annotated function"));
+        let figures = vec![("cold_s", cold), ("each_ms", each_ms), ("crates", project.crates()?)];
+        rows.push(Row { what: command, of: "program".to_owned(), figures });
+    }
+    write_results("compile", "cargo xtask bench compile", &rows)
+}
+
+/// A program with functions, in a workspace of its own.
+struct Project(PathBuf);
+
+impl Project {
+    fn create() -> Result<Self, Failed> {
+        let project = Self(results().join("compile"));
+        let manifest = MANIFEST.replace("ROOT", &root().display().to_string());
+        fs::create_dir_all(project.0.join("src")).map_err(|error| {
+            eprintln!("cannot create {}: {error}", project.0.display());
+            Failed
+        })?;
+        write(&project.0.join("Cargo.toml"), &manifest)?;
+        // The versions that the workspace has.
+        let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
+        write(&project.0.join("Cargo.lock"), &lock)?;
+        Ok(project)
+    }
+
+    /// Writes the functions, half of them with values in their keys.
+    fn write(&self, annotated: bool) -> Outcome {
+        let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
+        let mut calls = String::new();
+        for number in 0..FUNCTIONS {
+            if annotated {
+                let value = if number % 2 == 0 { ":{id}" } else { "" };
+                text += &format!(
+                    "#[ratelimit_runtime::rate_limit(key = \"f{number}{value}\", rate = 10, \
+                     per = \"1s\", wait = \"none\")]\n"
+                );
+            }
+            text += &format!(
+                "async fn f{number}(id: u64) -> Result<u64, Rejection> {{ Ok(id + {number}) }}\n"
+            );
+            calls += &format!("    f{number}(1).await?;\n");
+        }
+        text +=
+            &format!("async fn all() -> Result<(), Rejection> {{\n{calls}    Ok(())\n}}\n{MAIN}");
+        write(&self.0.join("src/main.rs"), &text)
+    }
+
+    /// Processor seconds of a build of everything.
+    fn cold(&self, command: &str) -> Result<f64, Failed> {
+        let _ = fs::remove_dir_all(self.0.join("target"));
+        // Not what it takes to fetch.
+        run(&mut self.cargo("fetch"))?;
+        self.seconds(command)
+    }
+
+    /// Processor seconds of a build of the functions alone.
+    fn warm(&self, command: &str) -> Result<f64, Failed> {
+        let source = self.0.join("src/main.rs");
+        let text = fs::read_to_string(&source).unwrap_or_default();
+        let mut least = f64::MAX;
+        for time in 0..TIMES {
+            write(&source, &format!("{text}// {time}\n"))?;
+            least = least.min(self.seconds(command)?);
+        }
+        Ok(least)
+    }
+
+    fn seconds(&self, command: &str) -> Result<f64, Failed> {
+        let before = of_children();
+        run(&mut self.cargo(command))?;
+        Ok(of_children() - before)
+    }
+
+    fn crates(&self) -> Result<f64, Failed> {
+        let mut tree = self.cargo("tree");
+        tree.args(["--prefix", "none", "--edges", "normal,build"]);
+        let tree = tree.output().map_err(|error| {
+            eprintln!("cannot run cargo: {error}");
+            Failed
+        })?;
+        let text = String::from_utf8_lossy(&tree.stdout).replace(" (*)", "");
+        let crates: BTreeSet<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        // The program is none of them.
+        Ok(crates.len().saturating_sub(1) as f64)
+    }
+
+    fn cargo(&self, name: &str) -> std::process::Command {
+        let mut command = cargo(&[name, "--quiet", "--manifest-path"]);
+        command.arg(self.0.join("Cargo.toml")).env("CARGO_INCREMENTAL", "0");
+        command.env("CARGO_TARGET_DIR", self.0.join("target"));
+        command
+    }
+}
+
+/// Processor seconds of all programs that ran for us and ended, and of theirs.
+fn of_children() -> f64 {
+    let ticks = output("getconf", &["CLK_TCK"]).and_then(|ticks| ticks.parse().ok());
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // What follows the name, which may hold spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let used: f64 = fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    used / ticks.unwrap_or(100.0)
+}
+
+fn write(file: &Path, text: &str) -> Outcome {
+    fs::write(file, text).map_err(|error| {
+        eprintln!("cannot write {}: {error}", file.display());
+        Failed
+    })
+}

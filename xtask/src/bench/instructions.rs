@@ -1,0 +1,169 @@
+//! `cargo xtask bench instructions`: instructions of a decision, held against those that are
+//! committed.
+
+use std::{fs, path::PathBuf, process::Stdio};
+
+use super::{Row, results, write_results};
+use crate::{
+    Failed, Outcome,
+    shell::{cargo, on_path, output, root, run, say},
+};
+
+/// The runner has to be of the version of the library.
+const RUNNER: &str = "gungraun-runner";
+const VERSION: &str = "0.20.0";
+
+const BASELINE: &str = "benches/instructions.txt";
+/// What counts may rise by, in percent: another layout of the memory is no regression.
+const TOLERANCE: u64 = 5;
+/// Calls of each benchmark.
+const CALLS: u64 = 100;
+
+const HEAD: &str = "\
+# Instructions of a decision within the process, by callgrind; a compiler or a processor
+# of another kind counts otherwise.
+# Written by `cargo xtask bench instructions --bless`.
+";
+
+/// Counts, and fails when a count rose; with `--bless` what was counted is the new baseline.
+pub(super) fn count(arguments: &[String]) -> Outcome {
+    let bless = match arguments {
+        [] => false,
+        [argument] if argument == "--bless" => true,
+        [argument, ..] => {
+            eprintln!("unknown argument `{argument}`; there is `--bless`");
+            return Err(Failed);
+        }
+    };
+    if on_path("valgrind").is_none() {
+        eprintln!("no `valgrind` found; install it to count instructions");
+        return Err(Failed);
+    }
+    let counts = counted(&runner()?)?;
+    let path = root().join(BASELINE);
+    let baseline = fs::read_to_string(&path).unwrap_or_default();
+    let before = |name: &str| {
+        let lines = baseline.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(other, _)| *other == name).find_map(|(_, count)| count.parse().ok())
+    };
+    let figures = |name: &str, now: u64| {
+        let before: u64 = before(name).unwrap_or(now);
+        vec![("now", now as f64), ("before", before as f64)]
+    };
+    let rows: Vec<_> = counts
+        .iter()
+        .map(|(name, now)| Row {
+            what: "instructions",
+            of: name.clone(),
+            figures: figures(name, *now),
+        })
+        .collect();
+    write_results("instructions", "cargo xtask bench instructions", &rows)?;
+    if bless {
+        let lines = counts.iter().map(|(name, count)| format!("{name} {count}\n"));
+        let text = HEAD.to_owned() + &lines.collect::<String>();
+        return fs::write(&path, text).map_err(|error| {
+            eprintln!("cannot write {}: {error}", path.display());
+            Failed
+        });
+    }
+    compare(&counts, before)
+}
+
+fn compare(counts: &[(String, u64)], before: impl Fn(&str) -> Option<u64>) -> Outcome {
+    let mut outcome = Ok(());
+    for (name, now) in counts {
+        let Some(before) = before(name) else {
+            eprintln!("{name}: {now} instructions; add it to {BASELINE} with `--bless`");
+            outcome = Err(Failed);
+            continue;
+        };
+        println!("{name}: {now} instructions, {before} before");
+        if rose(before, *now) {
+            eprintln!(
+                "{name} rose from {before} to {now} instructions, by more than {TOLERANCE} %; make \
+                 it cheaper, or accept it with `cargo xtask bench instructions --bless`"
+            );
+            outcome = Err(Failed);
+        }
+    }
+    outcome
+}
+
+fn rose(before: u64, now: u64) -> bool {
+    now * 100 > before * (100 + TOLERANCE)
+}
+
+/// Runs the benchmarks, and gives the instructions of a call by name.
+fn counted(runner: &PathBuf) -> Result<Vec<(String, u64)>, Failed> {
+    let mut command = cargo(&["bench", "--locked", "--package", "benches"]);
+    command.args(["--bench", "instructions"]);
+    command.env("GUNGRAUN_RUNNER", runner).env("GUNGRAUN_COLOR", "never");
+    say("cargo bench --package benches --bench instructions");
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| {
+        eprintln!("cannot run cargo: {error}");
+        Failed
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counts = read(&text);
+    if !output.status.success() || counts.is_empty() {
+        eprintln!("{text}\nno instructions were counted: {}", output.status);
+        return Err(Failed);
+    }
+    Ok(counts)
+}
+
+/// Reads names and counts from what gungraun prints: `file::group::function id:(..)`, then
+/// `Instructions: now|before`.
+fn read(text: &str) -> Vec<(String, u64)> {
+    let mut counts = Vec::new();
+    let mut name = None;
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("instructions::") {
+            let words = path.split([':', ' ', '(']).filter(|word| !word.is_empty());
+            name = Some(words.skip(1).take(2).collect::<Vec<_>>().join("::"));
+        } else if let Some(count) = line.trim_start().strip_prefix("Instructions:") {
+            let count = count.trim_start().split('|').next().and_then(|count| count.parse().ok());
+            let calls: Option<u64> = count;
+            counts.extend(name.take().zip(calls.map(|count| count / CALLS)));
+        }
+    }
+    counts
+}
+
+/// The runner, installed into the target directory if it is not there.
+fn runner() -> Result<PathBuf, Failed> {
+    let folder = results().join("tools");
+    let runner = folder.join("bin").join(RUNNER);
+    let said = output(&runner, &["--version"]);
+    if said.is_none_or(|version| !version.ends_with(VERSION)) {
+        let mut install = cargo(&["install", RUNNER, "--version", VERSION, "--locked", "--root"]);
+        run(install.arg(&folder).arg("--target-dir").arg(folder.join("build")))?;
+        let _ = fs::remove_dir_all(folder.join("build"));
+    }
+    Ok(runner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read, rose};
+
+    #[test]
+    fn counts_are_those_of_a_call() {
+        let text = "\
+instructions::decisions::embedded grant:(granting())
+  Instructions:             254861|254861          (No change)
+  L1 Hits:                  382608|382608          (No change)
+instructions::decisions::call_site fixed:(called())
+  Instructions:             299678|N/A             (*********)
+";
+        let counts = [("embedded::grant".to_owned(), 2548), ("call_site::fixed".to_owned(), 2996)];
+        assert_eq!(read(text), counts);
+    }
+
+    #[test]
+    fn a_rise_of_a_twentieth_is_none() {
+        assert!(!rose(1000, 1050));
+        assert!(rose(1000, 1051));
+    }
+}
