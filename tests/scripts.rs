@@ -91,7 +91,7 @@ impl Twins {
         let rust = self.rust(name, &request, costs);
         let mut call = script_call(name, &request, costs, since * 1000, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_replies(name, &value, costs).unwrap();
+        let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
     }
 
@@ -274,7 +274,7 @@ impl Shared {
         let request = self.twins.request(self.config, 10, Assertion::Steady);
         let mut call = script_call("acquire", &request, &[permits], 10_000, false);
         let value = call.arg(self.twins.now).query(&mut self.twins.redis).unwrap();
-        script_replies("acquire", &value, &[permits]).unwrap()[0]
+        script_replies("acquire", &value, &self.config, &[permits]).unwrap()[0]
     }
 
     /// Seconds left to live after an acquire that found so many milliseconds.
@@ -325,7 +325,8 @@ fn keys_are_kept_alive_together_and_not_with_every_grant() {
     shared.config.keep_alive_ms = 600_000;
     shared.acquire(1);
     for (found, left) in [("610000", 610), ("590000", 750), ("900000", 750)] {
-        assert_eq!(shared.kept_alive(found), left, "from {found}");
+        let kept = shared.kept_alive(found);
+        assert!((left - 3..=left).contains(&kept), "{kept} s from {found} ms");
     }
     // Java's `availablePermits` takes the counter's expiry away.
     let _: i64 = shared.server.cli(&["PERSIST", "{shared}:value"]);
@@ -335,7 +336,8 @@ fn keys_are_kept_alive_together_and_not_with_every_grant() {
     let mut shared = Shared::start();
     shared.config.keep_alive_ms = 62_000;
     shared.acquire(1);
-    assert_eq!(shared.kept_alive("61100"), 78, "what is used is not free before 61.2 s");
+    let kept = shared.kept_alive("61100");
+    assert!((75..=78).contains(&kept), "{kept}: what is used is not free before 61.2 s");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Decide for Bare {
 
     async fn decide(&self, key: usize) -> Result<bool, ()> {
         let reply = self.send(&self.command(key, true)).await.map_err(|_| ())?;
-        let replies = script_replies("acquire", &reply, &[1]).map_err(|_| ())?;
+        let replies = script_replies("acquire", &reply, &self.config, &[1]).map_err(|_| ())?;
         match replies.first().map(|reply| reply.outcome) {
             Some(Outcome::Granted) => Ok(true),
             Some(Outcome::Refused) => Ok(false),

@@ -5,6 +5,7 @@ mod connect;
 mod fault;
 mod link;
 mod reply;
+mod rule;
 mod script;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -19,9 +20,8 @@ use self::{
     fault::{Fault, NotDone, classify},
     link::{Link, Live},
     reply::read_replies,
-    script::{
-        ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire, rule,
-    },
+    rule::write_rule,
+    script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
 use crate::{
@@ -56,14 +56,19 @@ pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
     Tell { script: &RELEASE, keys, words }.by_text()
 }
 
-/// What the answer to such a call says.
+/// What the answer to such a call by a process with these numbers says.
 ///
 /// # Errors
 ///
 /// As for the call itself.
 #[cfg(feature = "test-util")]
-pub fn script_replies(name: &str, value: &Value, costs: &[u32]) -> Result<Vec<Reply>, StoreError> {
-    read_replies(value, costs, name != "peek", 0)
+pub fn script_replies(
+    name: &str,
+    value: &Value,
+    own: &Config,
+    costs: &[u32],
+) -> Result<Vec<Reply>, StoreError> {
+    read_replies(value, costs, name != "peek", own)
 }
 
 /// Pauses between attempts the server answered with "not yet".
@@ -184,7 +189,7 @@ impl RedisStore {
     ) -> Result<Reply, StoreError> {
         let costs = &[cost];
         let value = self.run(&Ask { script, request, costs }).await?;
-        Ok(read_replies(&value, costs, false, request.config.keep_alive_ms)?[0])
+        Ok(read_replies(&value, costs, false, &request.config)?[0])
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
@@ -285,7 +290,7 @@ fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String>
     };
     let state = if state == KeepState::Keep { "keep" } else { "reset" };
     let Config { rate, per_ms, keep_alive_ms, .. } = config;
-    let rule = rule(&config).into_owned();
+    let rule = write_rule(&config).into_owned();
     let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
     numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect()
 }
@@ -310,7 +315,7 @@ impl Store for RedisStore {
             return Ok(Vec::new());
         }
         let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
-        read_replies(&value, costs, true, request.config.keep_alive_ms)
+        read_replies(&value, costs, true, &request.config)
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

@@ -2,31 +2,33 @@
 
 use std::collections::HashMap;
 
-use ratelimit_spec::{Algorithm, Mode};
+use ratelimit_spec::Algorithm;
 use redis::Value;
 
+use super::rule::read_rule;
 use crate::{
     StoreError,
     store::{Config, Outcome, Reconciled, Reply},
 };
 
 /// What comes before the waits; see `lua/acquire.lua`.
-const HEAD: usize = 11;
+const HEAD: usize = 9;
 
-/// Reads the replies to requests for these costs; unless they `take`, none leaves less to the next.
+/// Reads the replies to requests for these costs by a process with its `own` numbers; unless they
+/// `take`, none leaves less to the next.
 pub(super) fn read_replies(
     value: &Value,
     costs: &[u32],
     take: bool,
-    keep_alive_ms: u64,
+    own: &Config,
 ) -> Result<Vec<Reply>, StoreError> {
     let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let numbers = integers(value).ok_or_else(unknown)?;
-    let (head, waits) = numbers.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-    if head[0] == 4 {
+    let Value::Array(items) = value else { return Err(unknown()) };
+    let (head, waits) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
+    if head[0] == Value::Int(4) {
         return Err(foreign());
     }
-    let mut common = read_head(*head, keep_alive_ms).ok_or_else(unknown)?;
+    let mut common = read_head(head, own).ok_or_else(unknown)?;
     let counted = common.outcome == Outcome::Granted;
     let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
     let replies = costs.iter().map(|cost| {
@@ -45,40 +47,24 @@ pub(super) fn read_replies(
     Ok(replies.collect())
 }
 
-fn integers(value: &Value) -> Option<Vec<u64>> {
-    let Value::Array(items) = value else {
-        return None;
-    };
-    let integer = |item: &Value| match item {
+fn integer(item: &Value) -> Option<u64> {
+    match item {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,
-    };
-    items.iter().map(integer).collect()
+    }
 }
 
 /// What is the same for all requests, as a reply: what is free remains, and is granted where the
 /// store counts at all.
-fn read_head(head: [u64; HEAD], keep_alive_ms: u64) -> Option<Reply> {
-    let [
-        kind,
-        remaining,
-        reset_after_ms,
-        now_ms,
-        rate,
-        per_ms,
-        mode,
-        algorithm,
-        burst,
-        event,
-        ahead_ms,
-    ] = head;
-    let outcome = match kind {
+fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
+    let [kind, remaining, reset_after, now, rate, per, rule, event, ahead] = head;
+    let outcome = match integer(kind)? {
         1 => Outcome::Granted,
         3 => Outcome::PerClient,
         5 => Outcome::Unknown,
         _ => return None,
     };
-    let reconciled = match event {
+    let reconciled = match integer(event)? {
         0 => None,
         1 => Some(Reconciled::Created),
         2 => Some(Reconciled::Unchanged),
@@ -87,36 +73,33 @@ fn read_head(head: [u64; HEAD], keep_alive_ms: u64) -> Option<Reply> {
         5 => Some(Reconciled::Followed),
         _ => return None,
     };
-    let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-    let algorithm = match algorithm {
-        0 => Algorithm::SlidingWindow,
-        1 => Algorithm::TokenBucket,
-        2 => Algorithm::FixedWindow,
-        3 => Algorithm::LeakyBucket,
+    let (rate, per_ms) = (integer(rate)?, integer(per)?);
+    let config = match rule {
+        Value::Int(0) => Config { rate, per_ms, ..*own },
+        Value::BulkString(text) => {
+            let config = read_rule(std::str::from_utf8(text).ok()?, rate, per_ms)?;
+            config.keep_alive_ms(own.keep_alive_ms)
+        }
         _ => return None,
     };
-    let config = Config::new(rate, per_ms, mode)
-        .algorithm(algorithm, u32::try_from(burst).ok()?)
-        .keep_alive_ms(keep_alive_ms);
-    let retry_after_ms = 0;
     Some(Reply {
         outcome,
-        remaining,
-        retry_after_ms,
-        reset_after_ms,
-        now_ms,
-        ahead_ms,
+        remaining: integer(remaining)?,
+        retry_after_ms: 0,
+        reset_after_ms: integer(reset_after)?,
+        now_ms: integer(now)?,
+        ahead_ms: integer(ahead)?,
         config,
         reconciled,
     })
 }
 
 /// The wait of each cost, which are told once for equal ones; none unless there are just as many.
-fn waits_of(costs: &[u32], waits: &[u64]) -> Option<HashMap<u32, u64>> {
+fn waits_of(costs: &[u32], waits: &[Value]) -> Option<HashMap<u32, u64>> {
     let (mut waits, mut known) = (waits.iter(), HashMap::new());
     for cost in costs {
         if !known.contains_key(cost) {
-            known.insert(*cost, *waits.next()?);
+            known.insert(*cost, integer(waits.next()?)?);
         }
     }
     waits.next().is_none().then_some(known)
@@ -144,16 +127,22 @@ pub(super) fn foreign() -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use ratelimit_spec::Mode;
+
     use super::*;
 
     fn ints(numbers: &[i64]) -> Value {
         Value::Array(numbers.iter().map(|&n| Value::Int(n)).collect())
     }
 
+    fn own(rate: u64) -> Config {
+        Config::new(rate, 1000, Mode::Overall)
+    }
+
     #[test]
     fn each_request_gets_what_those_before_it_left() {
-        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 0, 0, 2, 40, 300, 200, 0, 700]);
-        let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, 0).unwrap();
+        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 300, 200, 0, 700]);
+        let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, &own(6)).unwrap();
         let told: Vec<_> =
             replies.iter().map(|r| (r.outcome, r.remaining, r.retry_after_ms)).collect();
         assert_eq!(
@@ -177,48 +166,50 @@ mod tests {
     #[test]
     fn a_look_leaves_what_is_free() {
         let replies =
-            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 0, 0, 0]), &[3], false, 0);
+            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 0]), &[3], false, &own(6));
         let reply = replies.unwrap()[0];
         assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 5));
     }
 
     #[test]
     fn a_leaky_bucket_grants_one_request_at_a_time() {
-        let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 3, 0, 0, 0, 400, 400]);
-        let replies = read_replies(&value, &[2, 1, 2], true, 0).unwrap();
+        let own = own(5).algorithm(Algorithm::LeakyBucket, 0);
+        let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 0, 0, 400, 400]);
+        let replies = read_replies(&value, &[2, 1, 2], true, &own).unwrap();
         let told: Vec<_> = replies.iter().map(|r| (r.outcome, r.remaining)).collect();
         assert_eq!(told, [(Outcome::Granted, 0), (Outcome::Refused, 0), (Outcome::Refused, 0)]);
     }
 
     #[test]
-    fn a_token_bucket_has_its_burst() {
-        let value = ints(&[1, 9, 0, 99, 5, 1000, 0, 1, 9, 0, 0, 0]);
-        let reply = read_replies(&value, &[9], true, 0).unwrap()[0];
+    fn what_is_counted_otherwise_than_by_ours_says_how() {
+        let Value::Array(mut items) = ints(&[1, 9, 0, 99, 5, 1000, 0, 0, 0, 0]) else { panic!() };
+        items[6] = Value::BulkString(b"0/token_bucket/9".to_vec());
+        let value = Value::Array(items);
+        let reply = read_replies(&value, &[9], true, &own(5)).unwrap()[0];
         assert_eq!((reply.outcome, reply.config.quota().burst()), (Outcome::Granted, Some(9)));
-        let reply = read_replies(&value, &[10], true, 0).unwrap()[0];
+        let reply = read_replies(&value, &[10], true, &own(5)).unwrap()[0];
         assert_eq!((reply.outcome, reply.remaining), (Outcome::ExceedsCapacity, 9));
     }
 
     #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
-        assert!(
-            read_replies(&ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]), &[1], true, 0).is_ok()
-        );
+        let read = |value| read_replies(&value, &[1, 1], true, &own(5));
+        assert!(read(ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 7])).is_ok());
         for value in [
             Value::Nil,
             Value::Int(1),
             ints(&[1]),
-            ints(&[1, -2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]),
-            ints(&[9, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7]),
-            // An algorithm and an event of a later version.
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 0, 0, 7]),
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 9, 0, 7]),
+            ints(&[1, -2, 0, 99, 5, 1000, 0, 0, 0, 7]),
+            ints(&[9, 2, 0, 99, 5, 1000, 0, 0, 0, 7]),
+            // A rule and an event of a later version.
+            ints(&[1, 2, 0, 99, 5, 1000, 9, 0, 0, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 7]),
             // A wait too few and one too many.
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0]),
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 0, 0, 7, 7]),
-            ints(&[3, 0, 0, 99, 5, 1000, 1, 0, 0, 0, 0, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 7, 7]),
+            ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 7]),
         ] {
-            assert!(read_replies(&value, &[1, 1], true, 0).is_err(), "{value:?}");
+            assert!(read(value.clone()).is_err(), "{value:?}");
         }
     }
 }

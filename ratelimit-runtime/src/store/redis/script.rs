@@ -1,15 +1,12 @@
 //! The scripts, and what goes in and comes out of them.
 
-use std::{
-    borrow::Cow,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, Mode, OnDrift};
+use ratelimit_spec::{Algorithm, OnDrift};
 use redis::Cmd;
 
-use super::link::Live;
+use super::{link::Live, rule::write_rule};
 use crate::store::{Assertion, Config, Request, StateKeys};
 
 macro_rules! lua {
@@ -150,7 +147,7 @@ impl Ask<'_> {
         let Request { keys, config, revision, assertion, .. } = self.request;
         let mut command = self.script.on(keys, by_name);
         command.arg(runs(self.costs));
-        command.arg(config.rate).arg(config.per_ms).arg(rule(config));
+        command.arg(config.rate).arg(config.per_ms).arg(write_rule(config));
         command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
         command.arg(match assertion {
             Assertion::Steady => "steady",
@@ -246,17 +243,6 @@ fn runs(costs: &[u32]) -> String {
         _ => format!("{}*{}", run[0], run.len()),
     });
     runs.collect::<Vec<_>>().join(",")
-}
-
-/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`
-/// or `0/token_bucket/20`.
-pub(super) fn rule(config: &Config) -> Cow<'static, str> {
-    let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
-    match config.algorithm {
-        Algorithm::SlidingWindow => mode.into(),
-        Algorithm::TokenBucket => format!("{mode}/token_bucket/{}", config.burst).into(),
-        other => format!("{mode}/{other}").into(),
-    }
 }
 
 /// An id for a log member: who wrote it, and the how many-th.

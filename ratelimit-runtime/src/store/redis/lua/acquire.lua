@@ -13,11 +13,11 @@
 --          no numbers of our own `follow` and from then on `following`
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --
--- Returns { kind, free, reset_after (ms), now (ms), rate, interval (ms), type,
---           algorithm, burst, event, ahead (ms), wait (ms)... }; kind as named
--- below, free is what one request could have had before anybody took, ahead is
--- how far in the future a peer with a wrong clock wrote; then, when counted, a
--- wait for each different cost.
+-- Returns { kind, free, reset_after (ms), now (ms), rate, interval (ms), rule,
+--           event, ahead (ms), wait (ms)... }; kind as named below, free is what
+-- one request could have had before anybody took, rule is 0 where mode and
+-- algorithm are ours, else a text as ARGV[4]; ahead is how far in the future a
+-- peer with a wrong clock wrote; then, when counted, a wait for each different cost.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local config, event

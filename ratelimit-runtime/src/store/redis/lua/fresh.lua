@@ -22,5 +22,5 @@ if taken and taken + cost <= own_rate and ARGV[4] == '0' and string.sub(ARGV[8],
     redis.call('PEXPIRE', KEYS[1], idle)
     redis.call('PEXPIRE', KEYS[3], idle)
   end
-  return { 1, own_rate, own_per, now, own_rate, own_per, 0, 0, 0, 1, 0, 0 }
+  return { 1, own_rate, own_per, now, own_rate, own_per, 0, 1, 0, 0 }
 end

@@ -6,7 +6,7 @@
 --
 -- A configuration is { rate, per, mode, algorithm, burst, keep_alive }; without an
 -- algorithm it is a sliding window.
-local ALGORITHMS = { token_bucket = 1, fixed_window = 2, leaky_bucket = 3 }
+local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
 -- What is stored, and whether all of it is there.
 local function stored_config()
@@ -33,12 +33,17 @@ local function read_rule(config, text)
   return config
 end
 
--- All that limits, as a text; an epoch ends with it.
-local function numbers_of(config)
-  local text = decimal(config.rate) .. '/' .. decimal(config.per) .. '/' .. config.mode
+-- What `read_rule` reads.
+local function rule_of(config)
+  local text = config.mode
   if config.algorithm then text = text .. '/' .. config.algorithm end
   if config.burst > 0 then text = text .. '/' .. decimal(config.burst) end
   return text
+end
+
+-- All that limits, as a text; an epoch ends with it.
+local function numbers_of(config)
+  return decimal(config.rate) .. '/' .. decimal(config.per) .. '/' .. rule_of(config)
 end
 
 -- Writes what limits, in the place of what is stored.
@@ -58,8 +63,9 @@ end
 
 -- What every reply starts with; see acquire.lua.
 local function reply_of(kind, free, reset_after, now, config, event, ahead)
+  local rule = rule_of(config)
   return { kind, math.max(0, free), reset_after, now, config.rate, config.per,
-    tonumber(config.mode), ALGORITHMS[config.algorithm] or 0, config.burst, event, ahead }
+    rule == ARGV[4] and 0 or rule, event, ahead }
 end
 
 local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0 }

@@ -37,6 +37,7 @@ if settled and cost then
   local whole = free and free % 1 == 0 and free <= rate and oldest[1]
   local over = whole and tonumber(oldest[2]) <= now - per
   local taken, score, member = cost * count, now, nil
+  local rule = ARGV[4] == '0' and 0 or '0'
 
   if whole and not over and taken + cost <= free then
     member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
@@ -77,7 +78,7 @@ if settled and cost then
         for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], idle + math.floor(idle / 4)) end
       end
     end
-    return { 1, free, score + per - now, now, rate, per, 0, 0, 0, 0, 0, 0 }
+    return { 1, free, score + per - now, now, rate, per, rule, 0, 0, 0 }
 
   elseif whole and not over and free < cost and cost <= rate then
     local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
@@ -89,7 +90,7 @@ if settled and cost then
           need = need - struct.unpack('<I', oldest[i], #oldest[i] - 3)
           if need <= 0 then
             return { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now,
-              rate, per, 0, 0, 0, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+              rate, per, rule, 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
           end
         end
         oldest = redis.call('ZRANGE', KEYS[3], from, from + 15, 'WITHSCORES')

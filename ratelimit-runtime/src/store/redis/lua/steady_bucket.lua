@@ -30,7 +30,6 @@ if ready then
         now + math.floor(backlog / rate), backlog % rate, ARGV[2], ARGV[3]), 'PX', ttl)
     end
     local over = spaced and backlog or backlog + cost * per - most
-    return { 1, free, full_after, now, rate, per, 0, spaced and 3 or 1, tonumber(stored[7]) or 0,
-      0, 0, math.max(0, math.ceil(over / rate)) }
+    return { 1, free, full_after, now, rate, per, 0, 0, 0, math.max(0, math.ceil(over / rate)) }
   end
 end

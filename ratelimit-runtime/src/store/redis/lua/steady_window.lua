@@ -27,7 +27,7 @@ if ready then
       end
       redis.call('SET', KEYS[2], string.format('window %.0f/%.0f/%s', start, used, ARGV[3]), 'PX', ttl)
     end
-    return { 1, free, used > 0 and ends_in or 0, now, rate, per, 0, 2, 0, 0, 0,
+    return { 1, free, used > 0 and ends_in or 0, now, rate, per, 0, 0, 0,
       used + cost > rate and ends_in or 0 }
   end
 end

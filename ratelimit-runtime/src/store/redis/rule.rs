@@ -1,0 +1,55 @@
+//! How a limiter counts, as a text: what the scripts take, keep in epochs and answer with.
+
+use std::borrow::Cow;
+
+use ratelimit_spec::{Algorithm, Mode};
+
+use crate::store::Config;
+
+/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`
+/// or `0/token_bucket/20`.
+pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
+    let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
+    match config.algorithm {
+        Algorithm::SlidingWindow => mode.into(),
+        Algorithm::TokenBucket => format!("{mode}/token_bucket/{}", config.burst).into(),
+        other => format!("{mode}/{other}").into(),
+    }
+}
+
+/// Numbers that are counted as such a text says; nothing when it says what no limiter writes.
+pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
+    let mut words = text.split('/');
+    let mode = match words.next()? {
+        "0" => Mode::Overall,
+        "1" => Mode::PerClient,
+        _ => return None,
+    };
+    let config = Config::new(rate, per_ms, mode);
+    let Some(algorithm) = words.next() else { return Some(config) };
+    let burst = words.next().map_or(Some(0), |burst| burst.parse().ok())?;
+    Some(config.algorithm(algorithm.parse().ok()?, burst))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (algorithm, burst) in [
+            (Algorithm::SlidingWindow, 0),
+            (Algorithm::TokenBucket, 20),
+            (Algorithm::FixedWindow, 0),
+            (Algorithm::LeakyBucket, 0),
+        ] {
+            for mode in [Mode::Overall, Mode::PerClient] {
+                let config = Config::new(5, 1000, mode).algorithm(algorithm, burst);
+                assert_eq!(read_rule(&write_rule(&config), 5, 1000), Some(config));
+            }
+        }
+        for unknown in ["", "2", "0/", "0/gcra", "0/token_bucket/", "0/token_bucket/x"] {
+            assert_eq!(read_rule(unknown, 5, 1000), None, "{unknown}");
+        }
+    }
+}
