@@ -4,9 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::Mode;
 
-use super::{
-    Core, Numbers, denied::Manner, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited,
-};
+use super::{Core, Numbers, denied::Manner, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
 use crate::{
     Decision, Limits, Reason, Rejection, StoreError,
     limits::{AnyStore, Inner},
