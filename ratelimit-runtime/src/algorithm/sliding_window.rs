@@ -95,7 +95,7 @@ impl Log {
     }
 
     /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
-    fn expire(&mut self, per: u64, now: u64) -> bool {
+    pub(super) fn expire(&mut self, per: u64, now: u64) -> bool {
         let before = self.entries.len();
         while let Some(oldest) = self.entries.front()
             && oldest.at + per <= now

@@ -128,6 +128,16 @@ impl State {
         }
     }
 
+    /// Drops what these numbers do not count any more: they were just written, and others that come
+    /// after them do not count it again.
+    pub(crate) fn trim(&mut self, config: &Config, now: u64) {
+        if let Self::Log(log) = self
+            && config.algorithm == Algorithm::SlidingWindow
+        {
+            log.expire(config.per_ms, now);
+        }
+    }
+
     /// Whether it says no more than a new one; `per` is the window it was last counted with.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         match self {

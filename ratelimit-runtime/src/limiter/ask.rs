@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, Numbers, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
+use super::{Core, Numbers, denied::Manner, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
 use crate::{
     Decision, Limits, Reason, Rejection, StoreError,
     limits::{AnyStore, Inner},
@@ -14,7 +14,7 @@ use crate::{
 impl Core {
     /// The decision, where this process can make it by itself: it counts here, or it knows what
     /// the store would say.
-    pub(super) fn at_once(&self, limits: &Inner, permits: u32) -> Option<Reply> {
+    pub(super) fn at_once(&self, limits: &Inner, permits: u32, manner: Manner) -> Option<Reply> {
         if permits == 0 {
             return None;
         }
@@ -24,7 +24,7 @@ impl Core {
                 return Some(reply);
             }
         }
-        let reply = self.denied.repeated(permits)?;
+        let reply = self.denied.repeated(permits, manner)?;
         // A reload that nobody noticed yet may say otherwise.
         (self.rule(limits).number == rule).then_some(reply)
     }
@@ -37,7 +37,7 @@ impl Core {
         permits: u32,
     ) -> Result<Decision, Rejection> {
         let inner = limits.inner();
-        if let Some(reply) = self.at_once(inner, permits) {
+        if let Some(reply) = self.at_once(inner, permits, Manner::Waits) {
             return self.settle(&reply, permits, false);
         }
         let rule = self.rule(inner);

@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_spec::Wait;
 
-use super::Core;
+use super::{Core, denied::Manner};
 use crate::{
     Decision, Limits, Reason, Rejection,
     clock::whole_ms,
@@ -74,7 +74,7 @@ impl Core {
         if !self.queue.is_empty() {
             return None;
         }
-        let reply = self.at_once(limits, permits)?;
+        let reply = self.at_once(limits, permits, Manner::Tries)?;
         let result = match reply.outcome {
             Outcome::Granted => Ok(reply),
             // The rule in use is the one that decided this; no reload is behind it.

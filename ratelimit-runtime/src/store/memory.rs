@@ -274,6 +274,7 @@ impl Store for MemoryStore {
             if keep == KeepState::Reset || !same_mode {
                 state.used = algorithm::State::default();
             }
+            state.used.trim(&config, now);
             state.stored = Some(Stored::written(config, state.stored));
             state.per_ms = config.per_ms;
             if config.keep_alive_ms > 0 {

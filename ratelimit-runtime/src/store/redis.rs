@@ -49,11 +49,22 @@ pub fn script_call(
 /// A call that gives permits back, for tests that append a time of their own.
 #[cfg(feature = "test-util")]
 #[must_use]
-pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
-    // The time comes after as many arguments as the longest call has.
-    let mut words = vec![permits.to_string()];
-    words.resize(9, String::new());
-    Tell { script: &RELEASE, keys, words }.by_text()
+pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> redis::Cmd {
+    Tell { script: &RELEASE, keys, words: vec![permits.to_string()] }.with_time(by_name)
+}
+
+/// A call that writes a configuration on purpose, for tests that append a time of their own.
+#[cfg(feature = "test-util")]
+#[must_use]
+pub fn script_write(
+    keys: &StateKeys,
+    config: Config,
+    when: WriteWhen,
+    state: KeepState,
+    by_name: bool,
+) -> redis::Cmd {
+    let words = write_words(config, when, state);
+    Tell { script: &SET_RATE, keys, words }.with_time(by_name)
 }
 
 /// What the answer to such a call by a process with these numbers says.

@@ -180,9 +180,11 @@ pub(super) struct Tell<'a> {
 
 #[cfg(feature = "test-util")]
 impl Tell<'_> {
-    /// The command, for a server that does not know the script.
-    pub(super) fn by_text(&self) -> Cmd {
-        let mut command = self.script.on(self.keys, false);
+    /// The command, for a test that appends the time: it comes after as many arguments as the
+    /// longest call has.
+    pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
+        self.words.resize(9, String::new());
+        let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
         command
     }
