@@ -245,3 +245,19 @@ fn a_sliding_window_of_ten_in_2_s_goes_by_its_trace() {
         }
     }
 }
+
+#[test]
+fn the_log_of_a_hundred_thousand_permits_stays_in_the_small_encoding() {
+    let (server, config) = (RedisServer::start(), Config::new(100_000, 60_000, Mode::Overall));
+    let mut world = World::new(Some(&server));
+    for _ in 0..10_000 {
+        assert_eq!(world.acquire(config, 10).outcome, Outcome::Granted);
+        world.advance(6);
+    }
+    let log = "{promise}:permits";
+    let members: u64 = server.cli(&["ZCARD", log]);
+    let bytes: u64 = server.cli(&["MEMORY", "USAGE", log, "SAMPLES", "0"]);
+    let encoding: String = server.cli(&["OBJECT", "ENCODING", log]);
+    println!("{members} members, {bytes} bytes, a {encoding}");
+    assert!(members <= 128 && encoding != "skiplist" && bytes <= 4_096);
+}
