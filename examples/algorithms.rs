@@ -120,7 +120,9 @@ fn table(plots: &[Plot]) -> String {
     table += &row("asked for", &asked, "");
     for plot in plots {
         let of = |phase: usize| plot.permits_in(phase);
-        table += &row(plot.name, &of, &plot.most().to_string());
+        let algorithm = plot.name.split(',').next().unwrap_or_default();
+        let name = plot.name.replacen(algorithm, &format!("`{algorithm}`"), 1);
+        table += &row(&name, &of, &plot.most().to_string());
     }
     table
 }

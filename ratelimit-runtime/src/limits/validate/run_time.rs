@@ -11,7 +11,7 @@ pub(super) fn idle_bursts(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<
     let limiters = limits.limiters.iter().filter(|entry| !by_key.contains_key(&*entry.key));
     let limiters = limiters.map(|entry| {
         let path = vec![Step::Key("limiters"), Step::Key(&entry.key)];
-        (entry.key.to_string(), path, &entry.settings)
+        (entry.key.clone(), path, &entry.settings)
     });
     let default = ("default".to_owned(), vec![Step::Key("default")], &limits.default);
     let prefixes = limits.prefixes.iter().enumerate().map(|(n, entry)| {
