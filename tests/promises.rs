@@ -23,7 +23,7 @@ enum Step {
     /// Asks for a part of the capacity, in thousandths.
     Ask(u64),
     /// Asks for more than there is.
-    AskTooMuch(u32),
+    TooMuch(u32),
     /// The server's clock, not time, goes back.
     StepBack,
 }
@@ -58,7 +58,7 @@ fn histories(steps_back: u32) -> impl Strategy<Value = (Config, Vec<Step>)> {
         let step = prop_oneof![
             5 => advance.prop_map(Step::Advance),
             8 => prop_oneof![Just(0), 0..1000_u64, Just(1000)].prop_map(Step::Ask),
-            1 => (1..5_u32).prop_map(Step::AskTooMuch),
+            1 => (1..5_u32).prop_map(Step::TooMuch),
             steps_back => Just(Step::StepBack),
         ];
         (Just(config), prop::collection::vec(step, 1..60))
@@ -90,7 +90,7 @@ fn waiting_as_long_as_told_admits_and_a_millisecond_less_does_not() {
             match step {
                 Step::Advance(ms) => world.advance(ms),
                 Step::StepBack => world.step_back(STEP_BACK_MS),
-                Step::AskTooMuch(_) => {}
+                Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     let permits = Step::permits(part, &config);
                     let reply = world.acquire(config, permits);
@@ -125,7 +125,7 @@ fn a_cost_above_the_capacity_never_takes_anything() {
                 Step::Ask(part) => {
                     world.acquire(config, Step::permits(part, &config));
                 }
-                Step::AskTooMuch(more) => {
+                Step::TooMuch(more) => {
                     let capacity = u32::try_from(config.capacity()).unwrap();
                     let before = world.peek(config, capacity);
                     let reply = world.acquire(config, capacity + more);
@@ -145,7 +145,7 @@ fn a_clock_that_steps_back_5_s_admits_nobody_twice() {
             match step {
                 Step::Advance(ms) => world.advance(ms),
                 Step::StepBack => world.step_back(STEP_BACK_MS),
-                Step::AskTooMuch(_) => {}
+                Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     let permits = Step::permits(part, &config);
                     if world.acquire(config, permits).outcome == Outcome::Granted {
@@ -192,7 +192,7 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
             match step {
                 Step::Advance(ms) => world.advance(ms),
                 Step::StepBack => world.step_back(STEP_BACK_MS),
-                Step::AskTooMuch(_) => {}
+                Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     world.acquire(config, Step::permits(part, &config));
                 }
