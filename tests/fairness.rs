@@ -60,6 +60,12 @@ impl Drop for Caller {
     }
 }
 
+fn script_calls(server: &RedisServer) -> u64 {
+    let stats: String = server.cli(&["INFO", "commandstats"]);
+    let evalsha = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    evalsha.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+}
+
 /// How many permits each of the processes got.
 fn fight(paces: &[&str]) -> Vec<usize> {
     let (rate, run) = scale();
@@ -70,7 +76,10 @@ fn fight(paces: &[&str]) -> Vec<usize> {
     let admitted: Vec<_> = callers.iter_mut().map(Caller::admitted).collect();
     window::assert_kept(&admitted.concat(), 1000, rate);
     let shares: Vec<usize> = admitted.iter().map(Vec::len).collect();
-    println!("{rate} a second for {run:?}, callers {paces:?}: {shares:?}");
+    println!(
+        "{rate} a second for {run:?}, callers {paces:?}: {shares:?} by {} script calls",
+        script_calls(&server)
+    );
     let all = shares.iter().sum::<usize>() as u64;
     let most = rate * (run.as_secs() + 1);
     assert!(all * 10 >= most * 8, "{all} of {most}");

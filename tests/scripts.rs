@@ -202,7 +202,7 @@ impl Twins {
         };
         let used: i64 = log.iter().map(|member| permits_of(member)).sum();
         assert_eq!(counter + used, i64::try_from(rate).unwrap(), "counter {counter}, log {used}");
-        assert!(log.len() <= 152, "{} members", log.len());
+        assert!(log.len() <= 116, "{} members", log.len());
     }
 }
 

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 
 use super::{Verdict, meter::Meter};
 
-/// Entries beyond which grants share time buckets.
-const MERGE_AT: usize = 100;
+/// Entries beyond which grants share time buckets. With 51 of those a log stays below 128 entries,
+/// up to which Redis stores it compactly.
+const MERGE_AT: usize = 64;
 
 /// The grants of the last window, oldest first.
 #[derive(Clone, Debug, Default)]

@@ -80,7 +80,7 @@ impl Denied {
         let now = clock::instant();
         match manner {
             Manner::Waits => (now < refusal.until).then(|| refusal.as_of(now)),
-            Manner::Tries => refusal.for_one_who_tries(now),
+            Manner::Tries => refusal.refuse_one_who_tries(now),
         }
     }
 
@@ -141,7 +141,7 @@ impl Refusal {
         self.until + self.courtesy
     }
 
-    fn for_one_who_tries(&mut self, now: Instant) -> Option<Reply> {
+    fn refuse_one_who_tries(&mut self, now: Instant) -> Option<Reply> {
         if now >= self.ends() {
             return None;
         }

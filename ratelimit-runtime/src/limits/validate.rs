@@ -1,9 +1,11 @@
 //! Holds the limits file against the compiled program, before any traffic.
 
+mod run_time;
+
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, nearest,
+    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, nearest,
 };
 
 use super::{
@@ -56,6 +58,7 @@ fn check(
         limiter(key, sites, (file, global), &mut problems, &mut warnings);
     }
     if let Some(file) = file {
+        run_time::idle_bursts(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
     }
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
@@ -149,7 +152,7 @@ fn limiter(
                         Source::Annotation => place(sites[0]),
                         _ => at("burst"),
                     };
-                    problems.push(idle_burst(&place, key, &effective));
+                    problems.push(idle_burst(&place, key, effective.algorithm.value));
                 }
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
@@ -160,8 +163,7 @@ fn limiter(
 }
 
 /// A burst that nothing but a token bucket has.
-fn idle_burst(place: &str, key: &str, effective: &Effective) -> String {
-    let algorithm = effective.algorithm.value;
+fn idle_burst(place: &str, key: &str, algorithm: Algorithm) -> String {
     format!(
         "{place}: `{key}` has a `burst`, which is what a token bucket holds, and is a `{algorithm}`; \
          write `algorithm: token_bucket`, or remove `burst`"

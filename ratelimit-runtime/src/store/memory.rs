@@ -27,7 +27,7 @@ use crate::{
 /// Keeps limiters in this process; it cannot fail.
 ///
 /// State that means nothing any more is dropped: an idle limiter costs memory for one window. A
-/// busy one holds about 150 log entries of 16 bytes at most.
+/// busy one holds about 115 log entries of 16 bytes at most.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,

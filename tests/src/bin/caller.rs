@@ -4,6 +4,7 @@
 //! once, or every so many milliseconds. Prints `ready`, runs from a line of input on for its time,
 //! and then prints `admitted MS` for each grant by the server's clock, and `tried N`.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
+#![allow(clippy::disallowed_methods, reason = "a real process lives in real time")]
 
 use std::{
     env,

@@ -41,8 +41,8 @@ if settled and cost then
 
   if whole and not over and taken + cost <= free then
     member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
-    -- Each member is a permit at the least.
-    if rate - free >= 100 and redis.call('ZCARD', KEYS[3]) >= 100 then
+    -- Each member is a permit at the least. 64 is MERGE_AT of log.lua.
+    if rate - free >= 64 and redis.call('ZCARD', KEYS[3]) >= 64 then
       score = math.ceil(now / bucket) * bucket
       local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
       local last, sound = newest[1], #newest[1] > 4 and string.byte(newest[1]) + 5 == #newest[1]

@@ -1,0 +1,35 @@
+//! What the limits file says of keys that exist at run time alone.
+
+use ratelimit_spec::{Algorithm, Settings, Step};
+
+use super::{LoadedFile, Sites, idle_burst};
+
+/// Bursts that no token bucket holds. Where rate or window is missing, code gives a quota, and with
+/// it the algorithm.
+pub(super) fn idle_bursts(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<String>) {
+    let limits = &file.limits;
+    let limiters = limits.limiters.iter().filter(|entry| !by_key.contains_key(&*entry.key));
+    let limiters = limiters.map(|entry| {
+        let path = vec![Step::Key("limiters"), Step::Key(&entry.key)];
+        (entry.key.clone(), path, &entry.settings)
+    });
+    let default = ("default".to_owned(), vec![Step::Key("default")], &limits.default);
+    let prefixes = limits.prefixes.iter().enumerate().map(|(n, entry)| {
+        let path = vec![Step::Key("prefixes"), Step::Index(n)];
+        (format!("{}*", entry.prefix), path, &entry.settings)
+    });
+    for (name, mut path, settings) in limiters.chain(prefixes).chain([default]) {
+        if let Some(algorithm) = without_bucket(settings, &limits.default) {
+            path.push(Step::Key("burst"));
+            problems.push(idle_burst(&file.place(&path), &name, algorithm));
+        }
+    }
+}
+
+/// The algorithm of a limiter that sets a burst and is no token bucket.
+fn without_bucket(settings: &Settings, default: &Settings) -> Option<Algorithm> {
+    let all = settings.clone().or(default);
+    let algorithm = all.algorithm.unwrap_or_default();
+    let idle = settings.burst.is_some() && algorithm != Algorithm::TokenBucket;
+    (idle && all.rate.is_some() && all.per.is_some()).then_some(algorithm)
+}
