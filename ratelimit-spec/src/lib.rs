@@ -8,6 +8,7 @@
 //! environment, and no input makes it panic.
 
 pub mod algorithm;
+pub mod calendar;
 pub mod duration;
 pub mod key;
 pub mod limits_file;
@@ -18,6 +19,7 @@ pub mod template;
 pub mod words;
 
 pub use algorithm::{Algorithm, TooLarge};
+pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
 pub use limits_file::{
