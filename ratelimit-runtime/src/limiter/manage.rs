@@ -41,10 +41,7 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let kept = self.kept(limits).await?;
-        let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
-        let config = Config { rate, per_ms, ..kept }
-            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0));
+        let config = quota.config(self.kept(limits).await?);
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.
