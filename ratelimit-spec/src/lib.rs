@@ -13,6 +13,7 @@ pub mod duration;
 pub mod key;
 pub mod limits_file;
 mod name;
+mod per;
 mod quote;
 pub mod suggest;
 pub mod template;
@@ -27,6 +28,7 @@ pub use limits_file::{
     Unmatched, expand_env,
 };
 pub use name::KeyName;
+pub use per::{CalendarError, Per};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    Algorithm, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
+    Algorithm, CalendarUnit, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step,
+    Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -39,6 +40,8 @@ fn every_option_is_read() {
         shadow: Some(false),
         rate: Some(100),
         per: Some(Duration::from_secs(1)),
+        unit: None,
+        time_zone: Some("Europe/Vienna".parse().unwrap()),
         mode: Some(Mode::Overall),
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200),
@@ -51,7 +54,7 @@ fn every_option_is_read() {
     assert_eq!(file.default, default);
 
     let keys: Vec<&str> = file.limiters.iter().map(|entry| entry.key.as_str()).collect();
-    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "report"]);
+    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "mails", "report"]);
     let orders = file.limiter("orders:{user_id}").unwrap();
     assert_eq!(orders.settings.rate, Some(5));
     assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
@@ -60,6 +63,11 @@ fn every_option_is_read() {
     let quote = file.limiter("quote").unwrap();
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
+    let mails = &file.limiter("mails").unwrap().settings;
+    assert_eq!(
+        (mails.unit, mails.per),
+        (Some(CalendarUnit::Day), Some(Duration::from_secs(86_400)))
+    );
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");

@@ -27,8 +27,7 @@ impl Window {
     /// Whether it is one of these windows.
     pub(super) fn fits(&self, config: &Config) -> bool {
         // A calendar's are of several lengths.
-        self.calendar == config.calendar
-            && (self.calendar.is_some() || self.per == config.per_ms)
+        self.calendar == config.calendar && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
     /// What was taken in it, unless it is over.

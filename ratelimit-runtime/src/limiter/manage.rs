@@ -15,7 +15,8 @@ use crate::{
 impl Core {
     pub(crate) async fn available(&self, limits: &Inner) -> Result<u64, StoreError> {
         let configured = self.configured(limits);
-        let request = Request::new(&self.keys, configured, limits.current().since);
+        let request = Request::new(&self.keys, configured, limits.current().since)
+            .in_force(self.in_force().and_then(|config| config.calendar));
         let reply = limits.store.peek(&request).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,

