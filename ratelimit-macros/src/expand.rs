@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt, quote_spanned};
+use ratelimit_spec::TimeZone;
 
 use crate::args::Args;
 use crate::function::{Body, Code, Function, ends};
@@ -113,13 +114,13 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(rate) = rate {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
     }
-    if let Some(per) = per.map(site::milliseconds) {
-        settings.extend(generated!(.per_ms(#per)));
+    if let Some(per) = per {
+        settings.extend(site::per(runtime, *per));
     }
-    if let Some((rate, per)) = declared {
-        let per = site::milliseconds(*per);
-        settings.extend(generated!(.declared(#rate, #per)));
+    if let Some(zone) = guard.time_zone.map(TimeZone::name) {
+        settings.extend(generated!(.time_zone(#zone)));
     }
+    settings.extend(declared.as_ref().map(|numbers| site::declared(runtime, numbers)));
     if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }

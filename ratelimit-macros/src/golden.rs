@@ -258,6 +258,19 @@ fn an_unknown_name_is_left_to_rustc() {
 }
 
 #[test]
+fn a_day_of_the_calendar() {
+    golden(
+        "calendar",
+        r#"
+        #[rate_limit(key = "mail", rate = 1000, per = "day", time_zone = "Europe/Vienna", algorithm = "fixed_window")]
+        async fn mail(letter: Letter) -> Receipt {
+            post.send(letter).await
+        }
+        "#,
+    );
+}
+
+#[test]
 fn a_handle() {
     golden_limiter("limiter", &Lookup::Nothing, quote!("quote"));
     golden_limiter(

@@ -113,10 +113,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
             let private = runtime.private();
             let annotation = site::annotation(&runtime, &key, None, Span::call_site());
             let registration = site::registration(&runtime, lookup);
-            let numbers = numbers.map(|(rate, per)| {
-                let per = site::milliseconds(per);
-                generated!(.declared(#rate, #per))
-            });
+            let numbers = numbers.map(|numbers| site::declared(&runtime, &numbers));
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use ratelimit_spec::Wait;
+use ratelimit_spec::{Per, Wait};
 
 use crate::key::Key;
 use crate::limits_file::Lookup;
-use crate::validate::Part;
+use crate::validate::{DeclaredNumbers, Part};
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
 macro_rules! generated {
@@ -145,10 +145,36 @@ pub(crate) fn wait(runtime: &Runtime, wait: Wait) -> TokenStream {
     generated!(#private::Wait::UpTo(::core::time::Duration::from_millis(#longest)))
 }
 
+/// `.per_ms(1000)`, or `.unit(CalendarUnit::Day)`
+pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
+    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
+        Some(unit) => generated!(.unit(#unit)),
+        None => {
+            let per = milliseconds(per.length);
+            generated!(.per_ms(#per))
+        }
+    }
+}
+
+/// `.declared(100, 1000)`, or `.declared_unit(100, CalendarUnit::Day, "Europe/Vienna")`
+pub(crate) fn declared(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
+    let DeclaredNumbers { rate, per, time_zone } = numbers;
+    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
+        Some(unit) => {
+            let zone = time_zone.name();
+            generated!(.declared_unit(#rate, #unit, #zone))
+        }
+        None => {
+            let per = milliseconds(per.length);
+            generated!(.declared(#rate, #per))
+        }
+    }
+}
+
 fn generated_name(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-pub(crate) fn milliseconds(duration: Duration) -> Literal {
+fn milliseconds(duration: Duration) -> Literal {
     Literal::u64_unsuffixed(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

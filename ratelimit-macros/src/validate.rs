@@ -1,11 +1,12 @@
 //! The rules. Each is judged whatever the others say, so that one build shows every broken one.
 
 mod algorithm;
+mod calendar;
 mod declared;
 mod names;
 mod numbers;
 
-use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, TimeZone, Wait};
 use syn::{Expr, LitStr, Path};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -14,7 +15,7 @@ use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 
-pub(crate) use declared::{Declared, Numbers, declared};
+pub(crate) use declared::{Declared, DeclaredNumbers, Numbers, declared};
 pub(crate) use names::Part;
 pub(crate) use numbers::Permits;
 
@@ -23,6 +24,7 @@ pub(crate) struct Guard<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) parts: Vec<Part>,
     pub(crate) numbers: Numbers,
+    pub(crate) time_zone: Option<TimeZone>,
     pub(crate) mode: Option<Mode>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) burst: Option<Expr>,
@@ -62,7 +64,8 @@ pub(crate) fn validate<'a>(
     let key = key(&args.key, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
-    let per = args.per.value().and_then(|per| numbers::duration(per, problems));
+    let per = args.per.value().and_then(|per| parsed(per, problems));
+    let time_zone = args.time_zone.value().and_then(|name| parsed(name, problems));
     let words = Words {
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
         algorithm: args.algorithm.value().and_then(|word| parsed(word, problems)),
@@ -76,6 +79,8 @@ pub(crate) fn validate<'a>(
     let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
     algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
     algorithm::can_be_counted(args, words.algorithm, per, problems);
+    calendar::windows_are_its(args, per, algorithm, &declared, problems);
+    calendar::zone_has_a_calendar(args, per, &declared, problems);
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);
@@ -83,6 +88,7 @@ pub(crate) fn validate<'a>(
         key,
         parts,
         numbers,
+        time_zone,
         mode: words.mode,
         algorithm: words.algorithm,
         burst,

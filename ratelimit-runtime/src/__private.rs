@@ -3,7 +3,7 @@
 use std::future::{Future, Ready, ready};
 
 pub use inventory;
-pub use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
+pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, Wait};
 
 pub use crate::{
     __ratelimit_submit as submit,

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{Algorithm, CalendarUnit, MAX_RATE, Mode, OnStoreError, Settings, Wait};
 
 /// What was written in one place in the source.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,10 @@ pub struct Annotation {
     pub(crate) location: Location,
     rate: Option<u32>,
     per_ms: Option<u64>,
+    unit: Option<CalendarUnit>,
+    time_zone: Option<&'static str>,
     declared: Option<(u32, u64)>,
+    declared_calendar: Option<(CalendarUnit, &'static str)>,
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
@@ -61,7 +64,10 @@ impl Annotation {
             location,
             rate: None,
             per_ms: None,
+            unit: None,
+            time_zone: None,
             declared: None,
+            declared_calendar: None,
             mode: None,
             algorithm: None,
             burst: None,
@@ -91,10 +97,36 @@ impl Annotation {
         self
     }
 
+    /// The window, as a unit of the calendar.
+    #[must_use]
+    pub const fn unit(mut self, unit: CalendarUnit) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// By whose clocks it begins; a name that the macro found in the database.
+    #[must_use]
+    pub const fn time_zone(mut self, name: &'static str) -> Self {
+        self.time_zone = Some(name);
+        self
+    }
+
     /// What the limits file said at compile time, where the annotation says nothing.
     #[must_use]
     pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
         self.declared = Some((rate, per_ms));
+        self
+    }
+
+    /// The same, with a window that is a unit of the calendar.
+    #[must_use]
+    pub const fn declared_unit(
+        mut self,
+        rate: u32,
+        unit: CalendarUnit,
+        time_zone: &'static str,
+    ) -> Self {
+        (self.declared, self.declared_calendar) = (Some((rate, 0)), Some((unit, time_zone)));
         self
     }
 
@@ -177,7 +209,9 @@ impl Annotation {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             rate: self.rate,
-            per: self.per_ms.map(Duration::from_millis),
+            per: length(self.per_ms, self.unit),
+            unit: self.unit,
+            time_zone: self.time_zone.and_then(|name| name.parse().ok()),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
@@ -189,12 +223,22 @@ impl Annotation {
 
     /// What the limits file said at compile time.
     pub(crate) fn declared_settings(&self) -> Settings {
+        let unit = self.declared_calendar.map(|(unit, _)| unit);
+        let zone = self.declared_calendar.map(|(_, zone)| zone);
         Settings {
             rate: self.declared.map(|(rate, _)| rate),
-            per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
+            per: length(self.declared.map(|(_, per_ms)| per_ms), unit),
+            unit,
+            time_zone: zone.and_then(|name| name.parse().ok()),
+            algorithm: unit.map(|_| Algorithm::FixedWindow),
             ..Settings::default()
         }
     }
+}
+
+/// The length of a window; of one by the calendar, the usual one.
+fn length(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Duration> {
+    unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))
 }
 
 /// An annotation on the list of all there are.

@@ -92,7 +92,8 @@ mod web;
 
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{
-    Algorithm, Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration,
+    Algorithm, Calendar, CalendarUnit, Mode, OnDrift, OnStoreError, TimeZone, Wait,
+    format_duration, parse_duration,
 };
 
 pub use self::{

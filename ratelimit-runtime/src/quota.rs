@@ -2,7 +2,12 @@
 
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_duration};
+use ratelimit_spec::{
+    Algorithm, Calendar, CalendarUnit, MAX_PER, MAX_RATE, MIN_PER, TooLarge, WordError,
+    format_duration,
+};
+
+use crate::{clock::whole_ms, store::Config};
 
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
@@ -28,6 +33,7 @@ pub struct Quota {
     per: Duration,
     algorithm: Algorithm,
     burst: u32,
+    calendar: Option<Calendar>,
 }
 
 impl Quota {
@@ -39,16 +45,42 @@ impl Quota {
     /// When `rate` is not in 1 to 2^31 − 1, or `per` not in 1 ms to 366 days or not a whole
     /// number of milliseconds.
     pub fn new(rate: u32, per: Duration) -> Result<Self, QuotaError> {
-        if rate == 0 {
-            return Err(QuotaError(Wrong::NoRate));
-        }
-        if rate > MAX_RATE {
-            return Err(QuotaError(Wrong::HighRate(rate)));
-        }
+        let rate = checked(rate)?;
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
         }
-        Ok(Self { rate: rate.into(), per, algorithm: Algorithm::SlidingWindow, burst: 0 })
+        Ok(Self { rate, per, algorithm: Algorithm::SlidingWindow, burst: 0, calendar: None })
+    }
+
+    /// A quota of `rate` permits in each window of a calendar: a day is what the clocks of a time
+    /// zone, a name of the IANA database such as `Europe/Vienna`, call one. So it has 23 or 25 hours
+    /// when they change, while `Quota::new(rate, 24 h)?.fixed_window()` begins at midnight UTC, always.
+    /// [`per`](Self::per) is how long a window usually is, of a month 31 days.
+    ///
+    /// # Errors
+    ///
+    /// When `rate` is not in 1 to 2^31 − 1, or there is no such zone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{CalendarUnit, Quota};
+    ///
+    /// let quota = Quota::calendar(1000, CalendarUnit::Day, "Europe/Vienna")?;
+    /// assert_eq!(quota.to_string(), "1000 per day (Europe/Vienna)");
+    ///
+    /// let error = Quota::calendar(1000, CalendarUnit::Day, "Europe/Viena").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "unknown time_zone `Europe/Viena`; did you mean `Europe/Vienna`?"
+    /// );
+    /// # Ok::<(), ratelimit_runtime::QuotaError>(())
+    /// ```
+    pub fn calendar(rate: u32, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
+        let rate = checked(rate)?;
+        let zone = time_zone.parse().map_err(|unknown| QuotaError(Wrong::Zone(unknown)))?;
+        let (algorithm, calendar) = (Algorithm::FixedWindow, Some(Calendar { unit, zone }));
+        Ok(Self { rate, per: unit.nominal(), algorithm, burst: 0, calendar })
     }
 
     /// The same numbers as a token bucket: what is not taken is kept, up to `burst` permits, so that
@@ -57,7 +89,7 @@ impl Quota {
     /// # Errors
     ///
     /// When `burst` is not in 1 to 2^31 − 1, or `burst` times the milliseconds of the window is
-    /// beyond 2^52.
+    /// beyond 2^52, or the windows are a calendar's.
     pub fn token_bucket(self, burst: u32) -> Result<Self, QuotaError> {
         if burst == 0 {
             return Err(QuotaError(Wrong::NoBurst));
@@ -73,19 +105,23 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// When `rate` times the milliseconds of the window is beyond 2^52.
+    /// When `rate` times the milliseconds of the window is beyond 2^52, or the windows are a
+    /// calendar's.
     pub fn leaky_bucket(self) -> Result<Self, QuotaError> {
         self.counted_as(Algorithm::LeakyBucket, 0)
     }
 
-    /// The same numbers in windows that follow each other since the Unix epoch: at the end of each
-    /// all permits are free again.
+    /// The same numbers in windows that follow each other since the Unix epoch, or are a calendar's as
+    /// they were: at the end of each all permits are free again.
     #[must_use]
     pub fn fixed_window(self) -> Self {
         Self { algorithm: Algorithm::FixedWindow, burst: 0, ..self }
     }
 
     fn counted_as(self, algorithm: Algorithm, burst: u32) -> Result<Self, QuotaError> {
+        if let Some(Calendar { unit, .. }) = self.calendar {
+            return Err(QuotaError(Wrong::Unit(unit, algorithm)));
+        }
         // A rate beyond the range came from a store; it is told of as the greatest.
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
         let checked = algorithm.check(rate, self.per, Some(burst).filter(|burst| *burst > 0));
@@ -94,8 +130,18 @@ impl Quota {
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(rate: u64, per_ms: u64, algorithm: Algorithm, burst: u32) -> Self {
-        Self { rate, per: Duration::from_millis(per_ms), algorithm, burst }
+    pub(crate) fn stored(config: &Config) -> Self {
+        let Config { rate, per_ms, algorithm, burst, calendar, .. } = *config;
+        Self { rate, per: Duration::from_millis(per_ms), algorithm, burst, calendar }
+    }
+
+    /// The same numbers for a store, which keeps what a quota does not say.
+    pub(crate) fn config(&self, kept: Config) -> Config {
+        let config = Config { rate: self.rate, per_ms: whole_ms(self.per), ..kept };
+        match self.calendar {
+            Some(calendar) => config.calendar(calendar),
+            None => config.algorithm(self.algorithm, self.burst().unwrap_or(0)),
+        }
     }
 
     /// Permits per window.
@@ -104,7 +150,7 @@ impl Quota {
         self.rate
     }
 
-    /// Length of the window.
+    /// Length of the window; of a calendar's, how long one usually is.
     #[must_use]
     pub fn per(&self) -> Duration {
         self.per
@@ -116,6 +162,12 @@ impl Quota {
         self.algorithm
     }
 
+    /// By which clocks the windows begin, when they are a calendar's: `day@Europe/Vienna`.
+    #[must_use]
+    pub fn by_calendar(&self) -> Option<Calendar> {
+        self.calendar
+    }
+
     /// What a token bucket holds; `None` for every other algorithm.
     #[must_use]
     pub fn burst(&self) -> Option<u32> {
@@ -123,8 +175,19 @@ impl Quota {
     }
 }
 
+fn checked(rate: u32) -> Result<u64, QuotaError> {
+    match rate {
+        0 => Err(QuotaError(Wrong::NoRate)),
+        1..=MAX_RATE => Ok(rate.into()),
+        _ => Err(QuotaError(Wrong::HighRate(rate))),
+    }
+}
+
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Calendar { unit, zone }) = self.calendar {
+            return write!(f, "{} per {unit} ({zone})", self.rate);
+        }
         write!(f, "{} per {}", self.rate, format_duration(self.per))?;
         match self.algorithm {
             Algorithm::TokenBucket => write!(f, ", token bucket of {}", self.burst),
@@ -147,6 +210,8 @@ enum Wrong {
     NoBurst,
     HighBurst(u32),
     TooLarge(TooLarge),
+    Zone(WordError),
+    Unit(CalendarUnit, Algorithm),
 }
 
 impl fmt::Display for QuotaError {
@@ -171,6 +236,12 @@ impl fmt::Display for QuotaError {
                 write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
             }
             Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
+            Wrong::Zone(unknown) => write!(f, "{unknown}"),
+            Wrong::Unit(unit, algorithm) => write!(
+                f,
+                "a `{unit}` of the calendar is a fixed window, which a `{algorithm}` has not; give it \
+                 a length with `Quota::new`"
+            ),
         }
     }
 }

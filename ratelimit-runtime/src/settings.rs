@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{Algorithm, Mode, OnDrift, OnStoreError, Settings, Wait};
+use ratelimit_spec::{
+    Algorithm, Calendar, CalendarUnit, Mode, OnDrift, OnStoreError, Per, Settings, TimeZone, Wait,
+};
 
 use crate::{Quota, clock::whole_ms, store::Config};
 
@@ -66,8 +68,12 @@ pub struct Effective {
     pub shadow: Sourced<bool>,
     /// Permits per window; 0 admits nobody.
     pub rate: Sourced<u32>,
-    /// Length of the window.
+    /// Length of the window; of a calendar's, how long one usually is.
     pub per: Sourced<Duration>,
+    /// The unit of the calendar that `per` is; `None` when it is a length.
+    pub unit: Option<CalendarUnit>,
+    /// By whose clocks the windows of a calendar begin; `None` when `per` is a length.
+    pub time_zone: Option<Sourced<TimeZone>>,
     /// One budget for all, or one per process.
     pub mode: Sourced<Mode>,
     /// The rule by which permits are counted.
@@ -115,7 +121,9 @@ impl Effective {
         }
 
         let enabled = or_built_in(first(layers, |s| s.enabled), true);
-        let (rate, per) = (first(layers, |s| s.rate), first(layers, |s| s.per));
+        let (rate, window) = (first(layers, |s| s.rate), first(layers, Settings::window));
+        let per = window.map(|Sourced { value, source }| Sourced { value: value.length, source });
+        let unit = window.and_then(|window| window.value.unit);
         // A limiter that is turned off needs no numbers.
         let spare = |value| (!enabled.value).then_some(Sourced { value, source: Source::BuiltIn });
         let rate = rate.or(spare(0)).ok_or(Missing("rate"))?;
@@ -128,11 +136,14 @@ impl Effective {
         };
         let algorithm = or_built_in(first(layers, |s| s.algorithm), Algorithm::SlidingWindow);
         let burst = first(layers, |s| s.burst).unwrap_or(rate);
+        let time_zone = or_built_in(first(layers, |s| s.time_zone), TimeZone::default());
         Ok(Self {
             enabled,
             shadow: or_built_in(first(layers, |s| s.shadow), false),
             rate,
             per,
+            unit,
+            time_zone: unit.map(|_| time_zone),
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
             algorithm,
             burst: (algorithm.value == Algorithm::TokenBucket).then_some(burst),
@@ -145,11 +156,21 @@ impl Effective {
         })
     }
 
+    /// The window, with what it is called.
+    pub(crate) fn window(&self) -> Per {
+        Per { length: self.per.value, unit: self.unit }
+    }
+
     /// The numbers a store holds.
     pub(crate) fn config(&self) -> Config {
         let (rate, per_ms) = (self.rate.value.into(), whole_ms(self.per.value));
-        let config = Config::new(rate, per_ms, self.mode.value)
+        let mut config = Config::new(rate, per_ms, self.mode.value)
             .algorithm(self.algorithm.value, self.burst.map_or(0, |burst| burst.value));
+        if let (Some(unit), Some(zone), Algorithm::FixedWindow) =
+            (self.unit, self.time_zone, self.algorithm.value)
+        {
+            config = config.calendar(Calendar { unit, zone: zone.value });
+        }
         // Redisson refuses a shorter one, and state must outlive what it counts.
         config.keep_alive_ms(match whole_ms(self.keep_alive.value) {
             0 => 0,

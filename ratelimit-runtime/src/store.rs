@@ -11,14 +11,15 @@ pub mod suite;
 
 use std::{future::Future, time::Duration};
 
+use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
 pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
-    script_call, script_joint_call, script_joint_replies, script_release, script_replies,
-    script_write,
+    CalendarCall, script_call, script_joint_call, script_joint_replies, script_release,
+    script_replies, script_write,
 };
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
@@ -219,6 +220,9 @@ pub struct Request<'a> {
     pub since: Instant,
     /// Whether the process states its configuration with this request.
     pub assertion: Assertion,
+    /// The calendar that was last found in force, for a process that may go by another's. It is not
+    /// needed: a store that lacks it takes longer.
+    pub in_force: Option<Calendar>,
 }
 
 impl<'a> Request<'a> {
@@ -226,7 +230,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self { keys, permits: 1, config, revision: 0, since, assertion }
+        Self { keys, permits: 1, config, revision: 0, since, assertion, in_force: None }
     }
 
     /// Sets the number of permits.
@@ -240,6 +244,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
+        self
+    }
+
+    /// Says which calendar was last found in force.
+    #[must_use]
+    pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
+        self.in_force = calendar;
         self
     }
 

@@ -8,10 +8,12 @@
 //! environment, and no input makes it panic.
 
 pub mod algorithm;
+pub mod calendar;
 pub mod duration;
 pub mod key;
 pub mod limits_file;
 mod name;
+mod per;
 mod quote;
 mod shards;
 pub mod suggest;
@@ -19,6 +21,7 @@ pub mod template;
 pub mod words;
 
 pub use algorithm::{Algorithm, TooLarge};
+pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
 pub use limits_file::{
@@ -26,6 +29,7 @@ pub use limits_file::{
     Unmatched, expand_env,
 };
 pub use name::KeyName;
+pub use per::{CalendarError, Per};
 pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};

@@ -15,6 +15,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
+use crate::calendar::{CalendarUnit, TimeZone};
+use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
 
 mod env;
@@ -84,6 +86,10 @@ pub struct Settings {
     pub rate: Option<u32>,
     /// The window.
     pub per: Option<Duration>,
+    /// The unit of the calendar that [`per`](Self::per) is; its length is the usual one then.
+    pub unit: Option<CalendarUnit>,
+    /// By whose clocks the windows of a calendar begin.
+    pub time_zone: Option<TimeZone>,
     /// Who shares the budget.
     pub mode: Option<Mode>,
     /// The rule by which permits are counted.
@@ -166,6 +172,12 @@ pub enum Unmatched {
 words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error);
 
 impl Settings {
+    /// The window, with what it is called.
+    #[must_use]
+    pub fn window(&self) -> Option<Per> {
+        self.per.map(|length| Per { length, unit: self.unit })
+    }
+
     /// Fills the fields that are absent here from other settings.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
@@ -174,6 +186,8 @@ impl Settings {
             shadow: self.shadow.or(other.shadow),
             rate: self.rate.or(other.rate),
             per: self.per.or(other.per),
+            unit: if self.per.is_some() { self.unit } else { other.unit },
+            time_zone: self.time_zone.or(other.time_zone),
             mode: self.mode.or(other.mode),
             algorithm: self.algorithm.or(other.algorithm),
             burst: self.burst.or(other.burst),

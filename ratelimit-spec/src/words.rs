@@ -25,6 +25,10 @@ impl WordError {
         };
         Self(format!("unknown {what} {}; {hint}", Quoted(word)))
     }
+
+    pub(crate) fn new(message: String) -> Self {
+        Self(message)
+    }
 }
 
 impl fmt::Display for WordError {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    Algorithm, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
+    Algorithm, CalendarUnit, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step,
+    Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -39,6 +40,8 @@ fn every_option_is_read() {
         shadow: Some(false),
         rate: Some(100),
         per: Some(Duration::from_secs(1)),
+        unit: None,
+        time_zone: Some("Europe/Vienna".parse().unwrap()),
         mode: Some(Mode::Overall),
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200),
@@ -52,7 +55,7 @@ fn every_option_is_read() {
     assert_eq!(file.default, default);
 
     let keys: Vec<&str> = file.limiters.iter().map(|entry| entry.key.as_str()).collect();
-    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "report"]);
+    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "mails", "report"]);
     let orders = file.limiter("orders:{user_id}").unwrap();
     assert_eq!(orders.settings.rate, Some(5));
     assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
@@ -61,6 +64,11 @@ fn every_option_is_read() {
     let quote = file.limiter("quote").unwrap();
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
+    let mails = &file.limiter("mails").unwrap().settings;
+    assert_eq!(
+        (mails.unit, mails.per),
+        (Some(CalendarUnit::Day), Some(Duration::from_secs(86_400)))
+    );
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
@@ -101,7 +109,7 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
                     `on_store_error`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
@@ -566,7 +574,7 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
+6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `mode`, `algorithm`, \
 `burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";

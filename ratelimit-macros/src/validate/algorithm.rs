@@ -1,8 +1,6 @@
 //! How permits are counted, and what only a token bucket has.
 
-use std::time::Duration;
-
-use ratelimit_spec::Algorithm;
+use ratelimit_spec::{Algorithm, Per};
 use syn::Expr;
 
 use super::Declared;
@@ -50,7 +48,7 @@ pub(super) fn burst_is_a_buckets(
 pub(super) fn can_be_counted(
     args: &Args,
     given: Option<Algorithm>,
-    per: Option<Duration>,
+    per: Option<Per>,
     problems: &mut Problems,
 ) {
     let (Some(algorithm), Some(per), Some((rate, rate_source))) = (given, per, literal(&args.rate))
@@ -61,7 +59,7 @@ pub(super) fn can_be_counted(
     if burst.is_none() && !args.burst.is_absent() {
         return;
     }
-    if let Err(error) = algorithm.check(rate, per, burst.map(|(burst, _)| burst)) {
+    if let Err(error) = algorithm.check(rate, per.length, burst.map(|(burst, _)| burst)) {
         let burst = burst.filter(|_| error.name() == "burst");
         problems.on(burst.map_or(rate_source, |(_, source)| source), error);
     }

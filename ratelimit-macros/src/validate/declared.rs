@@ -1,10 +1,10 @@
 //! What the limits file says about a key.
 
-use std::time::Duration;
-
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
-use ratelimit_spec::{LimiterEntry, LimitsFile, OnStoreError, Settings, Wait, nearest};
+use ratelimit_spec::{
+    LimiterEntry, LimitsFile, OnStoreError, Per, Settings, TimeZone, Wait, nearest,
+};
 use syn::Expr;
 
 use crate::args::Args;
@@ -19,8 +19,15 @@ const MOST_PROBLEMS: usize = 5;
 #[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
-    pub(crate) per: Option<Duration>,
-    pub(crate) declared: Option<(TokenStream, Duration)>,
+    pub(crate) per: Option<Per>,
+    pub(crate) declared: Option<DeclaredNumbers>,
+}
+
+/// Rate and window as far as the file gives one of them.
+pub(crate) struct DeclaredNumbers {
+    pub(crate) rate: TokenStream,
+    pub(crate) per: Per,
+    pub(crate) time_zone: TimeZone,
 }
 
 /// The file's part in an annotation.
@@ -97,8 +104,13 @@ impl Declared<'_> {
         self.settings().find_map(|settings| settings.rate)
     }
 
-    fn per(&self) -> Option<Duration> {
-        self.settings().find_map(|settings| settings.per)
+    fn per(&self) -> Option<Per> {
+        self.settings().find_map(Settings::window)
+    }
+
+    fn declares(&self, rate: TokenStream, per: Per) -> DeclaredNumbers {
+        let time_zone = self.settings().find_map(|settings| settings.time_zone);
+        DeclaredNumbers { rate, per, time_zone: time_zone.unwrap_or_default() }
     }
 
     /// A number of the key's own entry, which wins over the annotation, and where it is.
@@ -117,8 +129,8 @@ impl Declared<'_> {
     }
 
     /// The numbers of a key that has no annotation of its own.
-    pub(crate) fn both(&self) -> Option<(TokenStream, Duration)> {
-        Some((number(self.rate()?), self.per()?))
+    pub(crate) fn both(&self) -> Option<DeclaredNumbers> {
+        Some(self.declares(number(self.rate()?), self.per()?))
     }
 
     /// Every limit needs a rate and a window, from either place.
@@ -126,7 +138,7 @@ impl Declared<'_> {
         &self,
         args: &Args,
         rate: Option<Expr>,
-        per: Option<Duration>,
+        per: Option<Per>,
         problems: &mut Problems,
     ) -> Numbers {
         if !args.rate.is_absent() && !args.per.is_absent() {
@@ -140,6 +152,7 @@ impl Declared<'_> {
         let declared_rate =
             self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
         let declared = declared_rate.zip(self.per().or(per));
+        let declared = declared.map(|(rate, per)| self.declares(rate, per));
         Numbers { rate, per, declared }
     }
 

@@ -1,8 +1,11 @@
 //! The numbers a limiter is counted by.
 
-use ratelimit_spec::{Algorithm, Mode};
+use ratelimit_spec::{Algorithm, Calendar, Mode};
 
-use crate::Quota;
+use crate::{Quota, clock::whole_ms};
+
+/// By how much the clocks of a zone can be put back in two windows, and an hour to spare.
+const CHANGE_MS: u64 = 3 * 3_600_000;
 
 /// The numbers of one limiter, as a store holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// What a token bucket holds; 0 for every other algorithm.
     pub burst: u32,
+    /// By which clocks fixed windows begin; without it they follow each other since the Unix epoch.
+    pub calendar: Option<Calendar>,
     /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
     pub keep_alive_ms: u64,
 }
@@ -27,13 +32,22 @@ impl Config {
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
         let algorithm = Algorithm::SlidingWindow;
-        Self { rate, per_ms, mode, algorithm, burst: 0, keep_alive_ms: 0 }
+        Self { rate, per_ms, mode, algorithm, burst: 0, calendar: None, keep_alive_ms: 0 }
     }
 
     /// Sets the algorithm; `burst` is what a token bucket holds, and 0 for every other one.
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm, burst: u32) -> Self {
-        (self.algorithm, self.burst) = (algorithm, burst);
+        (self.algorithm, self.burst, self.calendar) = (algorithm, burst, None);
+        self
+    }
+
+    /// Fixed windows of a calendar; the length is the usual one then.
+    #[must_use]
+    pub fn calendar(mut self, calendar: Calendar) -> Self {
+        self.per_ms = whole_ms(calendar.unit.nominal());
+        self = self.algorithm(Algorithm::FixedWindow, 0);
+        self.calendar = Some(calendar);
         self
     }
 
@@ -66,7 +80,10 @@ impl Config {
             // The log is a fiftieth of the window coarse.
             Algorithm::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
             // A clock that steps back leaves a window in force until it is over again.
-            Algorithm::FixedWindow => self.per_ms.saturating_mul(2),
+            Algorithm::FixedWindow => {
+                let slack = self.calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
+                self.per_ms.saturating_mul(2).saturating_add(slack)
+            }
             _ => self.span_ms(self.capacity()),
         };
         longest.saturating_add(1)
@@ -82,17 +99,19 @@ impl Config {
     /// the first one's turn on. Whoever `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let windows = (ahead + permits - 1).checked_div(self.rate).unwrap_or(0);
+        let window_ms =
+            self.calendar.map_or(self.per_ms, |calendar| whole_ms(calendar.unit.shortest()));
         match self.algorithm {
             Algorithm::TokenBucket => {
                 self.span_ms((ahead + permits).saturating_sub(self.capacity()))
             }
             Algorithm::LeakyBucket => self.span_ms(ahead),
-            Algorithm::FixedWindow if !waits => windows.saturating_sub(1) * self.per_ms,
-            _ => windows * self.per_ms,
+            Algorithm::FixedWindow if !waits => windows.saturating_sub(1) * window_ms,
+            _ => windows * window_ms,
         }
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        Quota::stored(self.rate, self.per_ms, self.algorithm, self.burst)
+        Quota::stored(self)
     }
 }

@@ -130,6 +130,7 @@ impl Core {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
             .assertion(assertion(rule, numbers))
+            .in_force(self.in_force().and_then(|config| config.calendar))
     }
 
     pub(super) async fn call(

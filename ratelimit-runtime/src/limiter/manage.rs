@@ -15,7 +15,8 @@ use crate::{
 impl Core {
     pub(crate) async fn available(&self, limits: &Inner) -> Result<u64, StoreError> {
         let configured = self.configured(limits);
-        let request = Request::new(&self.keys, configured, limits.current().since);
+        let request = Request::new(&self.keys, configured, limits.current().since)
+            .in_force(self.in_force().and_then(|config| config.calendar));
         let reply = limits.store.peek(&request).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,
@@ -41,10 +42,7 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let kept = self.kept(limits).await?;
-        let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
-        let config = Config { rate, per_ms, ..kept }
-            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0));
+        let config = quota.config(self.kept(limits).await?);
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.

@@ -78,6 +78,8 @@ impl Current {
         let given = given.map(|quota| Settings {
             rate: u32::try_from(quota.rate()).ok(),
             per: Some(quota.per()),
+            unit: quota.by_calendar().map(|calendar| calendar.unit),
+            time_zone: quota.by_calendar().map(|calendar| calendar.zone),
             algorithm: Some(quota.algorithm()),
             burst: quota.burst(),
             ..Settings::default()

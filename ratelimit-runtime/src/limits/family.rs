@@ -72,6 +72,8 @@ fn merge(layers: &[Settings]) -> Settings {
         shadow: first(layers, |s| s.shadow),
         rate: first(layers, |s| s.rate),
         per: first(layers, |s| s.per),
+        unit: first(layers, Settings::window).and_then(|window| window.unit),
+        time_zone: first(layers, |s| s.time_zone),
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),

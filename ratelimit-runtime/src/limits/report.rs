@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use ratelimit_spec::format_duration;
-
 use super::{AnyStore, Family, Inner};
 use crate::{
     annotation,
@@ -115,7 +113,10 @@ impl fmt::Display for LimiterReport {
         }
         line(f, "shadow", &settings.shadow, settings.shadow.value)?;
         line(f, "rate", &settings.rate, settings.rate.value)?;
-        line(f, "per", &settings.per, format_duration(settings.per.value))?;
+        line(f, "per", &settings.per, settings.window())?;
+        if let Some(zone) = &settings.time_zone {
+            line(f, "time_zone", zone, zone.value)?;
+        }
         line(f, "mode", &settings.mode, settings.mode.value)?;
         line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
         if let Some(burst) = &settings.burst {

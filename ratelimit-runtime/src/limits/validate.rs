@@ -1,5 +1,6 @@
 //! Holds the limits file against the compiled program, before any traffic.
 
+mod calendar;
 mod run_time;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,7 @@ fn check(
     if let Some(file) = file {
         run_time::idle_bursts(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
+        calendar::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
     }
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
@@ -79,7 +81,16 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
-        [("rate", rate), ("per", per), ("mode", mode), ("algorithm", algorithm), ("burst", burst)]
+        let per = said.unit.map(|unit| unit.to_string()).or(per);
+        let zone = said.time_zone.map(|zone| zone.to_string());
+        [
+            ("rate", rate),
+            ("per", per),
+            ("time_zone", zone),
+            ("mode", mode),
+            ("algorithm", algorithm),
+            ("burst", burst),
+        ]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -154,6 +165,18 @@ fn limiter(
                     };
                     problems.push(idle_burst(&place, key, effective.algorithm.value));
                 }
+                calendar::check(
+                    &layers,
+                    &effective,
+                    |source, field| {
+                        let place = match source {
+                            Source::Annotation | Source::BuiltIn => place(sites[0]),
+                            _ => at(field),
+                        };
+                        format!("{place}: `{key}`")
+                    },
+                    problems,
+                );
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
                 }

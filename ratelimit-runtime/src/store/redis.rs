@@ -10,6 +10,7 @@ mod link;
 mod reply;
 mod rule;
 mod script;
+mod windows;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,11 +22,12 @@ use tokio::time::{sleep, timeout};
 use self::{
     address::Address,
     fault::{Fault, NotDone, classify},
-    joint::AskJointly,
+    joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
     rule::write_rule,
     script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
+    windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
 };
 use super::{
     Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen, joint::check_joint,
@@ -38,8 +40,8 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
-    script_call, script_joint_call, script_joint_replies, script_release, script_replies,
-    script_write,
+    CalendarCall, script_call, script_joint_call, script_joint_replies, script_release,
+    script_replies, script_write,
 };
 
 /// Pauses between attempts the server answered with "not yet".
@@ -159,15 +161,41 @@ impl RedisStore {
         cost: u32,
     ) -> Result<Reply, StoreError> {
         let costs = &[cost];
-        let value = self.run(&Ask { script, request, costs }).await?;
+        let value = self.ask(script, request, costs).await?;
         Ok(read_replies(&value, costs, false, &request.config)?[0])
+    }
+
+    /// Runs a script that answers a request.
+    async fn ask(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Value, StoreError> {
+        let windows = Windows::of(std::slice::from_ref(request));
+        let ask = |windows| Ask { script, request, costs, windows };
+        self.run_with_windows(windows, Some(&request.config), ask).await
+    }
+
+    /// Runs a call, anew where it lacked the windows of a calendar.
+    async fn run_with_windows<C: Call>(
+        &self,
+        mut windows: Windows,
+        own: Option<&Config>,
+        call: impl Fn(Windows) -> C,
+    ) -> Result<Value, StoreError> {
+        for _ in 0..MOST_ATTEMPTS {
+            let value = self.run(&call(windows.clone())).await?;
+            if !windows.lack(missing(&value, own)?) {
+                return Ok(value);
+            }
+        }
+        Err(unsteady())
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
     async fn tell<T: FromRedisValue>(&self, call: &impl Call) -> Result<T, StoreError> {
-        let value = self.run(call).await?;
-        redis::from_redis_value(value)
-            .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+        read(self.run(call).await?)
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
@@ -252,6 +280,11 @@ impl Attempt<'_> {
     }
 }
 
+fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
+    redis::from_redis_value(value)
+        .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+}
+
 /// What the script that writes a configuration takes.
 fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String> {
     let when = match when {
@@ -285,7 +318,7 @@ impl Store for RedisStore {
         if costs.is_empty() {
             return Ok(Vec::new());
         }
-        let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
+        let value = self.ask(acquire(&request.config), request, costs).await?;
         read_replies(&value, costs, true, &request.config)
     }
 
@@ -298,8 +331,9 @@ impl Store for RedisStore {
         if costs.first().is_none_or(|row| row.is_empty()) {
             return Ok(vec![Vec::new(); requests.len()]);
         }
-        let ask = AskJointly { requests, costs };
-        ask.read(&self.run(&ask).await?)
+        let ask = |windows| AskJointly { requests, costs, windows };
+        let value = self.run_with_windows(Windows::of(requests), None, ask).await?;
+        read_jointly(&value, requests, costs)
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
@@ -314,8 +348,10 @@ impl Store for RedisStore {
         let mut released = 0;
         loop {
             let left = u64::from(permits) - released;
-            let call = Tell { script: &RELEASE, keys, words: vec![left.to_string()] };
-            let (outcome, given, more): (u8, u64, u8) = self.tell(&call).await?;
+            let give_back =
+                |windows| Tell { script: &RELEASE, keys, words: vec![left.to_string()], windows };
+            let value = self.run_with_windows(Windows::default(), None, give_back).await?;
+            let (outcome, given, more): (u8, u64, u8) = read(value)?;
             if outcome == 4 {
                 return Err(reply::foreign());
             }
@@ -335,15 +371,25 @@ impl Store for RedisStore {
         state: KeepState,
     ) -> Result<bool, StoreError> {
         let words = write_words(config, when, state);
-        self.tell(&Tell { script: &SET_RATE, keys, words }).await
+        let windows = Windows::default();
+        self.tell(&Tell { script: &SET_RATE, keys, words, windows }).await
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields = &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst"];
+        let fields =
+            &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst", "calendar"];
         let call = Plain { name: "HMGET", keys, all: false, fields };
-        type Fields =
-            (Option<u64>, Option<u64>, Option<u8>, Option<u64>, Option<String>, Option<u32>);
-        let (rate, per, mode, keep_alive, algorithm, burst): Fields = self.tell(&call).await?;
+        type Fields = (
+            Option<u64>,
+            Option<u64>,
+            Option<u8>,
+            Option<u64>,
+            Option<String>,
+            Option<u32>,
+            Option<String>,
+        );
+        let (rate, per, mode, keep_alive, algorithm, burst, calendar): Fields =
+            self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
         let algorithm = match algorithm {
@@ -354,7 +400,11 @@ impl Store for RedisStore {
             Algorithm::TokenBucket => burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX),
             _ => 0,
         };
-        let config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        let mut config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        if let (Algorithm::FixedWindow, Some(calendar)) = (algorithm, calendar) {
+            let known = calendar.parse().map_err(|_| reply::unknown_rule(&calendar))?;
+            config.calendar = Some(known);
+        }
         Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 
@@ -370,7 +420,8 @@ impl Store for RedisStore {
             Expiry::Idle(ms) => (ms, "idle"),
         };
         let words = vec![ms.to_string(), how.to_owned()];
-        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words }).await?;
+        let windows = Windows::default();
+        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words, windows }).await?;
         Ok(changed > 0)
     }
 

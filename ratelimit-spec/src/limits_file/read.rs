@@ -124,7 +124,7 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
             report.unknown(&field, SETTINGS, &section);
         }
     }
-    reader.finish(&Settings::default(), report)
+    reader.finish_default(report)
 }
 
 fn limiters(field: &Field<'_>, report: &mut Report) -> Vec<LimiterEntry> {

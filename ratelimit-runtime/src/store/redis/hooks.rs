@@ -1,11 +1,13 @@
 //! The scripts' calls and answers, for tests that run them by themselves.
 
-use redis::Value;
+use ratelimit_spec::Calendar;
+use redis::{Cmd, Value};
 
 use super::{
-    joint::AskJointly,
+    joint::{AskJointly, read_jointly},
     reply::read_replies,
     script::{Ask, PEEK, RELEASE, SET_RATE, Tell, acquire},
+    windows::{Windows, missing},
     write_words,
 };
 use crate::{
@@ -22,9 +24,9 @@ pub fn script_call(
     costs: &[u32],
     since_us: u64,
     by_name: bool,
-) -> redis::Cmd {
+) -> Cmd {
     let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
-    Ask { script, request, costs }.since(since_us, by_name)
+    Ask { script, request, costs, windows: Windows::default() }.since(since_us, by_name)
 }
 
 /// A call for several limiters, as [`script_call`]: with a time for each.
@@ -34,8 +36,8 @@ pub fn script_joint_call(
     costs: &[&[u32]],
     since_us: impl Fn(&Request<'_>) -> u64,
     by_name: bool,
-) -> redis::Cmd {
-    AskJointly { requests, costs }.since(since_us, by_name)
+) -> Cmd {
+    AskJointly { requests, costs, windows: Windows::default() }.since(since_us, by_name)
 }
 
 /// What the answer to such a call says.
@@ -48,13 +50,14 @@ pub fn script_joint_replies(
     requests: &[Request<'_>],
     costs: &[&[u32]],
 ) -> Result<Vec<Vec<Reply>>, StoreError> {
-    AskJointly { requests, costs }.read(value)
+    read_jointly(value, requests, costs)
 }
 
 /// A call that gives permits back, for tests that append a time of their own.
 #[must_use]
-pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> redis::Cmd {
-    Tell { script: &RELEASE, keys, words: vec![permits.to_string()] }.with_time(by_name)
+pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> Cmd {
+    Tell { script: &RELEASE, keys, words: vec![permits.to_string()], windows: Windows::default() }
+        .with_time(by_name)
 }
 
 /// A call that writes a configuration on purpose, for tests that append a time of their own.
@@ -65,9 +68,37 @@ pub fn script_write(
     when: WriteWhen,
     state: KeepState,
     by_name: bool,
-) -> redis::Cmd {
+) -> Cmd {
     let words = write_words(config, when, state);
-    Tell { script: &SET_RATE, keys, words }.with_time(by_name)
+    Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
+}
+
+/// What comes after the time in such a call: the windows of calendars.
+#[derive(Debug, Default)]
+pub struct CalendarCall(Windows);
+
+impl CalendarCall {
+    /// A call by a process of this calendar, and by one that found another in force.
+    #[must_use]
+    pub fn new(own: Option<Calendar>, in_force: Option<Calendar>) -> Self {
+        Self(Windows::new([own, in_force]))
+    }
+
+    /// Appends the time that is to be the server's, and the windows around what the process takes for
+    /// it.
+    pub fn append(&self, call: &mut Cmd, now: u64, guess: u64) {
+        call.arg(now);
+        self.0.append(call, 0, || guess);
+    }
+
+    /// Whether the script lacked windows, which the next call takes along then.
+    ///
+    /// # Errors
+    ///
+    /// When they are of a calendar that nobody knows.
+    pub fn lacks(&mut self, value: &Value, own: Option<&Config>) -> Result<bool, StoreError> {
+        Ok(self.0.lack(missing(value, own)?))
+    }
 }
 
 /// What the answer to such a call by a process with these numbers says.

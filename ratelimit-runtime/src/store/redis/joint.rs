@@ -6,9 +6,10 @@ use super::{
     link::Live,
     reply::Told,
     script::{ACQUIRE_JOINTLY, Call, add_request, write_runs},
+    windows::Windows,
 };
 use crate::{
-    StoreError,
+    StoreError, clock,
     store::{Outcome, Reply, Request, StateKeys},
 };
 
@@ -17,6 +18,7 @@ use crate::{
 pub(super) struct AskJointly<'a> {
     pub(super) requests: &'a [Request<'a>],
     pub(super) costs: &'a [&'a [u32]],
+    pub(super) windows: Windows,
 }
 
 impl AskJointly<'_> {
@@ -35,19 +37,6 @@ impl AskJointly<'_> {
         }
         command
     }
-
-    pub(super) fn read(&self, value: &Value) -> Result<Vec<Vec<Reply>>, StoreError> {
-        let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-        let Value::Array(values) = value else { return Err(unknown()) };
-        if values.len() != self.requests.len() {
-            return Err(unknown());
-        }
-        let limiters = values.iter().zip(self.requests).zip(self.costs);
-        let limiters: Result<Vec<_>, _> = limiters
-            .map(|((value, request), costs)| Told::read(value, costs, &request.config))
-            .collect();
-        Ok(decide(limiters?, self.costs))
-    }
 }
 
 impl Call for AskJointly<'_> {
@@ -56,8 +45,29 @@ impl Call for AskJointly<'_> {
     }
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        self.since(|request| live.server_time(request.since), by_name)
+        let mut command = self.since(|request| live.server_time(request.since), by_name);
+        // The time stands in between, in tests.
+        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
+        command
     }
+}
+
+/// Reads the replies to such a call.
+pub(super) fn read_jointly(
+    value: &Value,
+    requests: &[Request<'_>],
+    costs: &[&[u32]],
+) -> Result<Vec<Vec<Reply>>, StoreError> {
+    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
+    let Value::Array(values) = value else { return Err(unknown()) };
+    if values.len() != requests.len() {
+        return Err(unknown());
+    }
+    let limiters = values.iter().zip(requests).zip(costs);
+    let limiters: Result<Vec<_>, _> = limiters
+        .map(|((value, request), costs)| Told::read(value, costs, &request.config))
+        .collect();
+    Ok(decide(limiters?, costs))
 }
 
 /// How many callers in a row ask for equal costs of each limiter.

@@ -48,6 +48,13 @@ impl Told {
         if head[0] == Value::Int(4) {
             return Err(foreign());
         }
+        if let Value::BulkString(text) = &head[6]
+            && let text = String::from_utf8_lossy(text)
+            && text.contains('@')
+            && read_rule(&text, 0, 1).is_none()
+        {
+            return Err(unknown_rule(&text));
+        }
         let common = read_head(head, own).ok_or_else(unknown)?;
         let counted = common.outcome == Outcome::Granted;
         let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
@@ -154,6 +161,14 @@ pub(super) fn foreign() -> StoreError {
         "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
          delete the limiter, or choose another `key_prefix`",
     )
+}
+
+/// A calendar of a later version, or of one with other zones.
+pub(super) fn unknown_rule(rule: &str) -> StoreError {
+    StoreError::misconfigured(format!(
+        "redis: the limiter is counted by `{rule}`, which this process does not know; give all \
+         processes one version of the program, or write a quota they all know"
+    ))
 }
 
 #[cfg(test)]

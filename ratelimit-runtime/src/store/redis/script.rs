@@ -6,8 +6,11 @@ use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, OnDrift};
 use redis::Cmd;
 
-use super::{link::Live, rule::write_rule};
-use crate::store::{Assertion, Config, Request, StateKeys};
+use super::{link::Live, rule::write_rule, windows::Windows};
+use crate::{
+    clock,
+    store::{Assertion, Config, Request, StateKeys},
+};
 
 macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
@@ -171,6 +174,7 @@ pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
     pub(super) costs: &'a [u32],
+    pub(super) windows: Windows,
 }
 
 impl Ask<'_> {
@@ -203,7 +207,10 @@ impl Call for Ask<'_> {
     }
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        self.since(live.server_time(self.request.since), by_name)
+        let mut command = self.since(live.server_time(self.request.since), by_name);
+        // The tenth is the time, in tests.
+        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
+        command
     }
 }
 
@@ -212,6 +219,7 @@ pub(super) struct Tell<'a> {
     pub(super) script: &'a Script,
     pub(super) keys: &'a StateKeys,
     pub(super) words: Vec<String>,
+    pub(super) windows: Windows,
 }
 
 #[cfg(feature = "test-util")]
@@ -231,9 +239,11 @@ impl Call for Tell<'_> {
         self.keys
     }
 
-    fn command(&self, _: &Live, by_name: bool) -> Cmd {
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
         let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
+        let guess = || live.server_time(clock::instant()) / 1000;
+        self.windows.append(&mut command, 10 - self.words.len(), guess);
         command
     }
 }

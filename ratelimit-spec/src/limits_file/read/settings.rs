@@ -15,6 +15,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "shadow",
     "rate",
     "per",
+    "time_zone",
     "mode",
     "algorithm",
     "burst",
@@ -33,6 +34,8 @@ pub(super) struct SettingsReader {
     rate_at: Option<Position>,
     burst_at: Option<Position>,
     per_at: Option<Position>,
+    time_zone_at: Option<Position>,
+    algorithm_at: Option<Position>,
     keep_alive_at: Option<Position>,
     shards_at: Option<Position>,
 }
@@ -50,11 +53,21 @@ impl SettingsReader {
                 self.rate_at = field.position;
             }
             "per" => {
-                settings.per = report.duration(field);
+                let per = report.per(field);
+                settings.per = per.map(|per| per.length);
+                settings.unit = per.and_then(|per| per.unit);
                 self.per_at = field.position;
             }
+            "time_zone" => {
+                let expected = "a name of the IANA database such as `Europe/Vienna`";
+                settings.time_zone = report.word(field, expected);
+                self.time_zone_at = field.position;
+            }
             "mode" => settings.mode = report.word(field, &either(Mode::WORDS)),
-            "algorithm" => settings.algorithm = report.word(field, &either(Algorithm::WORDS)),
+            "algorithm" => {
+                settings.algorithm = report.word(field, &either(Algorithm::WORDS));
+                self.algorithm_at = field.position;
+            }
             "burst" => {
                 let expected = "a whole number from 1 to 2147483647";
                 settings.burst = report.number(field, (1, MAX_RATE.into()), expected);
@@ -86,11 +99,18 @@ impl SettingsReader {
         true
     }
 
+    /// Checks what was read for all limiters: a zone is for those whose windows are a calendar's.
+    pub(super) fn finish_default(mut self, report: &mut Report) -> Settings {
+        let time_zone = self.settings.time_zone.take();
+        Settings { time_zone, ..self.finish(&Settings::default(), report) }
+    }
+
     /// Checks what was read, together with what it inherits.
     pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
         let all = self.settings.clone().or(inherited);
         self.check_bucket(&all, report);
         self.check_shards(&all, report);
+        self.check_calendar(&all, report);
         // Without a position neither field is set here, and what is inherited is checked there.
         let position = self.keep_alive_at.or(self.per_at);
         if let (Some(per), Some(keep_alive), Some(_)) = (all.per, all.keep_alive, position)
@@ -114,6 +134,22 @@ impl SettingsReader {
             && let Err(error) = check_shards(shards, all.mode, all.algorithm, (all.rate, all.burst))
         {
             report.add(position, || error.to_string());
+        }
+    }
+
+    /// As for a bucket, what the annotation says of it is left to the start of the program.
+    fn check_calendar(&self, all: &Settings, report: &mut Report) {
+        let Some(per) = all.window() else { return };
+        let position = self.per_at.or(self.algorithm_at);
+        if let (Some(algorithm), Some(_)) = (all.algorithm, position)
+            && let Err(error) = per.check(algorithm)
+        {
+            report.add(position, || error.to_string());
+        }
+        if self.settings.time_zone.is_some()
+            && let Err(error) = per.check_zoned()
+        {
+            report.add(self.time_zone_at, || error.to_string());
         }
     }
 

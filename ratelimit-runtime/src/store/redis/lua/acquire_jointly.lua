@@ -4,13 +4,15 @@
 -- KEYS[1..3], ARGV[1..9]  of each limiter as for acquire.lua: see limiters.lua. The runs
 --                         of all of them have the same counts, one for each run of callers
 --
--- Returns what acquire.lua returns, for each limiter. Nothing is taken when one of them
--- is not counted.
+-- Returns what acquire.lua returns, for each limiter, or once where windows of a calendar
+-- were not sent. Nothing is taken when one of them is not counted.
 local limiters = {}
 -- Everything is read before anything is written: a key of another type raises here.
 for n = 1, LIMITERS do
   turn_to(n)
-  local stored, whole = stored_config()
+  local own, stored, whole = own_config(ARGV), stored_config()
+  local lacking = lacks_window(own, now) and own or whole and lacks_window(stored, now) and stored
+  if lacking then return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(lacking) } end
   limiters[n] = { stored = stored, whole = whole, text = redis.call('GET', KEYS[2]) }
   redis.call('ZCARD', KEYS[3])
 end

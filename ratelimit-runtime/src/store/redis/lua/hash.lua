@@ -1,18 +1,18 @@
 -- Reads and writes the configuration of a limiter.
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
---                algorithm, burst: ours, absent for a sliding window; epoch, vouched
---                (ms), reset (ms), counted: ours
+--                algorithm, burst, calendar: ours, absent for a sliding window; epoch,
+--                vouched (ms), reset (ms), counted: ours
 -- ARGV[4]  our own mode and algorithm, of which an answer need not tell
 --
--- A configuration is { rate, per, mode, algorithm, burst, keep_alive }; without an
--- algorithm it is a sliding window.
+-- A configuration is { rate, per, mode, algorithm, burst, calendar, keep_alive };
+-- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.
 local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
 -- What is stored, and whether all of it is there.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst')
+    'epoch', 'vouched', 'algorithm', 'burst', 'calendar')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
@@ -20,15 +20,20 @@ local function stored_config()
   }
   if stored.algorithm == 'token_bucket' then
     stored.burst = integer(fields[8]) or stored.rate or 0
+  elseif stored.algorithm == 'fixed_window' then
+    stored.calendar = fields[9] or nil
   end
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and (stored.mode == '0' or stored.mode == '1')
   return stored, whole
 end
 
--- Reads `0`, `1/leaky_bucket` or `0/token_bucket/20` into a configuration.
+-- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20` or
+-- `0/fixed_window/day@Europe/Vienna` into a configuration.
 local function read_rule(config, text)
-  local mode, algorithm, burst = string.match(text, '^([01])/?([%l_]*)/?(%d*)$')
+  local rule, calendar = string.match(text, '^(.-)/(%l+@.+)$')
+  local mode, algorithm, burst = string.match(rule or text, '^([01])/?([%l_]*)/?(%d*)$')
+  config.calendar = calendar
   config.mode, config.algorithm = mode, ALGORITHMS[algorithm] and algorithm
   config.burst = tonumber(burst) or 0
   return config
@@ -39,6 +44,7 @@ local function rule_of(config)
   local text = config.mode
   if config.algorithm then text = text .. '/' .. config.algorithm end
   if config.burst > 0 then text = text .. '/' .. decimal(config.burst) end
+  if config.calendar then text = text .. '/' .. config.calendar end
   return text
 end
 
@@ -51,9 +57,10 @@ end
 local function write_config(config, stored)
   redis.call('HSET', KEYS[1], 'rate', decimal(config.rate), 'interval', decimal(config.per),
     'type', config.mode, 'keepAliveTime', decimal(config.keep_alive))
-  if stored.algorithm then redis.call('HDEL', KEYS[1], 'algorithm', 'burst') end
+  if stored.algorithm then redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'calendar') end
   if config.algorithm then redis.call('HSET', KEYS[1], 'algorithm', config.algorithm) end
   if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
+  if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
 -- The most permits one request can get.

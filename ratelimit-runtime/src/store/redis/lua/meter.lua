@@ -38,7 +38,8 @@ local function read_meter(config, text, now)
   local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
   if drains and bucket and bucket.rate == config.rate and bucket.per == config.per then
     return bucket_meter(config, backlog_of(bucket, now), now), false
-  elseif not drains and window and window.per == config.per then
+  elseif not drains and window and window.calendar == config.calendar
+    and (config.calendar or window.per == config.per) then
     return window_meter(config, window, now), false
   elseif bucket or window then
     used = used_of(text, now)
@@ -51,7 +52,8 @@ local function read_meter(config, text, now)
   end
   used = math.min(used, capacity_of(config))
   if drains then return bucket_meter(config, used * config.per, now), found end
-  local taken = { start = now - now % config.per, used = used }
+  local start, length = window_at(config, now)
+  local taken = { start = start, used = used, per = length, calendar = config.calendar }
   return window_meter(config, taken, now), found
 end
 

@@ -2,7 +2,7 @@
 -- reply. What is between belongs to whoever calls.
 --
 -- KEYS[1..3], ARGV[1..9]  as for acquire.lua, of the limiter in question
-local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 -- Reads a limiter by the configuration in force, and mends what peers left. It has a
 -- meter, or `kind` says why it has none. Where `text` is nil the state is read here.
