@@ -22,6 +22,8 @@ mod world;
 
 use world::World;
 
+const STEADY: Assertion = Assertion::Steady;
+
 #[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
@@ -94,7 +96,7 @@ fn steps(limiters: usize, processes: usize) -> impl Strategy<Value = Vec<Step>> 
         }
     });
     let how = prop_oneof![
-        20 => Just(Assertion::Steady),
+        20 => Just(STEADY),
         1 => Just(Assertion::First(OnDrift::Reset)),
         1 => Just(Assertion::First(OnDrift::Carry)),
         1 => Just(Assertion::Follow { first: true }),
@@ -151,6 +153,28 @@ fn the_script_decides_as_the_rules_do_in_any_order() {
     println!("{:?}", seen.borrow());
     let often = |outcome| seen.borrow().get(&outcome).is_some_and(|&times| times > 100);
     assert!([Granted, Refused, Spared, Outcome::PerClient].into_iter().all(often), "{seen:?}");
+}
+
+#[test]
+fn long_and_short_logs_are_kept_alike() {
+    let server = RedisServer::start();
+    let sliding = |rate, per| vec![Config::new(rate, per, Mode::Overall)];
+    let configs = vec![sliding(90, 60), sliding(1000, 10_000), sliding(5000, 40_000)];
+    let mut world = World::new(server.connect().unwrap(), 0, configs);
+    let mut granted = 0;
+    for round in 0..3000 {
+        world.advance(round * 7 % 31);
+        let cost = 1 + u32::try_from(round % 3).unwrap();
+        let rows = if round % 10 == 0 { vec![cost; 5] } else { vec![cost] };
+        let first = usize::from(round % 5 == 0);
+        let outcomes = world.jointly(first, 0, &[rows.clone(), rows.clone(), rows], STEADY);
+        granted += outcomes.iter().filter(|outcome| **outcome == Granted).count();
+        if round % 100 == 0 {
+            world.acquire(2, 0, 4000);
+        }
+    }
+    world.assert_whole();
+    assert!(granted > 1500, "{granted}");
 }
 
 /// Limiters with a store of their own.
