@@ -2,7 +2,7 @@
 -- of sliding windows by numbers that are stored just so, when the permits are plenty, and
 -- nothing expired or the log is short. See steady.lua, which does it for one.
 --
--- ALL_KEYS, ALL_ARGV  of each limiter: see limiters.lua
+-- ALL_KEYS[1..], ALL_ARGV[1..]  of each limiter: see limiters.lua
 --
 -- Returns what acquire_jointly.lua returns, or goes on to it with nothing written. Every
 -- call makes the functions of a script anew, so there are none up to here.
