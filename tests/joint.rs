@@ -233,6 +233,26 @@ async fn what_is_spared_is_left_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_key_of_every_limiter_expires_when_none_is_used() {
+    let short = Config::new(5, 40, Mode::Overall).keep_alive_ms(600_000);
+    let bucket = short.algorithm(TokenBucket, 9);
+    for configs in [vec![short, an_hour(9).keep_alive_ms(600_000)], vec![short, bucket]] {
+        let shared = Shared::start(&configs);
+        for _ in 0..3 {
+            assert_eq!(shared.ask().await.unwrap(), [Granted; 2]);
+            // All of the short window is over.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let keys: Vec<String> = shared.server.cli(&["KEYS", "*"]);
+        assert!(keys.len() >= 5, "{keys:?}");
+        for key in keys {
+            let ttl: i64 = shared.server.cli(&["PTTL", &key]);
+            assert!(ttl > 0, "{key} is kept for {ttl} ms");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_limiter_of_somebody_else_costs_the_others_nothing() {
     let foreign: [&[&str]; 3] = [
         &["SET", "{all}:1", "x"],
