@@ -60,7 +60,7 @@ fn configs(processes: usize) -> impl Strategy<Value = Vec<Config>> {
             config.keep_alive_ms(keep)
         },
     );
-    // Mostly they agree.
+    // In half of the traces they agree.
     (prop::collection::vec(config, processes), any::<bool>()).prop_map(|(mut configs, agree)| {
         if agree {
             let first = configs[0];
