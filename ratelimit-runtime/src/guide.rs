@@ -16,6 +16,10 @@ pub mod outages {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
+/// One very hot limiter on several nodes of a cluster.
+#[doc = include_str!("../docs/shards.md")]
+pub mod shards {}
+
 /// Limits that are tried out before they refuse anybody.
 #[doc = include_str!("../docs/shadow.md")]
 pub mod shadow {}

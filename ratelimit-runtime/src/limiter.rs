@@ -10,6 +10,7 @@ mod numbers;
 mod patience;
 mod policy;
 mod shadow;
+mod shards;
 mod share;
 mod tally;
 

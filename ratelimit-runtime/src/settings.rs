@@ -84,6 +84,8 @@ pub struct Effective {
     pub on_drift: Sourced<OnDrift>,
     /// How long idle state is kept in Redis; zero is for ever.
     pub keep_alive: Sourced<Duration>,
+    /// How many parts it is split into in Redis.
+    pub shards: Sourced<u32>,
 }
 
 /// Whether a limiter's keys are one or many; many expire when idle.
@@ -139,6 +141,7 @@ impl Effective {
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
             on_drift: or_built_in(first(layers, |s| s.on_drift), OnDrift::Reset),
             keep_alive: or_built_in(first(layers, |s| s.keep_alive), kept),
+            shards: or_built_in(first(layers, |s| s.shards), 1),
         })
     }
 

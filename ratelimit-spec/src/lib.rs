@@ -13,6 +13,7 @@ pub mod key;
 pub mod limits_file;
 mod name;
 mod quote;
+mod shards;
 pub mod suggest;
 pub mod template;
 pub mod words;
@@ -25,6 +26,7 @@ pub use limits_file::{
     Unmatched, expand_env,
 };
 pub use name::KeyName;
+pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};

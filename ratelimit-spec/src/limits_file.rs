@@ -100,6 +100,8 @@ pub struct Settings {
     pub on_drift: Option<OnDrift>,
     /// How long an unused limiter is remembered.
     pub keep_alive: Option<Duration>,
+    /// How many parts it is split into, so that one server need not carry it alone.
+    pub shards: Option<u32>,
 }
 
 /// One entry under `limiters`.
@@ -180,6 +182,7 @@ impl Settings {
             on_store_error: self.on_store_error.or(other.on_store_error),
             on_drift: self.on_drift.or(other.on_drift),
             keep_alive: self.keep_alive.or(other.keep_alive),
+            shards: self.shards.or(other.shards),
         }
     }
 }

@@ -47,6 +47,7 @@ fn every_option_is_read() {
         on_store_error: Some(OnStoreError::Local),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
+        shards: Some(1),
     };
     assert_eq!(file.default, default);
 
@@ -101,7 +102,7 @@ fn other_ways_to_write_a_file_are_read_too() {
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
     let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
-                    `on_store_error`, `on_drift`";
+                    `on_store_error`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
@@ -122,14 +123,14 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "limiters:\n  checkout: { limit: 5 }\n",
             &format!(
                 "2:15: unknown field `limit` in limiter `checkout`; expected {settings}, \
-                 `keep_alive` or `overrides`"
+                 `shards` or `overrides`"
             ),
         ),
         ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",
             &format!(
-                "2:3: unknown field `overrides` in `default`; expected {settings} or `keep_alive`"
+                "2:3: unknown field `overrides` in `default`; expected {settings} or `shards`"
             ),
         ),
         (
@@ -236,6 +237,28 @@ fn numbers_and_durations_are_what_they_seem() {
             "prefixes:\n  - prefix: a\n    max_waiters: many\n",
             "3:18: `max_waiters` cannot be the text `many`; write a whole number from 0 (nobody waits) to \
              4294967295",
+        ),
+        (
+            "limiters:\n  a: { shards: 0 }\n",
+            "2:16: `shards` cannot be `0`; write a whole number from 1 to 256",
+        ),
+        (
+            "limiters:\n  a: { rate: 5, per: 1s, shards: 6 }\n",
+            "2:34: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+        ),
+        (
+            "limiters:\n  a:\n    shards: 6\n    overrides:\n      - { key: a, rate: 5 }\n",
+            "5:25: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+        ),
+        (
+            "default: { shards: 2, algorithm: leaky_bucket }\n",
+            "1:20: a leaky bucket spaces its permits evenly, which its parts cannot; remove `shards`, or \
+             choose another `algorithm`",
+        ),
+        (
+            "prefixes:\n  - { prefix: a, shards: 2, mode: per_client }\n",
+            "2:26: a `per_client` limiter is counted in each process, which leaves nothing to split; remove \
+             `shards`",
         ),
         (
             "default: { max_waiters: 4294967296, max_waiter: 1 }\n",
@@ -544,7 +567,7 @@ store: ''
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
-`burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
+`burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -45,6 +45,9 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
+        if let Some(shards) = &rule.shards {
+            return Box::pin(self.decide_by_any(limits, shards, numbers, permits)).await;
+        }
         let request = self.request(inner, &rule, numbers).permits(permits);
         if self.is_counted_here(numbers) {
             let counted = self.count_here(inner, &rule, &request);
@@ -80,6 +83,9 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
+        if let Some(shards) = &rule.shards {
+            return self.peek_any(limits, shards, numbers).await;
+        }
         let request = self.request(limits, &rule, numbers);
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
             return self.count(limits, config, 1, false, false);

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, UNIX_EPOCH},
 };
@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{denied::Denied, here::Looks, numbers::Rule};
+use super::{denied::Denied, here::Looks, numbers::Rule, shards::Share};
 use crate::{
     Decision, Quota, Reason, Rejection,
     coalesce::Lane,
@@ -40,6 +40,10 @@ pub(crate) struct Core {
     pub(super) denied: Denied,
     pub(super) lane: Lane,
     pub(crate) keys: StateKeys,
+    /// Which part of a limiter it is, when it is one.
+    pub(super) share: Option<Share>,
+    /// Counts the turns its own parts had.
+    pub(super) turns: AtomicU32,
     /// The quota a caller gave in code.
     pub(super) given: Mutex<Option<Quota>>,
     pub(super) rule: ArcSwap<Rule>,
@@ -75,12 +79,35 @@ impl Core {
         name: &str,
         given: Option<Quota>,
     ) -> Self {
-        let current = limits.current();
-        let rule = Rule::new(&current, &family, name, given);
+        let stored_as = format!("{}{name}", limits.key_prefix);
+        Self::stored_as(limits, family, (name, None), given, stored_as)
+    }
+
+    /// One part of a limiter, which goes by the same settings and is stored under another name.
+    pub(super) fn part(
+        limits: &Inner,
+        family: Arc<Family>,
+        (name, share): (&str, Share),
+        given: Option<Quota>,
+        stored_as: String,
+    ) -> Self {
+        Self::stored_as(limits, family, (name, Some(share)), given, stored_as)
+    }
+
+    fn stored_as(
+        limits: &Inner,
+        family: Arc<Family>,
+        (name, share): (&str, Option<Share>),
+        given: Option<Quota>,
+        stored_as: String,
+    ) -> Self {
+        let rule = Rule::new(limits, &family, (name, share), given);
         Self {
-            keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
+            keys: StateKeys::new(stored_as),
             family,
             name: name.into(),
+            share,
+            turns: AtomicU32::new(0),
             given: Mutex::new(given),
             rule_number: AtomicU64::new(rule.number),
             shadowed: AtomicBool::new(rule.is_shadowed()),
@@ -120,7 +147,7 @@ impl Core {
         let quota = reply.config.quota();
         let allowed = match reply.outcome {
             Outcome::Granted => true,
-            Outcome::Refused => false,
+            Outcome::Refused | Outcome::Spared => false,
             Outcome::ExceedsCapacity | Outcome::PerClient | Outcome::Unknown => {
                 return Err(self.too_many(permits, reply.config));
             }

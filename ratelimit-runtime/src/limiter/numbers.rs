@@ -7,7 +7,10 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::{Core, Patience};
+use super::{
+    Core, Patience,
+    shards::{Shards, Share, shards},
+};
 use crate::{
     Quota, Reason, Rejection, clock,
     limits::{Current, Family, Inner},
@@ -22,6 +25,7 @@ pub(super) struct Rule {
     generation: u64,
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Missing>,
+    pub(super) shards: Shards,
     /// Whether this process has stated them to the store.
     stated: AtomicBool,
 }
@@ -49,19 +53,27 @@ impl Rule {
     }
 
     pub(super) fn new(
-        current: &Current,
-        family: &Family,
-        name: &str,
+        limits: &Inner,
+        family: &Arc<Family>,
+        (name, share): (&str, Option<Share>),
         given: Option<Quota>,
     ) -> Self {
-        Self::of(current, current.since, numbers(current, family, name, given))
+        let current = limits.current();
+        let numbers = numbers(&current, family, (name, share), given);
+        let shards = shards(limits, family, (name, share), given, &numbers, &None);
+        Self::of(&current, current.since, numbers, shards)
     }
 
-    fn of(current: &Current, since: Instant, numbers: Result<Numbers, Missing>) -> Self {
+    fn of(
+        current: &Current,
+        since: Instant,
+        numbers: Result<Numbers, Missing>,
+        shards: Shards,
+    ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let stated = AtomicBool::new(false);
-        Self { number, generation: current.number, since, numbers, stated }
+        Self { number, generation: current.number, since, numbers, shards, stated }
     }
 }
 
@@ -110,7 +122,10 @@ impl Core {
     pub(crate) fn give(&self, limits: &Inner, quota: Quota) {
         let before = self.given().replace(quota);
         if before != Some(quota) {
-            self.renew(limits, &self.rule.load());
+            let renewed = self.renew(limits, &self.rule.load());
+            for shard in renewed.shards.iter().flat_map(|shards| shards.iter()) {
+                shard.give(limits, quota);
+            }
         }
     }
 
@@ -121,14 +136,16 @@ impl Core {
     fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
         let current = limits.current();
         let given = *self.given();
-        let numbers = numbers(&current, &self.family, &self.name, given);
+        let itself = (&*self.name, self.share);
+        let numbers = numbers(&current, &self.family, itself, given);
+        let shards = shards(limits, &self.family, itself, given, &numbers, &rule.shards);
         let config = |numbers: &Result<Numbers, Missing>| {
             numbers.as_ref().ok().map(|numbers| numbers.config)
         };
         // Equal numbers are not a new configuration, so they are as old as before.
         let unchanged = config(&numbers) == config(&rule.numbers);
         let since = if unchanged { rule.since } else { clock::instant() };
-        let renewed = Arc::new(Rule::of(&current, since, numbers));
+        let renewed = Arc::new(Rule::of(&current, since, numbers, shards));
         self.rule.store(Arc::clone(&renewed));
         self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
@@ -140,7 +157,7 @@ impl Core {
 fn numbers(
     current: &Current,
     family: &Family,
-    name: &str,
+    (name, share): (&str, Option<Share>),
     given: Option<Quota>,
 ) -> Result<Numbers, Missing> {
     let (effective, follow) = match current.resolve(family, name, given) {
@@ -149,6 +166,7 @@ fn numbers(
         Err(_) if family.annotation.is_none() => (current.resolve_following(family, name), true),
         Err(missing) => return Err(missing),
     };
-    let config = effective.config();
+    let whole = effective.config();
+    let config = share.map_or(whole, |share| share.of(whole));
     Ok(Numbers { effective, config, follow })
 }

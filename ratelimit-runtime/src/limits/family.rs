@@ -80,6 +80,7 @@ fn merge(layers: &[Settings]) -> Settings {
         on_store_error: first(layers, |s| s.on_store_error),
         on_drift: first(layers, |s| s.on_drift),
         keep_alive: first(layers, |s| s.keep_alive),
+        shards: first(layers, |s| s.shards),
     }
 }
 

@@ -125,6 +125,9 @@ impl fmt::Display for LimiterReport {
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
+        if settings.shards.value > 1 {
+            line(f, "shards", &settings.shards, settings.shards.value)?;
+        }
         for site in &self.call_sites {
             write!(f, "\n  used by {site}")?;
         }

@@ -5,7 +5,7 @@ mod run_time;
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest,
+    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, nearest,
 };
 
 use super::{
@@ -207,9 +207,11 @@ fn unusable(
     let mut problems = Vec::new();
     let here = place(site);
     problems.extend(uncountable(key, &here, effective, at));
+    problems.extend(unsplittable(key, &here, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
-    let capacity = effective.algorithm.value.capacity(rate, burst);
+    let whole = effective.algorithm.value.capacity(rate, burst);
+    let capacity = whole / effective.shards.value;
     if let Cost::Literal(permits) = site.cost
         && permits > capacity
         && (rate > 0 || !site.fallible)
@@ -220,10 +222,14 @@ fn unusable(
             "no call would ever get through"
         };
         let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
-        problems.push(format!(
-            "{here}: `{key}` takes {permits} permits a call, but {} sets a {field} of {capacity}; {cannot}",
-            at(field)
-        ));
+        let sets = match effective.shards.value {
+            shards if permits <= whole => {
+                format!("{} splits a {field} of {whole} into {shards} parts", at("shards"))
+            }
+            _ => format!("{} sets a {field} of {whole}", at(field)),
+        };
+        problems
+            .push(format!("{here}: `{key}` takes {permits} permits a call, but {sets}; {cannot}"));
     }
     if site.fallible {
         return problems;
@@ -266,6 +272,20 @@ fn uncountable(
     let too_large = checked.err()?;
     let place = at(too_large.name());
     Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {too_large}"))
+}
+
+/// What cannot be split the way the file says.
+fn unsplittable(
+    key: &str,
+    here: &str,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let Effective { shards, mode, algorithm, rate, burst, .. } = effective;
+    let numbers = (Some(rate.value), burst.map(|burst| burst.value));
+    let checked = check_shards(shards.value, Some(mode.value), Some(algorithm.value), numbers);
+    let problem = checked.err()?;
+    Some(format!("{here}: `{key}` cannot be split as {} says: {problem}", at("shards")))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any

@@ -6,6 +6,7 @@ use crate::limits_file::Settings;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::{Position, Report};
 use crate::quote::either;
+use crate::shards::{MAX_SHARDS, check_shards};
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 
 /// The names of the fields.
@@ -22,6 +23,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "on_store_error",
     "on_drift",
     "keep_alive",
+    "shards",
 ];
 
 /// Collects settings, and where the fields stand that have to fit each other.
@@ -32,6 +34,7 @@ pub(super) struct SettingsReader {
     burst_at: Option<Position>,
     per_at: Option<Position>,
     keep_alive_at: Option<Position>,
+    shards_at: Option<Position>,
 }
 
 impl SettingsReader {
@@ -73,6 +76,11 @@ impl SettingsReader {
                 settings.keep_alive = report.duration(field);
                 self.keep_alive_at = field.position;
             }
+            "shards" => {
+                let expected = "a whole number from 1 to 256";
+                settings.shards = report.number(field, (1, MAX_SHARDS.into()), expected);
+                self.shards_at = field.position;
+            }
             _ => return false,
         }
         true
@@ -82,6 +90,7 @@ impl SettingsReader {
     pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
         let all = self.settings.clone().or(inherited);
         self.check_bucket(&all, report);
+        self.check_shards(&all, report);
         // Without a position neither field is set here, and what is inherited is checked there.
         let position = self.keep_alive_at.or(self.per_at);
         if let (Some(per), Some(keep_alive), Some(_)) = (all.per, all.keep_alive, position)
@@ -97,6 +106,15 @@ impl SettingsReader {
             });
         }
         self.settings
+    }
+
+    fn check_shards(&self, all: &Settings, report: &mut Report) {
+        let position = self.shards_at.or(self.rate_at).or(self.burst_at);
+        if let (Some(shards), Some(_)) = (all.shards, position)
+            && let Err(error) = check_shards(shards, all.mode, all.algorithm, (all.rate, all.burst))
+        {
+            report.add(position, || error.to_string());
+        }
     }
 
     /// What the annotation says of them is only known at startup, so it is left to that.
