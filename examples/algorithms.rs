@@ -33,18 +33,6 @@ const fn phase(name: &'static str, times: (u64, u64, u64), together: u64, permit
     Phase { name, times, together, permits }
 }
 
-/// The algorithms at 10 per second, each with a colour that shows on white and on black.
-fn algorithms() -> Result<Vec<(&'static str, &'static str, Quota)>, Box<dyn Error>> {
-    let ten = Quota::new(10, Duration::from_millis(PER_MS))?;
-    Ok(vec![
-        ("sliding_window", "#2f81f7", ten),
-        ("token_bucket, burst 5", "#8957e5", ten.token_bucket(5)?),
-        ("token_bucket, burst 20", "#bf8700", ten.token_bucket(20)?),
-        ("fixed_window", "#db6d28", ten.fixed_window()),
-        ("leaky_bucket", "#768390", ten.leaky_bucket()?),
-    ])
-}
-
 /// One call and what became of it.
 struct Call {
     phase: usize,
@@ -80,6 +68,14 @@ async fn run(quota: Quota) -> Result<Vec<Call>, Box<dyn Error>> {
 }
 
 impl Plot {
+    async fn of(
+        name: &'static str,
+        colour: &'static str,
+        quota: Quota,
+    ) -> Result<Self, Box<dyn Error>> {
+        Ok(Self { name, colour, calls: run(quota).await? })
+    }
+
     fn admitted(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| call.admitted)
     }
@@ -129,10 +125,15 @@ fn table(plots: &[Plot]) -> String {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut plots = Vec::new();
-    for (name, colour, quota) in algorithms()? {
-        plots.push(Plot { name, colour, calls: run(quota).await? });
-    }
+    let ten = Quota::new(10, Duration::from_millis(PER_MS))?;
+    // Each with a colour that shows on white and on black.
+    let plots = [
+        Plot::of("sliding_window", "#2f81f7", ten).await?,
+        Plot::of("token_bucket, burst 5", "#8957e5", ten.token_bucket(5)?).await?,
+        Plot::of("token_bucket, burst 20", "#bf8700", ten.token_bucket(20)?).await?,
+        Plot::of("fixed_window", "#db6d28", ten.fixed_window()).await?,
+        Plot::of("leaky_bucket", "#768390", ten.leaky_bucket()?).await?,
+    ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => print!("{}", table(&plots)),

@@ -25,7 +25,7 @@ enum Step {
     /// Asks for more than there is.
     TooMuch(u32),
     /// The server's clock, not time, goes back.
-    StepBack,
+    Rewind,
 }
 
 impl Step {
@@ -59,7 +59,7 @@ fn histories(steps_back: u32) -> impl Strategy<Value = (Config, Vec<Step>)> {
             5 => advance.prop_map(Step::Advance),
             8 => prop_oneof![Just(0), 0..1000_u64, Just(1000)].prop_map(Step::Ask),
             1 => (1..5_u32).prop_map(Step::TooMuch),
-            steps_back => Just(Step::StepBack),
+            steps_back => Just(Step::Rewind),
         ];
         (Just(config), prop::collection::vec(step, 1..60))
     })
@@ -89,7 +89,7 @@ fn waiting_as_long_as_told_admits_and_a_millisecond_less_does_not() {
         for step in history {
             match step {
                 Step::Advance(ms) => world.advance(ms),
-                Step::StepBack => world.step_back(STEP_BACK_MS),
+                Step::Rewind => world.step_back(STEP_BACK_MS),
                 Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     let permits = Step::permits(part, &config);
@@ -121,7 +121,7 @@ fn a_cost_above_the_capacity_never_takes_anything() {
         for step in history {
             match step {
                 Step::Advance(ms) => world.advance(ms),
-                Step::StepBack => world.step_back(STEP_BACK_MS),
+                Step::Rewind => world.step_back(STEP_BACK_MS),
                 Step::Ask(part) => {
                     world.acquire(config, Step::permits(part, &config));
                 }
@@ -144,7 +144,7 @@ fn a_clock_that_steps_back_5_s_admits_nobody_twice() {
         for step in history {
             match step {
                 Step::Advance(ms) => world.advance(ms),
-                Step::StepBack => world.step_back(STEP_BACK_MS),
+                Step::Rewind => world.step_back(STEP_BACK_MS),
                 Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     let permits = Step::permits(part, &config);
@@ -191,7 +191,7 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
         for step in history {
             match step {
                 Step::Advance(ms) => world.advance(ms),
-                Step::StepBack => world.step_back(STEP_BACK_MS),
+                Step::Rewind => world.step_back(STEP_BACK_MS),
                 Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     world.acquire(config, Step::permits(part, &config));
