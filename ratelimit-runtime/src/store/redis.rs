@@ -24,8 +24,8 @@ use self::{
     link::{Link, Live},
     reply::read_replies,
     rule::write_rule,
-    script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
-    windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
+    script::{ASSERT, Call, EXPIRE, PEEK, Plain, SET_RATE, Script, Tell, acquire},
+    windows::Windows,
 };
 use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
 use crate::{
@@ -156,40 +156,6 @@ impl RedisStore {
         let costs = &[cost];
         let value = self.ask(script, request, costs).await?;
         Ok(read_replies(&value, costs, false, &request.config)?[0])
-    }
-
-    /// Runs a script that answers a request, anew where it lacked the windows of the calendar.
-    async fn ask(
-        &self,
-        script: &Lazy<Script>,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> Result<Value, StoreError> {
-        let calendars = [request.config.calendar, request.in_force];
-        let mut windows = Windows { calendars, missing: None };
-        for _ in 0..MOST_ATTEMPTS {
-            let value = self.run(&Ask { script, request, costs, windows }).await?;
-            windows.missing = missing(&value, Some(&request.config))?;
-            if windows.missing.is_none() {
-                return Ok(value);
-            }
-        }
-        Err(unsteady())
-    }
-
-    /// Runs the script that gives permits back, likewise: it returns the outcome, how many there were
-    /// to give back, and whether the rest takes another call.
-    async fn give_back(&self, keys: &StateKeys, permits: u64) -> Result<(u8, u64, u8), StoreError> {
-        let mut windows = Windows::default();
-        for _ in 0..MOST_ATTEMPTS {
-            let words = vec![permits.to_string()];
-            let value = self.run(&Tell { script: &RELEASE, keys, words, windows }).await?;
-            windows.missing = missing(&value, None)?;
-            if windows.missing.is_none() {
-                return read(value);
-            }
-        }
-        Err(unsteady())
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.

@@ -2,14 +2,24 @@
 
 use std::fmt::Write;
 
+use once_cell::sync::Lazy;
 use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
-use super::{reply::unknown_rule, rule::read_rule};
-use crate::{StoreError, algorithm::calendar::bounds, store::Config};
+use super::{
+    RedisStore, read,
+    reply::unknown_rule,
+    rule::read_rule,
+    script::{Ask, RELEASE, Script, Tell},
+};
+use crate::{
+    StoreError,
+    calendar::bounds,
+    store::{Config, Request, StateKeys},
+};
 
 /// How often a script is asked anew for one decision: a clock that jumps again is broken.
-pub(super) const MOST_ATTEMPTS: usize = 3;
+const MOST_ATTEMPTS: usize = 3;
 
 /// The windows a script was not sent.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +89,48 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
 }
 
 /// What there is to say when every attempt lacked windows.
-pub(super) fn unsteady() -> StoreError {
+fn unsteady() -> StoreError {
     StoreError::unavailable(
         "redis: the server's clock jumps, so no window of the calendar is found",
     )
+}
+
+impl RedisStore {
+    /// Runs a script that answers a request, anew where it lacked the windows of the calendar.
+    pub(super) async fn ask(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Value, StoreError> {
+        let calendars = [request.config.calendar, request.in_force];
+        let mut windows = Windows { calendars, missing: None };
+        for _ in 0..MOST_ATTEMPTS {
+            let value = self.run(&Ask { script, request, costs, windows }).await?;
+            windows.missing = missing(&value, Some(&request.config))?;
+            if windows.missing.is_none() {
+                return Ok(value);
+            }
+        }
+        Err(unsteady())
+    }
+
+    /// Runs the script that gives permits back, likewise: it returns the outcome, how many there were
+    /// to give back, and whether the rest takes another call.
+    pub(super) async fn give_back(
+        &self,
+        keys: &StateKeys,
+        permits: u64,
+    ) -> Result<(u8, u64, u8), StoreError> {
+        let mut windows = Windows::default();
+        for _ in 0..MOST_ATTEMPTS {
+            let words = vec![permits.to_string()];
+            let value = self.run(&Tell { script: &RELEASE, keys, words, windows }).await?;
+            windows.missing = missing(&value, None)?;
+            if windows.missing.is_none() {
+                return read(value);
+            }
+        }
+        Err(unsteady())
+    }
 }
