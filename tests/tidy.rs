@@ -36,7 +36,8 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 /// The floor of a module of the runtime; the architecture's first table.
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
-        "annotation" | "key" | "quota" | "decision" | "rejection" | "error" | "clock" => 0,
+        "annotation" | "key" | "quota" | "decision" | "rejection" | "error" | "clock"
+        | "calendar" => 0,
         "algorithm" => 1,
         "store" => 2,
         "limiter" | "coalesce" | "waiting" | "limits" | "settings" => 3,

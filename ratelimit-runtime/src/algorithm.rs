@@ -3,7 +3,6 @@
 //! Each rule is written twice, here and as a Lua script for Redis. Neither is made from the
 //! other; a property test holds the two together on random traces.
 
-pub(crate) mod calendar;
 mod config;
 mod fixed_window;
 mod meter;

@@ -72,6 +72,7 @@ pub mod __private;
 
 mod algorithm;
 mod annotation;
+mod calendar;
 mod call_site;
 mod clock;
 mod coalesce;

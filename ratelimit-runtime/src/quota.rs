@@ -7,8 +7,6 @@ use ratelimit_spec::{
     format_duration,
 };
 
-use crate::{clock::whole_ms, store::Config};
-
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
 /// # Examples
@@ -130,18 +128,13 @@ impl Quota {
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(config: &Config) -> Self {
-        let Config { rate, per_ms, algorithm, burst, calendar, .. } = *config;
+    pub(crate) fn stored(
+        rate: u64,
+        per_ms: u64,
+        (algorithm, burst): (Algorithm, u32),
+        calendar: Option<Calendar>,
+    ) -> Self {
         Self { rate, per: Duration::from_millis(per_ms), algorithm, burst, calendar }
-    }
-
-    /// The same numbers for a store, which keeps what a quota does not say.
-    pub(crate) fn config(&self, kept: Config) -> Config {
-        let config = Config { rate: self.rate, per_ms: whole_ms(self.per), ..kept };
-        match self.calendar {
-            Some(calendar) => config.calendar(calendar),
-            None => config.algorithm(self.algorithm, self.burst().unwrap_or(0)),
-        }
     }
 
     /// Permits per window.

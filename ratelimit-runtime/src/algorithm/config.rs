@@ -2,7 +2,7 @@
 
 use ratelimit_spec::{Algorithm, Calendar, Mode};
 
-use crate::{Quota, clock::whole_ms};
+use crate::{Quota, calendar::bounds, clock::whole_ms};
 
 /// By how much the clocks of a zone can be put back in two windows, and an hour to spare.
 const CHANGE_MS: u64 = 3 * 3_600_000;
@@ -58,6 +58,15 @@ impl Config {
         self
     }
 
+    /// The numbers of a quota, and what it does not say as it is here.
+    pub(crate) fn with_quota(mut self, quota: &Quota) -> Self {
+        (self.rate, self.per_ms) = (quota.rate(), whole_ms(quota.per()));
+        match quota.by_calendar() {
+            Some(calendar) => self.calendar(calendar),
+            None => self.algorithm(quota.algorithm(), quota.burst().unwrap_or(0)),
+        }
+    }
+
     /// Whether both limit alike; how long they are kept does not matter.
     #[must_use]
     pub fn same_limit(&self, other: &Self) -> bool {
@@ -89,6 +98,20 @@ impl Config {
         longest.saturating_add(1)
     }
 
+    /// When the window of a time begins and how long it is, in milliseconds.
+    pub(super) fn window_at(&self, now: u64) -> (u64, u64) {
+        match self.calendar {
+            Some(calendar) => {
+                let [_, start, end, _] = bounds(calendar, now);
+                (start, end - start)
+            }
+            None => {
+                let per = self.per_ms.max(1);
+                (now - now % per, per)
+            }
+        }
+    }
+
     /// The milliseconds in which so many permits come back, at the steady rate; rounded down.
     pub(crate) fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(permits) * u128::from(self.per_ms);
@@ -112,6 +135,7 @@ impl Config {
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        Quota::stored(self)
+        let Self { rate, per_ms, algorithm, burst, calendar, .. } = *self;
+        Quota::stored(rate, per_ms, (algorithm, burst), calendar)
     }
 }

@@ -42,7 +42,7 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let config = quota.config(self.kept(limits).await?);
+        let config = self.kept(limits).await?.with_quota(quota);
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.

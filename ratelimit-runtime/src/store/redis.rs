@@ -26,8 +26,8 @@ use self::{
     link::{Link, Live},
     reply::read_replies,
     rule::write_rule,
-    script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
-    windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
+    script::{ASSERT, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
+    windows::Windows,
 };
 use super::{
     Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen, joint::check_joint,
@@ -163,34 +163,6 @@ impl RedisStore {
         let costs = &[cost];
         let value = self.ask(script, request, costs).await?;
         Ok(read_replies(&value, costs, false, &request.config)?[0])
-    }
-
-    /// Runs a script that answers a request.
-    async fn ask(
-        &self,
-        script: &Lazy<Script>,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> Result<Value, StoreError> {
-        let windows = Windows::of(std::slice::from_ref(request));
-        let ask = |windows| Ask { script, request, costs, windows };
-        self.run_with_windows(windows, Some(&request.config), ask).await
-    }
-
-    /// Runs a call, anew where it lacked the windows of a calendar.
-    async fn run_with_windows<C: Call>(
-        &self,
-        mut windows: Windows,
-        own: Option<&Config>,
-        call: impl Fn(Windows) -> C,
-    ) -> Result<Value, StoreError> {
-        for _ in 0..MOST_ATTEMPTS {
-            let value = self.run(&call(windows.clone())).await?;
-            if !windows.lack(missing(&value, own)?) {
-                return Ok(value);
-            }
-        }
-        Err(unsteady())
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.

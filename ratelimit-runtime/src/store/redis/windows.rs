@@ -2,18 +2,24 @@
 
 use std::fmt::Write;
 
+use once_cell::sync::Lazy;
 use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
-use super::{reply::unknown_rule, rule::read_rule};
+use super::{
+    RedisStore,
+    reply::unknown_rule,
+    rule::read_rule,
+    script::{Ask, Call, Script},
+};
 use crate::{
     StoreError,
-    algorithm::calendar::bounds,
+    calendar::bounds,
     store::{Config, Request},
 };
 
 /// How often a script is asked anew for one decision: a clock that jumps again is broken.
-pub(super) const MOST_ATTEMPTS: usize = 3;
+const MOST_ATTEMPTS: usize = 3;
 
 /// The windows a script was not sent.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +106,38 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
 }
 
 /// What there is to say when every attempt lacked windows.
-pub(super) fn unsteady() -> StoreError {
+fn unsteady() -> StoreError {
     StoreError::unavailable(
         "redis: the server's clock jumps, so no window of the calendar is found",
     )
+}
+
+impl RedisStore {
+    /// Runs a script that answers a request.
+    pub(super) async fn ask(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Value, StoreError> {
+        let windows = Windows::of(std::slice::from_ref(request));
+        let ask = |windows| Ask { script, request, costs, windows };
+        self.run_with_windows(windows, Some(&request.config), ask).await
+    }
+
+    /// Runs a call, anew where it lacked the windows of a calendar.
+    pub(super) async fn run_with_windows<C: Call>(
+        &self,
+        mut windows: Windows,
+        own: Option<&Config>,
+        call: impl Fn(Windows) -> C,
+    ) -> Result<Value, StoreError> {
+        for _ in 0..MOST_ATTEMPTS {
+            let value = self.run(&call(windows.clone())).await?;
+            if !windows.lack(missing(&value, own)?) {
+                return Ok(value);
+            }
+        }
+        Err(unsteady())
+    }
 }

@@ -3,7 +3,7 @@
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
 --                algorithm, burst, calendar: ours, absent for a sliding window; epoch,
 --                vouched (ms), reset (ms), counted: ours
--- ARGV[4]  our own mode and algorithm, of which an answer need not tell
+-- ARGV[4]  our rule, which replies need not repeat
 --
 -- A configuration is { rate, per, mode, algorithm, burst, calendar, keep_alive };
 -- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.

@@ -13,26 +13,8 @@ use jiff::{
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Calendar, CalendarUnit};
 
-use super::Config;
-
 /// When the window before that of a time begins, this one, the next, and the one after that.
 pub(crate) type Bounds = [u64; 4];
-
-impl Config {
-    /// When the window of a time begins and how long it is, in milliseconds.
-    pub(super) fn window_at(&self, now: u64) -> (u64, u64) {
-        match self.calendar {
-            Some(calendar) => {
-                let [_, start, end, _] = bounds(calendar, now);
-                (start, end - start)
-            }
-            None => {
-                let per = self.per_ms.max(1);
-                (now - now % per, per)
-            }
-        }
-    }
-}
 
 /// The windows around a time in milliseconds since the Unix epoch. Before it there are none, and in a
 /// year with five digits they are of the usual length.
