@@ -10,6 +10,7 @@
 pub mod algorithm;
 pub mod duration;
 pub mod key;
+mod limit;
 pub mod limits_file;
 mod name;
 mod quote;
@@ -20,6 +21,7 @@ pub mod words;
 pub use algorithm::{Algorithm, TooLarge};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
+pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
 pub use limits_file::{
     LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
     Unmatched, expand_env,

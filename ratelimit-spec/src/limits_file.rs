@@ -12,9 +12,11 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
+use crate::limit::Limit;
 use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
 
 mod env;
@@ -84,6 +86,8 @@ pub struct Settings {
     pub rate: Option<u32>,
     /// The window.
     pub per: Option<Duration>,
+    /// Several limits that all hold, instead of one rate and window.
+    pub limits: Option<Arc<[Limit]>>,
     /// Who shares the budget.
     pub mode: Option<Mode>,
     /// The rule by which permits are counted.
@@ -164,17 +168,22 @@ pub enum Unmatched {
 words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error);
 
 impl Settings {
-    /// Fills the fields that are absent here from other settings.
+    /// Fills the fields that are absent here from other settings. Several limits and one are
+    /// alternatives: whoever has either of them here needs neither from there.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
+        let one = self.rate.is_some() || self.per.is_some();
+        let several = self.limits.is_some();
+        let other_one = |field: Option<u32>| field.filter(|_| !several);
         Self {
             enabled: self.enabled.or(other.enabled),
             shadow: self.shadow.or(other.shadow),
-            rate: self.rate.or(other.rate),
-            per: self.per.or(other.per),
+            rate: self.rate.or(other_one(other.rate)),
+            per: self.per.or(other.per.filter(|_| !several)),
+            limits: self.limits.or_else(|| other.limits.clone().filter(|_| !one)),
             mode: self.mode.or(other.mode),
             algorithm: self.algorithm.or(other.algorithm),
-            burst: self.burst.or(other.burst),
+            burst: self.burst.or(other_one(other.burst)),
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),
