@@ -6,13 +6,14 @@
 mod config;
 mod fixed_window;
 mod meter;
+mod open;
 pub(crate) mod reconcile;
 mod sliding_window;
 mod state;
 mod token_bucket;
 
 pub use self::config::Config;
-pub(crate) use self::state::State;
+pub(crate) use self::{open::decide_jointly, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! A [`Store`] answers one [`Request`] with one [`Reply`], atomically. It knows the rules and
 //! nothing of deadlines, policies or waiting: those are the limiter's.
 
+mod joint;
 mod memory;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
@@ -61,6 +62,27 @@ pub trait Store: Send + Sync + 'static {
         request: &Request<'_>,
         costs: &[u32],
     ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
+
+    /// Decides calls that need permits of several limiters at once: each call takes from all of them or
+    /// from none, in one atomic step with one time.
+    ///
+    /// `costs` has a row for each of the `requests`, which are for different limiters, and in it one
+    /// cost for each caller; so have the replies. `request.permits` is not read. Each limiter is
+    /// reconciled as for [`acquire_all`](Self::acquire_all), and a caller's replies tell which of them
+    /// refuse it: whoever would have let it through says [`Outcome::Spared`]. While one of them is
+    /// `PerClient` or `Unknown`, nothing is taken of any, and all the others say `Spared`.
+    ///
+    /// The order of the limiters changes no outcome.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`, for all of them; and when a limiter is there twice or a cost is missing. On
+    /// Redis Cluster also when the limiters are not in one slot.
+    fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> impl Future<Output = Result<Vec<Vec<Reply>>, StoreError>> + Send;
 
     /// Says what [`acquire`](Self::acquire) would, and changes nothing.
     ///
@@ -259,6 +281,8 @@ pub enum Outcome {
     Refused,
     /// Not ever: a full window has fewer permits.
     ExceedsCapacity,
+    /// Not, though there was room: another limiter that had to grant it too did not. Nothing was taken.
+    Spared,
     /// The limiter is stored as `per_client`, so the store does not count it.
     PerClient,
     /// Nothing is stored, and the process has no numbers of its own.

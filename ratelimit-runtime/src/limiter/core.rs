@@ -120,7 +120,7 @@ impl Core {
         let quota = reply.config.quota();
         let allowed = match reply.outcome {
             Outcome::Granted => true,
-            Outcome::Refused => false,
+            Outcome::Refused | Outcome::Spared => false,
             Outcome::ExceedsCapacity | Outcome::PerClient | Outcome::Unknown => {
                 return Err(self.too_many(permits, reply.config));
             }

@@ -1,5 +1,6 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
+mod joint;
 mod slot;
 mod slots;
 
@@ -12,12 +13,13 @@ pub(crate) use self::slot::{Pass, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, StateKeys, Store, WriteWhen,
+    joint::check_joint,
 };
 use crate::{
     Clock, StoreError,
     algorithm::{
         self, Verdict,
-        reconcile::{Epoch, Reconciled, Stored, reconcile},
+        reconcile::{Epoch, Reconciled, Stored},
     },
     clock,
 };
@@ -92,21 +94,8 @@ impl MemoryStore {
     ) -> Result<(T, Option<Reconciled>), Reply> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
-            if matches!(request.assertion, Assertion::Follow { .. }) && state.stored.is_none() {
-                return Err(Reply::unknown(now));
-            }
-            let (stored, reconciled) =
-                reconcile(state.stored, request.config, epoch, request.assertion, now);
-            if reconciled == Some(Reconciled::Reset) {
-                state.used = algorithm::State::default();
-            }
-            if reconciled.is_some() {
-                state.withdraw();
-            }
-            state.stored = Some(stored);
-            let config = stored.config;
-            state.per_ms = config.per_ms;
-            state.keep_alive(config, now);
+            let in_force = state.reconcile(request, epoch, now);
+            let (config, reconciled) = in_force.ok_or_else(|| Reply::unknown(now))?;
             Ok((decide(&mut state.used, config, now), reconciled))
         })
     }
@@ -237,6 +226,15 @@ impl Store for MemoryStore {
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
         Ok(if costs.is_empty() { Vec::new() } else { self.decide_all(request, costs) })
+    }
+
+    async fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        check_joint(requests, costs)?;
+        Ok(self.decide_jointly(requests, costs))
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

@@ -318,6 +318,14 @@ impl Store for RedisStore {
         read_replies(&value, costs, true, &request.config)
     }
 
+    async fn acquire_jointly(
+        &self,
+        _: &[Request<'_>],
+        _: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        Err(StoreError::misconfigured("redis: no script decides for several limiters yet"))
+    }
+
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
         self.look(&PEEK, request, request.permits).await
     }

@@ -9,6 +9,7 @@
 //! ```
 
 mod general;
+mod joint;
 mod meters;
 mod sliding_window;
 
@@ -116,4 +117,5 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     }
     sliding_window::run(store, prefix, time).await;
     meters::run(store, prefix, time).await;
+    joint::run(store, prefix, time).await;
 }
