@@ -1,9 +1,9 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{Algorithm, Limit, MAX_RATE, Mode, OnStoreError, Settings, Wait};
 
 /// What was written in one place in the source.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,9 @@ pub struct Annotation {
     pub(crate) location: Location,
     rate: Option<u32>,
     per_ms: Option<u64>,
+    limits: &'static [(u32, u64)],
     declared: Option<(u32, u64)>,
+    declared_limits: &'static [DeclaredLimit],
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
@@ -23,6 +25,9 @@ pub struct Annotation {
     /// Whether the function can carry a rejection.
     pub(crate) fallible: bool,
 }
+
+/// A limit of the limits file: its rate, its window in milliseconds, its algorithm and its burst.
+pub(crate) type DeclaredLimit = (u32, u64, Option<Algorithm>, Option<u32>);
 
 /// How many permits a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +66,9 @@ impl Annotation {
             location,
             rate: None,
             per_ms: None,
+            limits: &[],
             declared: None,
+            declared_limits: &[],
             mode: None,
             algorithm: None,
             burst: None,
@@ -95,6 +102,30 @@ impl Annotation {
     #[must_use]
     pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
         self.declared = Some((rate, per_ms));
+        self
+    }
+
+    /// Several limits that all hold: the rate of each, and its window in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, when a constant is no rate.
+    #[must_use]
+    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
+        let mut n = 0;
+        while n < limits.len() {
+            let (rate, _) = limits[n];
+            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+            n += 1;
+        }
+        self.limits = limits;
+        self
+    }
+
+    /// The several limits of the limits file at compile time, where the annotation says nothing.
+    #[must_use]
+    pub const fn declared_limits(mut self, limits: &'static [DeclaredLimit]) -> Self {
+        self.declared_limits = limits;
         self
     }
 
@@ -178,6 +209,9 @@ impl Annotation {
         Settings {
             rate: self.rate,
             per: self.per_ms.map(Duration::from_millis),
+            limits: several(self.limits, |(rate, per_ms)| {
+                Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
@@ -192,9 +226,18 @@ impl Annotation {
         Settings {
             rate: self.declared.map(|(rate, _)| rate),
             per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
+            limits: several(self.declared_limits, |(rate, per_ms, algorithm, burst)| Limit {
+                algorithm: *algorithm,
+                burst: *burst,
+                ..Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             ..Settings::default()
         }
     }
+}
+
+fn several<T>(limits: &[T], limit: impl Fn(&T) -> Limit) -> Option<Arc<[Limit]>> {
+    (!limits.is_empty()).then(|| limits.iter().map(limit).collect())
 }
 
 /// An annotation on the list of all there are.

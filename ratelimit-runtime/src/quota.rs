@@ -1,8 +1,14 @@
 //! How many permits a limiter hands out, and in what time.
 
+mod several;
+
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_duration};
+use ratelimit_spec::{
+    Algorithm, LimitProblem, MAX_LIMITS, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_duration,
+};
+
+pub use self::several::Quotas;
 
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
@@ -147,6 +153,8 @@ enum Wrong {
     NoBurst,
     HighBurst(u32),
     TooLarge(TooLarge),
+    TooMany,
+    Together(LimitProblem),
 }
 
 impl fmt::Display for QuotaError {
@@ -171,6 +179,8 @@ impl fmt::Display for QuotaError {
                 write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
             }
             Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
+            Wrong::TooMany => write!(f, "a limiter has at most {MAX_LIMITS} limits; leave one out"),
+            Wrong::Together(problem) => write!(f, "{problem}"),
         }
     }
 }

@@ -12,9 +12,14 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{denied::Denied, here::Looks, numbers::Rule};
+use super::{
+    denied::Denied,
+    here::Looks,
+    numbers::{Rule, numbers},
+    several::Further,
+};
 use crate::{
-    Decision, Quota, Reason, Rejection,
+    Decision, Quotas, Reason, Rejection,
     coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
@@ -40,9 +45,11 @@ pub(crate) struct Core {
     pub(super) denied: Denied,
     pub(super) lane: Lane,
     pub(crate) keys: StateKeys,
-    /// The quota a caller gave in code.
-    pub(super) given: Mutex<Option<Quota>>,
+    /// The quotas a caller gave in code.
+    pub(super) given: Mutex<Option<Quotas>>,
     pub(super) rule: ArcSwap<Rule>,
+    /// Whether it is one of a key's limits beside the first, which is asked for all of them.
+    pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
     pub(super) looks: Looks,
@@ -73,18 +80,33 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         name: &str,
-        given: Option<Quota>,
+        given: Option<Quotas>,
     ) -> Self {
         let current = limits.current();
-        let rule = Rule::new(&current, &family, name, given);
+        let keys = StateKeys::new(format!("{}{name}", limits.key_prefix));
+        let rule = Rule::new(&current, numbers(&current, &family, name, given.as_ref()));
+        let further = Further::of((&keys, &family, name), &current, &rule, &[]);
+        let rule = Arc::new(rule.with(further));
+        Self { given: Mutex::new(given), ..Self::of(keys, family, name, rule, false) }
+    }
+
+    /// A limiter with this rule.
+    pub(super) fn of(
+        keys: StateKeys,
+        family: Arc<Family>,
+        name: &str,
+        rule: Arc<Rule>,
+        is_further: bool,
+    ) -> Self {
         Self {
-            keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
+            keys,
             family,
             name: name.into(),
-            given: Mutex::new(given),
+            given: Mutex::default(),
             rule_number: AtomicU64::new(rule.number),
             shadowed: AtomicBool::new(rule.is_shadowed()),
-            rule: ArcSwap::from_pointee(rule),
+            rule: ArcSwap::new(rule),
+            is_further,
             in_force: Mutex::default(),
             looks: Looks::default(),
             stored: OnceCell::new(),
@@ -133,6 +155,7 @@ impl Core {
             quota,
             degraded,
             shadowed: false,
+            violated: if allowed { None } else { self.violated(reply) },
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }

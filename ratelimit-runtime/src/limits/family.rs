@@ -72,6 +72,7 @@ fn merge(layers: &[Settings]) -> Settings {
         shadow: first(layers, |s| s.shadow),
         rate: first(layers, |s| s.rate),
         per: first(layers, |s| s.per),
+        limits: first(layers, |s| s.limits.clone()),
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),

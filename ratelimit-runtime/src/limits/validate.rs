@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
+use ratelimit_spec::{
+    LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, in_order, nearest,
+};
 
 use super::{
     current::global,
     file::{LoadedFile, Source as FileSource},
 };
 use crate::{
-    SetupError,
+    Quota, SetupError,
     annotation::{self, Annotation, Cost},
     events::Event,
-    settings::{Effective, Keys, Missing, Source},
+    settings::{Effective, Keys, Source, Unresolved},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -74,8 +76,30 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
-        [("rate", rate), ("per", per), ("mode", mode), ("algorithm", algorithm), ("burst", burst)]
+        let limits = said.limits.map(|limits| {
+            let limits = in_order(&limits, said.algorithm.unwrap_or_default());
+            limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        });
+        [
+            ("rate", rate),
+            ("per", per),
+            ("limits", limits),
+            ("mode", mode),
+            ("algorithm", algorithm),
+            ("burst", burst),
+        ]
     };
+    let has = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
+    let one = has(|said| said.rate.is_some() || said.per.is_some());
+    if let (Some(one), Some(several)) = (one, has(|said| said.limits.is_some())) {
+        problems.push(format!(
+            "{}: `{key}` has `limits` here and one `rate` or `per` at {}; functions with one key share \
+             one limiter, write the same or leave it out",
+            place(several),
+            place(one),
+        ));
+        return;
+    }
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
             let said_before = sites[..n].iter().find_map(|other| {
@@ -121,11 +145,13 @@ fn limiter(
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
         let at = |field: &str| written(file, entry, key, variant, field);
         match Effective::resolve(&layers, Keys::Many) {
-            Err(Missing(what)) => {
-                problems.push(format!(
-                    "{}: `{key}` has no `{what}`; write it in the attribute or in the limits file",
-                    place(sites[0])
-                ));
+            Err(why) => {
+                let place = match &why {
+                    Unresolved::Alone(name, _, _) => at(name),
+                    Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
+                    _ => place(sites[0]),
+                };
+                problems.push(format!("{place}: `{key}` {}", why.complaint()));
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
@@ -138,7 +164,8 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                let burst = layers.iter().find(|(_, said)| said.burst.is_some());
+                let one = layers.iter().take_while(|(_, said)| said.limits.is_none());
+                let burst = one.into_iter().find(|(_, said)| said.burst.is_some());
                 if let Some((source, _)) = burst
                     && effective.burst.is_none()
                     && effective.algorithm.source >= *source
@@ -203,10 +230,12 @@ fn unusable(
     let mut problems = Vec::new();
     let here = place(site);
     problems.extend(uncountable(key, &here, effective, at));
+    problems.extend(above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
     let capacity = effective.algorithm.value.capacity(rate, burst);
     if let Cost::Literal(permits) = site.cost
+        && effective.limits.is_none()
         && permits > capacity
         && (rate > 0 || !site.fallible)
     {
@@ -247,6 +276,25 @@ fn unusable(
         ));
     }
     problems
+}
+
+/// A cost that one of several limits can never grant.
+fn above_a_limit(
+    key: &str,
+    site: &Annotation,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let Cost::Literal(permits) = site.cost else { return None };
+    let limits = effective.limits.as_ref()?;
+    let short = |quota: &&Quota| u64::from(permits) > quota.capacity();
+    let quota = limits.value.iter().find(short)?;
+    let (here, source) =
+        (place(site), if limits.source <= Source::LimitsFile { at("limits") } else { place(site) });
+    Some(format!(
+        "{here}: `{key}` takes {permits} permits a call, but {source} limits it to {quota}; no call would \
+         ever get through"
+    ))
 }
 
 /// What no algorithm, or not this one, can count by.
