@@ -16,7 +16,9 @@ use tokio::time::Instant;
 pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
-pub use self::redis::{script_call, script_release, script_replies};
+pub use self::redis::{
+    script_call, script_joint_call, script_joint_replies, script_release, script_replies,
+};
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{

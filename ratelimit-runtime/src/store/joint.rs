@@ -27,6 +27,7 @@ impl Outcome {
     /// it may `admit` at all, it is spared whatever it said.
     pub(super) fn jointly(self, granted: bool, admit: bool) -> Self {
         match self {
+            Self::PerClient | Self::Unknown => self,
             Self::Granted if granted => self,
             Self::Granted => Self::Spared,
             _ if admit => self,

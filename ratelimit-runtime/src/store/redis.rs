@@ -3,6 +3,9 @@
 pub(crate) mod address;
 mod connect;
 mod fault;
+#[cfg(feature = "test-util")]
+mod hooks;
+mod joint;
 mod link;
 mod reply;
 mod rule;
@@ -18,58 +21,25 @@ use tokio::time::{sleep, timeout};
 use self::{
     address::Address,
     fault::{Fault, NotDone, classify},
+    joint::AskJointly,
     link::{Link, Live},
     reply::read_replies,
     rule::write_rule,
     script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
 };
-use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
+use super::{
+    Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen, joint::check_joint,
+};
 use crate::{
     StoreError, StoreErrorKind,
     events::{Event, Events},
 };
 
 pub(crate) use self::connect::Certificates;
-
-/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
-/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
 #[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_call(
-    name: &str,
-    request: &Request<'_>,
-    costs: &[u32],
-    since_us: u64,
-    by_name: bool,
-) -> redis::Cmd {
-    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
-    Ask { script, request, costs }.since(since_us, by_name)
-}
-
-/// A call that gives permits back, for tests that append a time of their own.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
-    // The time comes after as many arguments as the longest call has.
-    let mut words = vec![permits.to_string()];
-    words.resize(9, String::new());
-    Tell { script: &RELEASE, keys, words }.by_text()
-}
-
-/// What the answer to such a call by a process with these numbers says.
-///
-/// # Errors
-///
-/// As for the call itself.
-#[cfg(feature = "test-util")]
-pub fn script_replies(
-    name: &str,
-    value: &Value,
-    own: &Config,
-    costs: &[u32],
-) -> Result<Vec<Reply>, StoreError> {
-    read_replies(value, costs, name != "peek", own)
-}
+pub use self::hooks::{
+    script_call, script_joint_call, script_joint_replies, script_release, script_replies,
+};
 
 /// Pauses between attempts the server answered with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -320,10 +290,15 @@ impl Store for RedisStore {
 
     async fn acquire_jointly(
         &self,
-        _: &[Request<'_>],
-        _: &[&[u32]],
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
     ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        Err(StoreError::misconfigured("redis: no script decides for several limiters yet"))
+        check_joint(requests, costs)?;
+        if costs.first().is_none_or(|row| row.is_empty()) {
+            return Ok(vec![Vec::new(); requests.len()]);
+        }
+        let ask = AskJointly { requests, costs };
+        ask.read(&self.run(&ask).await?)
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

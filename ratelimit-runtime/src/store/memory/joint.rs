@@ -79,7 +79,7 @@ impl InForce {
     fn new((config, reconciled): (Config, Option<Reconciled>)) -> Self {
         match config.mode {
             Mode::PerClient => Self::PerClient(config, reconciled),
-            _ => Self::Counted(config, reconciled),
+            Mode::Overall => Self::Counted(config, reconciled),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ratelimit_spec::Mode;
+
 use crate::{
     Clock,
     algorithm::{
@@ -96,7 +98,8 @@ impl State {
         }
         let (stored, reconciled) =
             reconcile(self.stored, request.config, epoch, request.assertion, now);
-        if reconciled == Some(Reconciled::Reset) {
+        let counted = stored.config.mode == Mode::Overall;
+        if reconciled == Some(Reconciled::Reset) || !counted {
             self.used = algorithm::State::default();
         }
         if reconciled.is_some() {

@@ -22,29 +22,60 @@ pub(super) fn read_replies(
     take: bool,
     own: &Config,
 ) -> Result<Vec<Reply>, StoreError> {
-    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let Value::Array(items) = value else { return Err(unknown()) };
-    let (head, waits) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-    if head[0] == Value::Int(4) {
-        return Err(foreign());
-    }
-    let mut common = read_head(head, own).ok_or_else(unknown)?;
-    let counted = common.outcome == Outcome::Granted;
-    let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
+    let mut limiter = Told::read(value, costs, own)?;
     let replies = costs.iter().map(|cost| {
-        let mut reply = if counted { decide(common, u64::from(*cost)) } else { common };
-        reply.retry_after_ms = waits.get(cost).copied().unwrap_or(0);
+        let mut reply = limiter.answer(*cost);
         if take && reply.outcome == Outcome::Granted {
-            // A leaky bucket hands out one request's permits and is closed.
-            let left = reply.remaining - u64::from(*cost);
-            let spaced = reply.config.algorithm == Algorithm::LeakyBucket;
-            reply.remaining = if spaced { 0 } else { left };
-            common.remaining = reply.remaining;
+            reply.remaining = limiter.take(*cost);
         }
-        (common.reconciled, common.ahead_ms) = (None, 0);
         reply
     });
     Ok(replies.collect())
+}
+
+/// What a script said about one limiter.
+pub(super) struct Told {
+    /// What is the same for all requests; what is free remains.
+    common: Reply,
+    waits: HashMap<u32, u64>,
+}
+
+impl Told {
+    pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
+        let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
+        let Value::Array(items) = value else { return Err(unknown()) };
+        let (head, waits) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
+        if head[0] == Value::Int(4) {
+            return Err(foreign());
+        }
+        let common = read_head(head, own).ok_or_else(unknown)?;
+        let counted = common.outcome == Outcome::Granted;
+        let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
+        Ok(Self { common, waits })
+    }
+
+    /// Whether the store counts it.
+    pub(super) fn is_counted(&self) -> bool {
+        self.common.outcome == Outcome::Granted
+    }
+
+    /// What the next request is told. What is said once is in the first answer.
+    pub(super) fn answer(&mut self, cost: u32) -> Reply {
+        let mut reply =
+            if self.is_counted() { decide(self.common, u64::from(cost)) } else { self.common };
+        reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
+        (self.common.reconciled, self.common.ahead_ms) = (None, 0);
+        reply
+    }
+
+    /// Takes what was granted, and returns what remains.
+    pub(super) fn take(&mut self, cost: u32) -> u64 {
+        // A leaky bucket hands out one request's permits and is closed.
+        let spaced = self.common.config.algorithm == Algorithm::LeakyBucket;
+        let left = self.common.remaining - u64::from(cost);
+        self.common.remaining = if spaced { 0 } else { left };
+        self.common.remaining
+    }
 }
 
 fn integer(item: &Value) -> Option<u64> {

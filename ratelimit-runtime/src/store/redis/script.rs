@@ -29,6 +29,8 @@ macro_rules! acquire {
                 "bucket.lua",
                 "window.lua",
                 "meter.lua",
+                "sliding.lua",
+                "open.lua",
                 "acquire.lua"
             ))
         })
@@ -48,6 +50,24 @@ pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
     }
 }
 
+pub(super) static ACQUIRE_JOINTLY: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "limiters.lua",
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "mend.lua",
+        "costs.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "sliding.lua",
+        "open.lua",
+        "acquire_jointly.lua"
+    ))
+});
 pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
     Script::new(lua!(
         "clock.lua",
@@ -102,8 +122,8 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 5] =
-    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 6] =
+    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &ACQUIRE_JOINTLY, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -118,9 +138,21 @@ impl Script {
 
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
     fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
+        self.on_all(std::iter::once(keys), by_name)
+    }
+
+    /// The call on several limiters' keys.
+    pub(super) fn on_all<'a>(
+        &self,
+        limiters: impl ExactSizeIterator<Item = &'a StateKeys>,
+        by_name: bool,
+    ) -> Cmd {
         let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
         command.arg(if by_name { &*self.sha } else { self.text });
-        command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
+        command.arg(limiters.len() * 3);
+        for keys in limiters {
+            command.arg(keys.config()).arg(keys.counter()).arg(keys.log());
+        }
         command
     }
 }
@@ -144,21 +176,25 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Request { keys, config, revision, assertion, .. } = self.request;
-        let mut command = self.script.on(keys, by_name);
-        command.arg(runs(self.costs));
-        command.arg(config.rate).arg(config.per_ms).arg(write_rule(config));
-        command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
-        command.arg(match assertion {
-            Assertion::Steady => "steady",
-            Assertion::Follow { first: true } => "follow",
-            Assertion::Follow { first: false } => "following",
-            Assertion::First(OnDrift::Carry) => "carry",
-            Assertion::First(_) => "reset",
-        });
-        command.arg(&member_id()[..]);
+        let mut command = self.script.on(self.request.keys, by_name);
+        add_request(&mut command, self.request, &runs(self.costs), since_us);
         command
     }
+}
+
+/// Adds the nine words in which a script takes a request.
+pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
+    let Request { config, revision, assertion, .. } = request;
+    command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
+    command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
+    command.arg(match assertion {
+        Assertion::Steady => "steady",
+        Assertion::Follow { first: true } => "follow",
+        Assertion::Follow { first: false } => "following",
+        Assertion::First(OnDrift::Carry) => "carry",
+        Assertion::First(_) => "reset",
+    });
+    command.arg(&member_id()[..]);
 }
 
 impl Call for Ask<'_> {
@@ -238,9 +274,14 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
 
 /// The costs as runs of equal ones: `3`, or `1*200,5,1*55`.
 fn runs(costs: &[u32]) -> String {
-    let runs = costs.chunk_by(|one, next| one == next).map(|run| match run {
-        [cost] => cost.to_string(),
-        _ => format!("{}*{}", run[0], run.len()),
+    write_runs(costs.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())))
+}
+
+/// Costs with how many callers in a row have them.
+pub(super) fn write_runs(runs: impl Iterator<Item = (u32, usize)>) -> String {
+    let runs = runs.map(|(cost, count)| match count {
+        1 => cost.to_string(),
+        _ => format!("{cost}*{count}"),
     });
     runs.collect::<Vec<_>>().join(",")
 }

@@ -78,20 +78,6 @@ local function store_meter(meter, config, now)
   redis.call('SET', KEYS[2], text, 'PX', ttl)
 end
 
--- Takes for each in turn, if it gets all it asks for. Returns whether anybody did.
-local function take_all(meter, runs)
-  local taken = false
-  for _, run in ipairs(runs) do
-    local fitting = math.min(run.count, math.floor(meter.free() / run.cost))
-    if meter.spaced then fitting = math.min(fitting, 1) end
-    if fitting > 0 then
-      meter.take(run.cost * fitting)
-      taken = true
-    end
-  end
-  return taken
-end
-
 -- Appends the milliseconds until each of the different costs could be granted again.
 local function append_meter_waits(reply, runs, meter)
   local told = {}

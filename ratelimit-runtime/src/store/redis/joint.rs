@@ -1,0 +1,106 @@
+//! One script call for several limiters.
+
+use redis::{Cmd, Value};
+
+use super::{
+    link::Live,
+    reply::Told,
+    script::{ACQUIRE_JOINTLY, Call, add_request, write_runs},
+};
+use crate::{
+    StoreError,
+    store::{Outcome, Reply, Request, StateKeys},
+};
+
+/// The script that takes of all limiters or of none: a row of costs for each limiter, in it one for each
+/// caller.
+pub(super) struct AskJointly<'a> {
+    pub(super) requests: &'a [Request<'a>],
+    pub(super) costs: &'a [&'a [u32]],
+}
+
+impl AskJointly<'_> {
+    /// The command, with the time since when the process has each configuration.
+    pub(super) fn since(&self, since_us: impl Fn(&Request<'_>) -> u64, by_name: bool) -> Cmd {
+        let limiters = self.requests.iter().map(|request| request.keys);
+        let mut command = ACQUIRE_JOINTLY.on_all(limiters, by_name);
+        let runs = runs(self.costs);
+        for (request, costs) in self.requests.iter().zip(self.costs) {
+            let mut first = 0;
+            let row = write_runs(runs.iter().map(|&count| {
+                first += count;
+                (costs[first - count], count)
+            }));
+            add_request(&mut command, request, &row, since_us(request));
+        }
+        command
+    }
+
+    pub(super) fn read(&self, value: &Value) -> Result<Vec<Vec<Reply>>, StoreError> {
+        let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
+        let Value::Array(values) = value else { return Err(unknown()) };
+        if values.len() != self.requests.len() {
+            return Err(unknown());
+        }
+        let limiters = values.iter().zip(self.requests).zip(self.costs);
+        let limiters: Result<Vec<_>, _> = limiters
+            .map(|((value, request), costs)| Told::read(value, costs, &request.config))
+            .collect();
+        Ok(decide(limiters?, self.costs))
+    }
+}
+
+impl Call for AskJointly<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.requests[0].keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        self.since(|request| live.server_time(request.since), by_name)
+    }
+}
+
+/// How many callers in a row ask for equal costs of each limiter.
+fn runs(costs: &[&[u32]]) -> Vec<usize> {
+    let callers = costs.first().map_or(0, |row| row.len());
+    let mut runs: Vec<usize> = Vec::new();
+    for caller in 0..callers {
+        let like_the_last = caller > 0 && costs.iter().all(|row| row[caller] == row[caller - 1]);
+        match runs.last_mut() {
+            Some(run) if like_the_last => *run += 1,
+            _ => runs.push(1),
+        }
+    }
+    runs
+}
+
+/// What each caller got of what was free of each limiter.
+fn decide(mut limiters: Vec<Told>, costs: &[&[u32]]) -> Vec<Vec<Reply>> {
+    let admit = limiters.iter().all(Told::is_counted);
+    let callers = costs.first().map_or(0, |row| row.len());
+    let mut replies = vec![Vec::with_capacity(callers); limiters.len()];
+    for caller in 0..callers {
+        let answer = |(limiter, row): (&mut Told, &&[u32])| limiter.answer(row[caller]);
+        let mut answers: Vec<_> = limiters.iter_mut().zip(costs).map(answer).collect();
+        let granted = answers.iter().all(|reply| reply.outcome == Outcome::Granted);
+        for ((reply, limiter), row) in answers.iter_mut().zip(&mut limiters).zip(costs) {
+            if granted {
+                reply.remaining = limiter.take(row[caller]);
+            }
+            reply.outcome = reply.outcome.jointly(granted, admit);
+        }
+        replies.iter_mut().zip(answers).for_each(|(row, reply)| row.push(reply));
+    }
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_of_callers_who_ask_the_same_of_each_limiter() {
+        assert_eq!(runs(&[&[1, 1, 1, 2], &[5, 5, 6, 6]]), [2, 1, 1]);
+        assert_eq!(runs(&[&[1], &[5]]), [1]);
+    }
+}

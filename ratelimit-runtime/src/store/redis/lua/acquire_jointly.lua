@@ -1,0 +1,35 @@
+-- Takes permits of several limiters at one time: for each caller of all of them, or of
+-- none.
+--
+-- KEYS[1..3], ARGV[1..9]  of each limiter as for acquire.lua: see limiters.lua. The runs
+--                         of all of them have the same counts, one for each run of callers
+--
+-- Returns what acquire.lua returns, for each limiter. Nothing is taken when one of them
+-- is not counted.
+local limiters = {}
+-- Everything is read before anything is written: a key of another type raises here.
+for n = 1, LIMITERS do
+  turn_to(n)
+  local stored, whole = stored_config()
+  limiters[n] = { stored = stored, whole = whole, text = redis.call('GET', KEYS[2]) }
+  redis.call('ZCARD', KEYS[3])
+end
+
+local counted = true
+for n, read in ipairs(limiters) do
+  turn_to(n)
+  local config, event = reconcile(own_config(ARGV), now, read.stored, read.whole)
+  local text = read.text
+  -- Whatever happened may have made the state another.
+  if event ~= NOTHING then text = nil end
+  limiters[n] = open(config, event, text, now)
+  counted = counted and limiters[n].meter
+end
+if counted then take_all(limiters) end
+
+local replies = {}
+for n, limiter in ipairs(limiters) do
+  turn_to(n)
+  replies[n] = commit(limiter, now)
+end
+return replies

@@ -1,0 +1,17 @@
+-- Lets what is written for one limiter work on each of several in turn.
+--
+-- KEYS  three for each limiter; KEYS[1..3] are those in turn
+-- ARGV  nine for each limiter, and the time to go by in a test; ARGV[1..9] are those in
+--       turn, and ARGV[10] that time
+--
+-- The names hide the server's own from everything after.
+local ALL_KEYS, ALL_ARGV = KEYS, ARGV
+local LIMITERS = #ALL_KEYS / 3
+local KEYS, ARGV
+
+local function turn_to(n)
+  KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
+  ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
+  ARGV[10] = ALL_ARGV[LIMITERS * 9 + 1]
+end
+turn_to(1)
