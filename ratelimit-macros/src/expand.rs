@@ -108,7 +108,7 @@ fn guarded(
 
 /// What was written in the annotation, and nothing else: the limits file may set the rest.
 fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
-    let Numbers { rate, per, declared } = &guard.numbers;
+    let Numbers { rate, per, limits, .. } = &guard.numbers;
     let mut settings = TokenStream::new();
     if let Some(rate) = rate {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
@@ -116,10 +116,14 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(per) = per.map(site::milliseconds) {
         settings.extend(generated!(.per_ms(#per)));
     }
-    if let Some((rate, per)) = declared {
-        let per = site::milliseconds(*per);
-        settings.extend(generated!(.declared(#rate, #per)));
+    if let Some(limits) = limits {
+        let limits = limits.iter().map(|(rate, per)| {
+            let per = site::milliseconds(*per);
+            generated!((#rate, #per))
+        });
+        settings.extend(generated!(.limits(&[#(#limits),*])));
     }
+    settings.extend(site::declared(runtime, &guard.numbers));
     if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use ratelimit_spec::Wait;
+use ratelimit_spec::{Limit, Wait};
 
 use crate::key::Key;
 use crate::limits_file::Lookup;
-use crate::validate::Part;
+use crate::validate::{Numbers, Part};
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
 macro_rules! generated {
@@ -118,6 +118,34 @@ fn include(path: &Path) -> Option<TokenStream> {
     Some(generated!(
         const _: &[u8] = ::core::include_bytes!(#path);
     ))
+}
+
+/// `.declared(100, 1000)`, or `.declared_limits(&[(10, 1000, None, None)])`: what the limits file says.
+pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
+    let mut settings = TokenStream::new();
+    if let Some((rate, per)) = &numbers.declared {
+        let per = milliseconds(*per);
+        settings.extend(generated!(.declared(#rate, #per)));
+    }
+    if let Some(limits) = &numbers.declared_limits {
+        let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
+        settings.extend(generated!(.declared_limits(&[#(#limits),*])));
+    }
+    settings
+}
+
+fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
+    fn option(value: Option<TokenStream>) -> TokenStream {
+        match value {
+            Some(value) => generated!(::core::option::Option::Some(#value)),
+            None => generated!(::core::option::Option::None),
+        }
+    }
+    let (rate, per) = (Literal::u32_unsuffixed(limit.rate), milliseconds(limit.per));
+    let algorithm = option(limit.algorithm.map(|algorithm| word(runtime, "Algorithm", algorithm)));
+    let burst = limit.burst.map(|burst| Literal::u32_unsuffixed(burst).to_token_stream());
+    let burst = option(burst);
+    generated!((#rate, #per, #algorithm, #burst))
 }
 
 /// `__LIMIT.key(&[key_part(&user_id)])`

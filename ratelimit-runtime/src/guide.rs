@@ -16,6 +16,10 @@ pub mod outages {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
+/// More than one rate for one key.
+#[doc = include_str!("../docs/several-limits.md")]
+pub mod several_limits {}
+
 /// Limits that are tried out before they refuse anybody.
 #[doc = include_str!("../docs/shadow.md")]
 pub mod shadow {}

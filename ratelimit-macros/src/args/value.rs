@@ -3,10 +3,11 @@
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 /// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 12] = [
+const ARGUMENTS: [(&str, &str); 13] = [
     ("key", "\"orders:{user_id}\""),
     ("rate", "100"),
     ("per", "\"1s\""),
+    ("limits", "[(10, \"1s\"), (1000, \"1h\")]"),
     ("mode", "\"per_client\""),
     ("algorithm", "\"token_bucket\""),
     ("burst", "200"),
@@ -91,7 +92,7 @@ pub(super) fn ungrouped(value: Expr) -> Expr {
     }
 }
 
-fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
+pub(super) fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
     syn::Error::new_spanned(
         found,
         format!("`{name}` takes {what}; write `{name} = {}`", example(name)),

@@ -1,10 +1,11 @@
 //! What the limits file says about a key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
-use ratelimit_spec::{LimiterEntry, LimitsFile, OnStoreError, Settings, Wait, nearest};
+use ratelimit_spec::{Limit, LimiterEntry, LimitsFile, OnStoreError, Settings, Wait, nearest};
 use syn::Expr;
 
 use crate::args::Args;
@@ -20,7 +21,9 @@ const MOST_PROBLEMS: usize = 5;
 pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
     pub(crate) per: Option<Duration>,
+    pub(crate) limits: Option<Vec<(Expr, Duration)>>,
     pub(crate) declared: Option<(TokenStream, Duration)>,
+    pub(crate) declared_limits: Option<Arc<[Limit]>>,
 }
 
 /// The file's part in an annotation.
@@ -116,9 +119,26 @@ impl Declared<'_> {
         })
     }
 
+    /// The file's several limits, unless one rate or window goes before them.
+    fn limits(&self, written: bool) -> Option<Arc<[Limit]>> {
+        let is_one = |settings: &Settings| settings.rate.is_some() || settings.per.is_some();
+        let own = self.entry_settings();
+        match own.and_then(|own| own.limits.clone()) {
+            Some(limits) => Some(limits),
+            None if written || own.is_some_and(is_one) => None,
+            None => self.default_settings().and_then(|settings| settings.limits.clone()),
+        }
+    }
+
     /// The numbers of a key that has no annotation of its own.
-    pub(crate) fn both(&self) -> Option<(TokenStream, Duration)> {
-        Some((number(self.rate()?), self.per()?))
+    pub(crate) fn alone(&self) -> Numbers {
+        match self.limits(false) {
+            Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },
+            None => {
+                let both = self.rate().map(number).zip(self.per());
+                Numbers { declared: both, ..Numbers::default() }
+            }
+        }
     }
 
     /// Every limit needs a rate and a window, from either place.
@@ -129,8 +149,14 @@ impl Declared<'_> {
         per: Option<Duration>,
         problems: &mut Problems,
     ) -> Numbers {
-        if !args.rate.is_absent() && !args.per.is_absent() {
-            return Numbers { rate, per, declared: None };
+        let several = !args.limits.is_absent();
+        if several || !args.rate.is_absent() && !args.per.is_absent() {
+            return Numbers { rate, per, ..Numbers::default() };
+        }
+        let written = !args.rate.is_absent() || !args.per.is_absent();
+        if let Some(limits) = self.limits(written) {
+            let declared_limits = Some(limits);
+            return Numbers { rate, per, declared_limits, ..Numbers::default() };
         }
         let no_rate = args.rate.is_absent() && self.rate().is_none();
         let no_per = args.per.is_absent() && self.per().is_none();
@@ -140,7 +166,7 @@ impl Declared<'_> {
         let declared_rate =
             self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
         let declared = declared_rate.zip(self.per().or(per));
-        Numbers { rate, per, declared }
+        Numbers { rate, per, declared, ..Numbers::default() }
     }
 
     fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {
