@@ -1,1 +1,88 @@
-//! x
+//! One Redis, many callers, more than one process.
+
+use std::time::UNIX_EPOCH;
+
+use tests::window::assert_kept;
+use tokio::task::JoinSet;
+
+use super::*;
+
+#[tokio::test]
+async fn the_trace_is_the_same_on_redis() {
+    let server = RedisServer::start();
+    for (name, quotas) in [
+        ("a", both(quota(1, SECOND), quota(2, MINUTE))),
+        ("b", both(quota(2, MINUTE), quota(1, SECOND))),
+    ] {
+        let limits = on_redis(&server).build().await.unwrap();
+        let limiter = limits.limiter(name, quotas);
+        assert_eq!(asked(&limiter).await, Ok(0));
+        let (violated, wait) = asked(&limiter).await.unwrap_err();
+        assert_eq!(violated, ["1 per 1s"]);
+        assert!(wait > 500 && wait <= 1_000, "{wait} ms");
+        limiter.acquire_timeout(1, 2 * SECOND).await.unwrap();
+        tokio::time::sleep(SECOND + Duration::from_millis(5)).await;
+        let (violated, wait) = asked(&limiter).await.unwrap_err();
+        assert_eq!(violated, ["2 per 1m"]);
+        assert!(wait > 50_000 && wait < 58_000, "{wait} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_of_two_processes_never_exceed_any_limit() {
+    let server = RedisServer::start();
+    let (short, long) = (Duration::from_millis(200), SECOND);
+    let mut processes = Vec::new();
+    for _ in 0..2 {
+        let limits = on_redis(&server).build().await.unwrap();
+        processes.push(limits.limiter("x", both(quota(20, short), quota(60, long))));
+    }
+    let mut calls = JoinSet::new();
+    for n in 0..200 {
+        let limiter = processes[n % 2].clone();
+        calls.spawn(async move {
+            let mut admitted = Vec::new();
+            for _ in 0..6 {
+                match limiter.try_acquire(1).await {
+                    Ok(decision) => {
+                        let at = decision.at.duration_since(UNIX_EPOCH).unwrap();
+                        admitted.push((u64::try_from(at.as_millis()).unwrap(), 1));
+                    }
+                    Err(rejection) => {
+                        let wait = rejection.retry_after().unwrap();
+                        tokio::time::sleep(wait.min(3 * SECOND)).await;
+                    }
+                }
+            }
+            admitted
+        });
+    }
+    let mut admitted = calls.join_all().await.concat();
+    admitted.sort_unstable();
+    assert!(admitted.len() >= 120, "{} calls were admitted", admitted.len());
+    assert_kept(&admitted, 200, 20);
+    assert_kept(&admitted, 1_000, 60);
+}
+
+#[tokio::test]
+async fn a_decision_is_one_script_call_and_a_repeated_refusal_none() {
+    let server = RedisServer::start();
+    let limits = on_redis(&server).build().await.unwrap();
+    let limiter = limits.limiter("x", both(quota(3, MINUTE), quota(5, HOUR)));
+    limiter.try_acquire(1).await.unwrap();
+    let before = scripts(&server);
+    for _ in 0..2 {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    for _ in 0..5 {
+        limiter.try_acquire(1).await.unwrap_err();
+    }
+    assert_eq!(scripts(&server) - before, 2, "the last grant said when the next is");
+}
+
+/// Scripts the server ran so far.
+fn scripts(server: &RedisServer) -> u64 {
+    let stats: String = server.cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
