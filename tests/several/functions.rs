@@ -12,6 +12,9 @@ async fn search(user_id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
+#[rate_limit(key = "several:pairs", limits = [(9, "1m"), (4, "1s")], permits = 2)]
+async fn pair() {}
+
 async fn built(clock: &ManualClock, yaml: &str) -> Result<Limits, String> {
     let limits = embedded(clock).limits_text(yaml).build().await;
     limits.map_err(|error| error.to_string())
@@ -76,4 +79,24 @@ async fn the_file_sets_other_limits_or_one() {
     let above = built(&clock, "default: { rate: 7, per: 1s }").await.unwrap();
     above.scope(search(1)).await.unwrap();
     assert!(above.scope(search(1)).await.is_err(), "a default does not go before an annotation");
+}
+
+#[tokio::test]
+async fn a_cost_above_one_of_the_limits_keeps_the_program_from_starting() {
+    let clock = ManualClock::new();
+    let file = |fields: &str| format!("limiters: {{ \"several:pairs\": {{ {fields} }} }}");
+    let error = built(&clock, &file("limits: [{ rate: 9, per: 1m }, { rate: 1, per: 1s }]")).await;
+    let error = error.unwrap_err();
+    assert!(
+        error.ends_with(
+            "`several:pairs` takes 2 permits a call, but limits:1:32 limits it to 1 per 1s; no call would \
+             ever get through"
+        ),
+        "{error}"
+    );
+    // A bucket holds more than its rate.
+    let bucket =
+        "limits: [{ rate: 9, per: 1m }, { rate: 1, per: 1s, algorithm: token_bucket, burst: 2 }]";
+    let limits = built(&clock, &file(bucket)).await.unwrap();
+    limits.scope(pair()).await;
 }

@@ -251,7 +251,7 @@ impl Rule {
 }
 
 fn bit(n: usize) -> u8 {
-    1_u8.checked_shl(n as u32).unwrap_or(0)
+    u32::try_from(n).ok().and_then(|n| 1_u8.checked_shl(n)).unwrap_or(0)
 }
 
 /// Which of the limits this is true of.
