@@ -58,7 +58,7 @@ fn home(name: &str) -> Option<&'static str> {
         "KeyPart" | "KeyText" => "key",
         "Limiter" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
-        "Quota" | "QuotaError" => "quota",
+        "Quota" | "QuotaError" | "Quotas" => "quota",
         "FromRejection" | "Reason" | "Rejection" => "rejection",
         _ => return None,
     })

@@ -1,5 +1,6 @@
 //! What the user wrote between the parentheses, with its places. Only syntax is judged here.
 
+mod limits;
 mod slot;
 mod value;
 
@@ -11,6 +12,7 @@ use syn::{Expr, Ident, LitStr, Path, Token};
 use crate::problems::Problems;
 use crate::suggest::did_you_mean;
 
+pub(crate) use limits::Limit;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::Number;
 use value::{example, function, krate, permits, rate, text, ungrouped};
@@ -22,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) rate: Slot<Number>,
     pub(crate) per: Slot<LitStr>,
     pub(crate) time_zone: Slot<LitStr>,
+    pub(crate) limits: Slot<Vec<Limit>>,
     pub(crate) mode: Slot<LitStr>,
     pub(crate) algorithm: Slot<LitStr>,
     pub(crate) burst: Slot<Number>,
@@ -71,6 +74,7 @@ impl Args {
             "rate" => self.rate.set(name, value, rate),
             "per" => self.per.set(name, value, text),
             "time_zone" => self.time_zone.set(name, value, text),
+            "limits" => self.limits.set(name, value, limits::limits),
             "mode" => self.mode.set(name, value, text),
             "algorithm" => self.algorithm.set(name, value, text),
             "burst" => self.burst.set(name, value, rate),
@@ -97,6 +101,7 @@ impl Args {
             Some("key") => self.key.give_up(),
             Some("rate") => self.rate.give_up(),
             Some("per") => self.per.give_up(),
+            Some("limits") => self.limits.give_up(),
             Some("algorithm") => self.algorithm.give_up(),
             Some("burst") => self.burst.give_up(),
             Some("wait") => self.wait.give_up(),

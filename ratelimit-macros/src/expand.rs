@@ -109,7 +109,7 @@ fn guarded(
 
 /// What was written in the annotation, and nothing else: the limits file may set the rest.
 fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
-    let Numbers { rate, per, declared } = &guard.numbers;
+    let Numbers { rate, per, limits, .. } = &guard.numbers;
     let mut settings = TokenStream::new();
     if let Some(rate) = rate {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
@@ -120,7 +120,14 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(zone) = guard.time_zone.map(TimeZone::name) {
         settings.extend(generated!(.time_zone(#zone)));
     }
-    settings.extend(declared.as_ref().map(|numbers| site::declared(runtime, numbers)));
+    if let Some(limits) = limits {
+        let limits = limits.iter().map(|(rate, per)| {
+            let per = site::milliseconds(*per);
+            generated!((#rate, #per))
+        });
+        settings.extend(generated!(.limits(&[#(#limits),*])));
+    }
+    settings.extend(site::declared(runtime, &guard.numbers));
     if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }

@@ -20,6 +20,12 @@ limiters:
   'orders:{user_id}': { rate: 5 }
 ";
 
+const SEVERAL: &str = "
+limiters:
+  export:
+    limits: [{ rate: 10, per: 1s }, { rate: 5, per: 1s, algorithm: token_bucket, burst: 20 }]
+";
+
 #[test]
 fn a_fixed_key() {
     golden(
@@ -68,6 +74,33 @@ fn every_setting() {
         )]
         async fn quote() -> Result<Price, ShopError> {
             Ok(price().await?)
+        }
+        "#,
+    );
+}
+
+#[test]
+fn several_limits() {
+    golden(
+        "several_limits",
+        r#"
+        #[rate_limit(key = "quote", limits = [(10, "1s"), (limits::HOURLY, "1h")])]
+        async fn quote() -> Price {
+            price().await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn several_limits_of_the_file() {
+    golden_with(
+        "limits_file_gives_several_limits",
+        &found(SEVERAL),
+        r#"
+        #[rate_limit(key = "export")]
+        async fn export() -> Rows {
+            rows().await
         }
         "#,
     );
@@ -281,10 +314,14 @@ fn a_handle() {
 }
 
 fn limits_file() -> Lookup {
+    found(LIMITS)
+}
+
+fn found(text: &str) -> Lookup {
     Lookup::Found(Found {
         path: "/shop/ratelimit.yaml".into(),
         name: "ratelimit.yaml".to_owned(),
-        contents: Arc::new(LimitsFile::parse(LIMITS)),
+        contents: Arc::new(LimitsFile::parse(text)),
     })
 }
 

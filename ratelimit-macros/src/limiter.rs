@@ -106,14 +106,14 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     };
     let runtime = Runtime::new(call.krate.as_ref());
     let key = Key::parse(&call.key, &mut problems);
-    let numbers = declared(key.as_ref(), lookup, &mut problems).both();
+    let numbers = declared(key.as_ref(), lookup, &mut problems).alone();
     let parts = key.as_ref().map(|key| parts(key, &call.bindings, &mut problems));
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
             let private = runtime.private();
             let annotation = site::annotation(&runtime, &key, None, Span::call_site());
             let registration = site::registration(&runtime, lookup);
-            let numbers = numbers.map(|numbers| site::declared(&runtime, &numbers));
+            let numbers = site::declared(&runtime, &numbers);
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use ratelimit_spec::{Per, Wait};
+use ratelimit_spec::{Limit, Per, Wait};
 
 use crate::key::Key;
 use crate::limits_file::Lookup;
-use crate::validate::{DeclaredNumbers, Part};
+use crate::validate::{DeclaredNumbers, Numbers, Part};
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
 macro_rules! generated {
@@ -120,6 +120,33 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
+/// What the limits file says: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
+pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
+    let mut settings = TokenStream::new();
+    if let Some(numbers) = &numbers.declared {
+        settings.extend(declared_numbers(runtime, numbers));
+    }
+    if let Some(limits) = &numbers.declared_limits {
+        let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
+        settings.extend(generated!(.declared_limits(&[#(#limits),*])));
+    }
+    settings
+}
+
+fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
+    fn option(value: Option<TokenStream>) -> TokenStream {
+        match value {
+            Some(value) => generated!(::core::option::Option::Some(#value)),
+            None => generated!(::core::option::Option::None),
+        }
+    }
+    let (rate, per) = (Literal::u32_unsuffixed(limit.rate), milliseconds(limit.per));
+    let algorithm = option(limit.algorithm.map(|algorithm| word(runtime, "Algorithm", algorithm)));
+    let burst = limit.burst.map(|burst| Literal::u32_unsuffixed(burst).to_token_stream());
+    let burst = option(burst);
+    generated!((#rate, #per, #algorithm, #burst))
+}
+
 /// `__LIMIT.key(&[key_part(&user_id)])`
 pub(crate) fn key(runtime: &Runtime, parts: &[Part]) -> TokenStream {
     let parts = parts.iter().map(|Part { reference, optional, place }| {
@@ -157,7 +184,7 @@ pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
 }
 
 /// `.declared(100, 1000)`, or `.declared_unit(100, CalendarUnit::Day, "Europe/Vienna")`
-pub(crate) fn declared(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
+fn declared_numbers(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
     let DeclaredNumbers { rate, per, time_zone } = numbers;
     match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
         Some(unit) => {
@@ -175,6 +202,6 @@ fn generated_name(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-fn milliseconds(duration: Duration) -> Literal {
+pub(crate) fn milliseconds(duration: Duration) -> Literal {
     Literal::u64_unsuffixed(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

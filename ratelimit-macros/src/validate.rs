@@ -3,6 +3,7 @@
 mod algorithm;
 mod calendar;
 mod declared;
+mod limits;
 mod names;
 mod numbers;
 
@@ -74,13 +75,16 @@ pub(crate) fn validate<'a>(
     };
     let permits = numbers::permits(&args.permits, problems);
     let declared = declared(key.as_ref(), lookup, problems);
-    let numbers = declared.numbers(args, rate, per, problems);
-    fallback_can_be_called(args, &words, &declared, problems);
     let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
+    let limits = limits::limits(args, algorithm, problems);
+    let numbers = declared.numbers(args, rate, per, problems);
+    let numbers = Numbers { limits, ..numbers };
+    fallback_can_be_called(args, &words, &declared, problems);
     algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
     algorithm::can_be_counted(args, words.algorithm, per, problems);
     calendar::windows_are_its(args, per, algorithm, &declared, problems);
     calendar::zone_has_a_calendar(args, per, &declared, problems);
+    limits::permits_fit_all(args, permits, problems);
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);

@@ -1,9 +1,11 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, CalendarUnit, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{
+    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Settings, Wait,
+};
 
 /// What was written in one place in the source.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +17,10 @@ pub struct Annotation {
     per_ms: Option<u64>,
     unit: Option<CalendarUnit>,
     time_zone: Option<&'static str>,
+    limits: &'static [(u32, u64)],
     declared: Option<(u32, u64)>,
     declared_calendar: Option<(CalendarUnit, &'static str)>,
+    declared_limits: &'static [DeclaredLimit],
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
@@ -26,6 +30,9 @@ pub struct Annotation {
     /// Whether the function can carry a rejection.
     pub(crate) fallible: bool,
 }
+
+/// A limit of the limits file: its rate, its window in milliseconds, its algorithm and its burst.
+pub(crate) type DeclaredLimit = (u32, u64, Option<Algorithm>, Option<u32>);
 
 /// How many permits a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +73,10 @@ impl Annotation {
             per_ms: None,
             unit: None,
             time_zone: None,
+            limits: &[],
             declared: None,
             declared_calendar: None,
+            declared_limits: &[],
             mode: None,
             algorithm: None,
             burst: None,
@@ -127,6 +136,30 @@ impl Annotation {
         time_zone: &'static str,
     ) -> Self {
         (self.declared, self.declared_calendar) = (Some((rate, 0)), Some((unit, time_zone)));
+        self
+    }
+
+    /// Several limits that all hold: the rate of each, and its window in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, when a constant is no rate.
+    #[must_use]
+    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
+        let mut n = 0;
+        while n < limits.len() {
+            let (rate, _) = limits[n];
+            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+            n += 1;
+        }
+        self.limits = limits;
+        self
+    }
+
+    /// The several limits of the limits file at compile time, where the annotation says nothing.
+    #[must_use]
+    pub const fn declared_limits(mut self, limits: &'static [DeclaredLimit]) -> Self {
+        self.declared_limits = limits;
         self
     }
 
@@ -212,6 +245,9 @@ impl Annotation {
             per: length(self.per_ms, self.unit),
             unit: self.unit,
             time_zone: self.time_zone.and_then(|name| name.parse().ok()),
+            limits: several(self.limits, |(rate, per_ms)| {
+                Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
@@ -231,6 +267,11 @@ impl Annotation {
             unit,
             time_zone: zone.and_then(|name| name.parse().ok()),
             algorithm: unit.map(|_| Algorithm::FixedWindow),
+            limits: several(self.declared_limits, |(rate, per_ms, algorithm, burst)| Limit {
+                algorithm: *algorithm,
+                burst: *burst,
+                ..Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             ..Settings::default()
         }
     }
@@ -239,6 +280,10 @@ impl Annotation {
 /// The length of a window; of one by the calendar, the usual one.
 fn length(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Duration> {
     unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))
+}
+
+fn several<T>(limits: &[T], limit: impl Fn(&T) -> Limit) -> Option<Arc<[Limit]>> {
+    (!limits.is_empty()).then(|| limits.iter().map(limit).collect())
 }
 
 /// An annotation on the list of all there are.

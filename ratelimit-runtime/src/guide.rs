@@ -16,6 +16,10 @@ pub mod outages {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
+/// More than one rate for one key.
+#[doc = include_str!("../docs/several-limits.md")]
+pub mod several_limits {}
+
 /// One very hot limiter on several nodes of a cluster.
 #[doc = include_str!("../docs/shards.md")]
 pub mod shards {}

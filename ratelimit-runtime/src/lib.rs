@@ -105,7 +105,7 @@ pub use self::{
     key::{KeyPart, KeyText},
     limiter::Limiter,
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init},
-    quota::{Quota, QuotaError},
+    quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Reason, Rejection},
     settings::{Effective, Source, Sourced},
     store::{Config, KeepState},

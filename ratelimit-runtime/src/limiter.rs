@@ -3,12 +3,14 @@
 mod ask;
 mod core;
 mod denied;
+mod each;
 mod handle;
 mod here;
 mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod several;
 mod shadow;
 mod shards;
 mod share;

@@ -1,11 +1,15 @@
 //! How many permits a limiter hands out, and in what time.
 
+mod several;
+
 use std::{fmt, time::Duration};
 
 use ratelimit_spec::{
-    Algorithm, Calendar, CalendarUnit, MAX_PER, MAX_RATE, MIN_PER, TooLarge, WordError,
-    format_duration,
+    Algorithm, Calendar, CalendarUnit, LimitProblem, MAX_LIMITS, MAX_PER, MAX_RATE, MIN_PER,
+    TooLarge, WordError, format_duration,
 };
+
+pub use self::several::Quotas;
 
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
@@ -205,6 +209,8 @@ enum Wrong {
     TooLarge(TooLarge),
     Zone(WordError),
     Unit(CalendarUnit, Algorithm),
+    TooMany,
+    Together(LimitProblem),
 }
 
 impl fmt::Display for QuotaError {
@@ -235,6 +241,8 @@ impl fmt::Display for QuotaError {
                 "a `{unit}` of the calendar is a fixed window, which a `{algorithm}` has not; give it \
                  a length with `Quota::new`"
             ),
+            Wrong::TooMany => write!(f, "a limiter has at most {MAX_LIMITS} limits; leave one out"),
+            Wrong::Together(problem) => write!(f, "{problem}"),
         }
     }
 }

@@ -283,6 +283,9 @@ pub struct Reply {
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
     pub reconciled: Option<Reconciled>,
+    /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
+    /// together; a store, which knows of one at a time, leaves it empty.
+    pub(crate) violated: u8,
 }
 
 /// Whether a [`Store`] handed the permits out.

@@ -11,6 +11,7 @@ pub mod algorithm;
 pub mod calendar;
 pub mod duration;
 pub mod key;
+mod limit;
 pub mod limits_file;
 mod name;
 mod per;
@@ -24,6 +25,7 @@ pub use algorithm::{Algorithm, TooLarge};
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
+pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
 pub use limits_file::{
     LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
     Unmatched, expand_env,

@@ -12,10 +12,12 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::calendar::{CalendarUnit, TimeZone};
+use crate::limit::Limit;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
 
@@ -90,6 +92,8 @@ pub struct Settings {
     pub unit: Option<CalendarUnit>,
     /// By whose clocks the windows of a calendar begin.
     pub time_zone: Option<TimeZone>,
+    /// Several limits that all hold, instead of one rate and window.
+    pub limits: Option<Arc<[Limit]>>,
     /// Who shares the budget.
     pub mode: Option<Mode>,
     /// The rule by which permits are counted.
@@ -178,19 +182,24 @@ impl Settings {
         self.per.map(|length| Per { length, unit: self.unit })
     }
 
-    /// Fills the fields that are absent here from other settings.
+    /// Fills the fields that are absent here from other settings. Several limits and one are
+    /// alternatives: whoever has either of them here needs neither from there.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
+        let one = self.rate.is_some() || self.per.is_some();
+        let several = self.limits.is_some();
+        let other_one = |field: Option<u32>| field.filter(|_| !several);
         Self {
             enabled: self.enabled.or(other.enabled),
             shadow: self.shadow.or(other.shadow),
-            rate: self.rate.or(other.rate),
-            per: self.per.or(other.per),
-            unit: if self.per.is_some() { self.unit } else { other.unit },
+            rate: self.rate.or(other_one(other.rate)),
+            per: self.per.or(other.per.filter(|_| !several)),
+            unit: if self.per.is_some() || several { self.unit } else { other.unit },
             time_zone: self.time_zone.or(other.time_zone),
+            limits: self.limits.or_else(|| other.limits.clone().filter(|_| !one)),
             mode: self.mode.or(other.mode),
             algorithm: self.algorithm.or(other.algorithm),
-            burst: self.burst.or(other.burst),
+            burst: self.burst.or(other_one(other.burst)),
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),

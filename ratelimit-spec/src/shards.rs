@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::Algorithm;
+use crate::limits_file::Settings;
 use crate::words::Mode;
 
 /// The most parts of one limiter. Each costs a call to the store when all of them are used up.
@@ -24,19 +25,20 @@ pub fn shard_of(number: u32, shards: u32, index: u32) -> u32 {
     number / shards + u32::from(index < number % shards)
 }
 
-/// Whether a limiter can be split like this; what is not known is left out.
+/// Whether a limiter with these settings can be split; what is not known is absent.
 ///
 /// # Errors
 ///
 /// When a part would be without permits, or would not count as the whole does.
-pub fn check_shards(
-    shards: u32,
-    mode: Option<Mode>,
-    algorithm: Option<Algorithm>,
-    (rate, burst): (Option<u32>, Option<u32>),
-) -> Result<(), ShardsError> {
+pub fn check_shards(settings: &Settings) -> Result<(), ShardsError> {
+    let Settings { mode, algorithm, rate, burst, limits, .. } = settings;
+    let (mode, algorithm, rate, burst) = (*mode, *algorithm, *rate, *burst);
+    let shards = settings.shards.unwrap_or(1);
     if shards <= 1 {
         return Ok(());
+    }
+    if limits.is_some() {
+        return Err(ShardsError(Wrong::Several));
     }
     if mode == Some(Mode::PerClient) {
         return Err(ShardsError(Wrong::PerClient));
@@ -60,6 +62,7 @@ pub struct ShardsError(Wrong);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wrong {
+    Several,
     PerClient,
     LeakyBucket,
     TooMany { shards: u32, number: u32, name: &'static str },
@@ -68,6 +71,10 @@ enum Wrong {
 impl fmt::Display for ShardsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
+            Wrong::Several => f.write_str(
+                "several limits on one key are decided together, on one server; remove `shards`, or give \
+                 the limiter one `rate` and `per`",
+            ),
             Wrong::PerClient => f.write_str(
                 "a `per_client` limiter is counted in each process, which leaves nothing to split; remove `shards`",
             ),
@@ -100,7 +107,9 @@ mod tests {
     #[test]
     fn what_cannot_be_split_says_why() {
         let check = |shards, mode, algorithm, rate, burst| {
-            check_shards(shards, mode, algorithm, (rate, burst)).map_err(|error| error.to_string())
+            let shards = Some(shards);
+            let settings = Settings { shards, mode, algorithm, rate, burst, ..Settings::default() };
+            check_shards(&settings).map_err(|error| error.to_string())
         };
         let (window, bucket) = (Some(Algorithm::SlidingWindow), Some(Algorithm::TokenBucket));
         assert_eq!(check(8, None, None, None, None), Ok(()));

@@ -29,6 +29,10 @@ impl<T> Slot<T> {
         self.given().map(|arg| &arg.value)
     }
 
+    pub(crate) fn name(&self) -> Option<&Ident> {
+        self.given().map(|arg| &arg.name)
+    }
+
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Slot::Absent)
     }

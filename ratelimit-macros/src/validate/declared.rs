@@ -1,9 +1,12 @@
 //! What the limits file says about a key.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
 use ratelimit_spec::{
-    LimiterEntry, LimitsFile, OnStoreError, Per, Settings, TimeZone, Wait, nearest,
+    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, TimeZone, Wait, nearest,
 };
 use syn::Expr;
 
@@ -20,7 +23,9 @@ const MOST_PROBLEMS: usize = 5;
 pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
     pub(crate) per: Option<Per>,
+    pub(crate) limits: Option<Vec<(Expr, Duration)>>,
     pub(crate) declared: Option<DeclaredNumbers>,
+    pub(crate) declared_limits: Option<Arc<[Limit]>>,
 }
 
 /// Rate and window as far as the file gives one of them.
@@ -128,9 +133,27 @@ impl Declared<'_> {
         })
     }
 
+    /// The file's several limits, unless one rate or window goes before them.
+    fn limits(&self, written: bool) -> Option<Arc<[Limit]>> {
+        let is_one = |settings: &Settings| settings.rate.is_some() || settings.per.is_some();
+        let own = self.entry_settings();
+        match own.and_then(|own| own.limits.clone()) {
+            Some(limits) => Some(limits),
+            None if written || own.is_some_and(is_one) => None,
+            None => self.default_settings().and_then(|settings| settings.limits.clone()),
+        }
+    }
+
     /// The numbers of a key that has no annotation of its own.
-    pub(crate) fn both(&self) -> Option<DeclaredNumbers> {
-        Some(self.declares(number(self.rate()?), self.per()?))
+    pub(crate) fn alone(&self) -> Numbers {
+        match self.limits(false) {
+            Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },
+            None => {
+                let both = self.rate().map(number).zip(self.per());
+                let declared = both.map(|(rate, per)| self.declares(rate, per));
+                Numbers { declared, ..Numbers::default() }
+            }
+        }
     }
 
     /// Every limit needs a rate and a window, from either place.
@@ -141,8 +164,14 @@ impl Declared<'_> {
         per: Option<Per>,
         problems: &mut Problems,
     ) -> Numbers {
-        if !args.rate.is_absent() && !args.per.is_absent() {
-            return Numbers { rate, per, declared: None };
+        let several = !args.limits.is_absent();
+        if several || !args.rate.is_absent() && !args.per.is_absent() {
+            return Numbers { rate, per, ..Numbers::default() };
+        }
+        let written = !args.rate.is_absent() || !args.per.is_absent();
+        if let Some(limits) = self.limits(written) {
+            let declared_limits = Some(limits);
+            return Numbers { rate, per, declared_limits, ..Numbers::default() };
         }
         let no_rate = args.rate.is_absent() && self.rate().is_none();
         let no_per = args.per.is_absent() && self.per().is_none();
@@ -153,7 +182,7 @@ impl Declared<'_> {
             self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
         let declared = declared_rate.zip(self.per().or(per));
         let declared = declared.map(|(rate, per)| self.declares(rate, per));
-        Numbers { rate, per, declared }
+        Numbers { rate, per, declared, ..Numbers::default() }
     }
 
     fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {

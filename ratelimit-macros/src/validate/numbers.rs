@@ -1,7 +1,9 @@
 //! Rates, windows and costs.
 
-use ratelimit_spec::{Algorithm, MAX_RATE};
-use syn::Expr;
+use std::time::Duration;
+
+use ratelimit_spec::{Algorithm, MAX_RATE, parse_duration};
+use syn::{Expr, LitStr};
 
 use super::Declared;
 use crate::args::{Arg, Args, Number, Slot};
@@ -29,6 +31,16 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
     let name = &number.name;
     problems.on(source, format!("`{name}` is {wrong}; write a number from 1 to {MAX_RATE}"));
     None
+}
+
+pub(super) fn duration(per: &LitStr, problems: &mut Problems) -> Option<Duration> {
+    match parse_duration(&per.value()) {
+        Ok(duration) => Some(duration),
+        Err(error) => {
+            problems.at(per.span(), error);
+            None
+        }
+    }
 }
 
 pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Option<Permits<'a>> {

@@ -4,11 +4,18 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, Numbers, denied::Manner, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
+use super::{
+    Core, Numbers,
+    denied::Manner,
+    here::LOOK_EVERY_MS,
+    numbers::{Rule, assertion},
+    policy::unlimited,
+    several::Part,
+};
 use crate::{
     Decision, Limits, Reason, Rejection, StoreError,
     limits::{AnyStore, Inner},
-    store::{Assertion, Config, Outcome, Pass, Reply, Request},
+    store::{Config, Outcome, Pass, Reply, Request},
 };
 
 impl Core {
@@ -87,10 +94,17 @@ impl Core {
             return self.peek_any(limits, shards, numbers).await;
         }
         let request = self.request(limits, &rule, numbers);
+        let peek = async {
+            if rule.is_joint() {
+                self.peek_jointly(limits, &rule).await
+            } else {
+                limits.store.peek(&request).await
+            }
+        };
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
             return self.count(limits, config, 1, false, false);
         }
-        match limits.store.peek(&request).await {
+        match peek.await {
             Ok(reply) => match reply.outcome {
                 Outcome::PerClient => self.count(limits, reply.config, 1, false, false),
                 Outcome::Unknown => Err(self.unknown()),
@@ -107,7 +121,7 @@ impl Core {
         rule: &'a Rule,
         permits: u32,
     ) -> Result<Ready<'a>, Rejection> {
-        let numbers = rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
+        let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         if let Some(problem) = &limits.broken {
             return Err(self
                 .rejection(Reason::StoreMisconfigured)
@@ -122,6 +136,14 @@ impl Core {
         let in_force = self.in_force().map_or(0, |in_force| in_force.capacity());
         if u64::from(permits) > numbers.config.capacity().max(in_force) && !numbers.follow {
             return Err(self.too_many(permits, numbers.config));
+        }
+        if rule.is_joint() {
+            let short = |part: &Part<'_>| {
+                u64::from(permits) > part.numbers.config.capacity().max(part.in_force().capacity())
+            };
+            if let Some(part) = self.parts(rule).into_iter().find(short) {
+                return Err(self.too_many(permits, part.numbers.config));
+            }
         }
         Ok(Ready::Ask(numbers))
     }
@@ -152,6 +174,9 @@ impl Core {
         numbers: &Numbers,
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
+        if rule.is_joint() {
+            return self.call_jointly(limits, rule, costs).await;
+        }
         let request = self.request(limits, rule, numbers);
         let asked = self.denied.asking();
         let replies = limits.store.acquire_all(&request, costs).await?;
@@ -179,14 +204,4 @@ impl Core {
 enum Ready<'a> {
     Decided(Decision),
     Ask(&'a Numbers),
-}
-
-fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
-    if numbers.follow {
-        Assertion::Follow { first: !rule.is_stated() }
-    } else if rule.is_stated() {
-        Assertion::Steady
-    } else {
-        Assertion::First(numbers.effective.on_drift.value)
-    }
 }

@@ -12,9 +12,15 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{denied::Denied, here::Looks, numbers::Rule, shards::Share};
+use super::{
+    denied::Denied,
+    here::Looks,
+    numbers::{Rule, numbers},
+    several::Further,
+    shards::{Share, shards},
+};
 use crate::{
-    Decision, Quota, Reason, Rejection,
+    Decision, Quotas, Reason, Rejection,
     coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
@@ -44,9 +50,11 @@ pub(crate) struct Core {
     pub(super) share: Option<Share>,
     /// Counts the turns its own parts had.
     pub(super) turns: AtomicU32,
-    /// The quota a caller gave in code.
-    pub(super) given: Mutex<Option<Quota>>,
+    /// The quotas a caller gave in code.
+    pub(super) given: Mutex<Option<Quotas>>,
     pub(super) rule: ArcSwap<Rule>,
+    /// Whether it is one of a key's limits beside the first, which is asked for all of them.
+    pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
     pub(super) looks: Looks,
@@ -77,10 +85,10 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         name: &str,
-        given: Option<Quota>,
+        given: Option<Quotas>,
     ) -> Self {
         let stored_as = format!("{}{name}", limits.key_prefix);
-        Self::stored_as(limits, family, (name, None), given, stored_as)
+        Self::made(limits, family, (name, None), given, stored_as)
     }
 
     /// One part of a limiter, which goes by the same settings and is stored under another name.
@@ -88,30 +96,48 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         (name, share): (&str, Share),
-        given: Option<Quota>,
+        given: Option<Quotas>,
         stored_as: String,
     ) -> Self {
-        Self::stored_as(limits, family, (name, Some(share)), given, stored_as)
+        Self::made(limits, family, (name, Some(share)), given, stored_as)
     }
 
-    fn stored_as(
+    fn made(
         limits: &Inner,
         family: Arc<Family>,
-        (name, share): (&str, Option<Share>),
-        given: Option<Quota>,
+        itself: (&str, Option<Share>),
+        given: Option<Quotas>,
         stored_as: String,
     ) -> Self {
-        let rule = Rule::new(limits, &family, (name, share), given);
+        let (name, share) = itself;
+        let current = limits.current();
+        let keys = StateKeys::new(stored_as);
+        let rule = Rule::new(&current, numbers(&current, &family, itself, given.as_ref()));
+        let further = Further::of((&keys, &family, name), &current, &rule, &[]);
+        let shards = shards(limits, &family, itself, given.as_ref(), &rule, &None);
+        let rule = Arc::new(rule.with(further, shards));
+        Self { given: Mutex::new(given), share, ..Self::of(keys, family, name, rule, false) }
+    }
+
+    /// A limiter with this rule.
+    pub(super) fn of(
+        keys: StateKeys,
+        family: Arc<Family>,
+        name: &str,
+        rule: Arc<Rule>,
+        is_further: bool,
+    ) -> Self {
         Self {
-            keys: StateKeys::new(stored_as),
+            keys,
             family,
             name: name.into(),
-            share,
+            share: None,
             turns: AtomicU32::new(0),
-            given: Mutex::new(given),
+            given: Mutex::default(),
             rule_number: AtomicU64::new(rule.number),
             shadowed: AtomicBool::new(rule.is_shadowed()),
-            rule: ArcSwap::from_pointee(rule),
+            rule: ArcSwap::new(rule),
+            is_further,
             in_force: Mutex::default(),
             looks: Looks::default(),
             stored: OnceCell::new(),
@@ -160,6 +186,7 @@ impl Core {
             quota,
             degraded,
             shadowed: false,
+            violated: if allowed { None } else { self.violated(reply) },
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Core, Patience, manage::expiry_ms};
 use crate::{
-    Decision, Limits, Quota, Rejection, StoreError,
+    Decision, Limits, Quota, Quotas, Rejection, StoreError,
     store::{Config, Expiry, KeepState, WriteWhen},
 };
 
@@ -103,7 +103,7 @@ impl Limiter {
         self.core.peek(self.limits.inner()).await
     }
 
-    /// The quota in force: the store's, as of the last decision, or the configured one before any.
+    /// The quota in force, of [several](crate::guide::several_limits) the first: the store's, as of the last decision, or the configured one before any.
     ///
     /// # Errors
     ///
@@ -113,36 +113,46 @@ impl Limiter {
         Ok(config.quota())
     }
 
-    /// Permits that are free now. Nothing is taken or written.
+    /// All quotas in force, the shortest window first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`quota`](Self::quota).
+    pub fn quotas(&self) -> Result<Quotas, Rejection> {
+        self.core.quotas(self.limits.inner())
+    }
+
+    /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
     ///
     /// # Errors
     ///
     /// What keeps the store from answering; no policy stands in for it.
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
-        self.core.available(self.limits.inner()).await
+        self.core.available_in_each(self.limits.inner()).await
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
     /// ones are given back, so that no window can come to hold too many. Returns how many there
-    /// were to give back, which is fewer when fewer are in use.
+    /// were to give back, which is fewer when fewer are in use; of several limits, the most.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn release(&self, permits: u32) -> Result<u64, StoreError> {
-        self.core.release(self.limits.inner(), permits).await
+        self.core.release_in_each(self.limits.inner(), permits).await
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
     ///
     /// A quota that was set on purpose is what everybody goes by until a process starts that is
-    /// configured otherwise.
+    /// configured otherwise. Of several limits it changes the one with the same window and algorithm.
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`available_permits`](Self::available_permits), and when none of several limits has the
+    /// window and the algorithm of the quota.
     pub async fn try_set_rate(&self, quota: &Quota) -> Result<bool, StoreError> {
-        self.core.write(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
+        self.core.write_one(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
     }
 
     /// Sets the quota whatever is stored, and forgets what was used. The mode and the keep-alive that
@@ -150,10 +160,10 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`try_set_rate`](Self::try_set_rate).
     pub async fn set_rate(&self, quota: &Quota) -> Result<(), StoreError> {
         let write =
-            self.core.write(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
+            self.core.write_one(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
         write.await.map(|_| ())
     }
 
@@ -162,12 +172,12 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`try_set_rate`](Self::try_set_rate).
     pub async fn update_rate(&self, quota: &Quota, state: KeepState) -> Result<bool, StoreError> {
-        self.core.write(self.limits.inner(), quota, WriteWhen::Present, state).await
+        self.core.write_one(self.limits.inner(), quota, WriteWhen::Present, state).await
     }
 
-    /// What the store holds, asked now; `None` when nobody ever configured the limiter.
+    /// What the store holds, of several limits of the first, asked now; `None` when nobody ever configured the limiter.
     ///
     /// # Errors
     ///
@@ -182,7 +192,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn exists(&self) -> Result<bool, StoreError> {
-        Ok(self.config().await?.is_some())
+        self.core.exists_any(self.limits.inner()).await
     }
 
     /// Deletes the limiter with everything that is used, and returns whether there was one. The next
@@ -192,7 +202,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn delete(&self) -> Result<bool, StoreError> {
-        self.core.delete(self.limits.inner()).await
+        self.core.delete_each(self.limits.inner()).await
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
@@ -223,19 +233,19 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        self.core.keep_alive(self.limits.inner(), idle).await
+        self.core.keep_each_alive(self.limits.inner(), idle).await
     }
 
-    /// How long the limiter has left; `None` when it does not expire, or does not exist.
+    /// How long the limiter, or the last of its limits, has left; `None` when it does not expire, or does not exist.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        self.limits.inner().store.ttl(&self.core.keys).await
+        self.core.longest_ttl(self.limits.inner()).await
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        self.core.expire(self.limits.inner(), expiry).await
+        self.core.expire_each(self.limits.inner(), expiry).await
     }
 }

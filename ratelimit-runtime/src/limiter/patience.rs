@@ -142,8 +142,9 @@ impl Core {
     ) -> Result<Decision, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
-        let config = self.known(limits)?;
-        let earliest = place.earliest(config, now);
+        let known = self.known_of_all(limits)?;
+        let earliest =
+            known.into_iter().map(|config| place.earliest(config, now)).max().unwrap_or(0);
         if until.is_some_and(|until| now + earliest > until) {
             return Err(self.not_before(Reason::WaitTooLong, earliest));
         }
@@ -252,7 +253,10 @@ impl Core {
     }
 
     pub(super) fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
-        self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
+        self.rejection(reason)
+            .retry_after_some(refusal.retry_after)
+            .with_quota(refusal.quota)
+            .with_violated(refusal.violated.clone())
     }
 
     fn not_before(&self, reason: Reason, ms: u64) -> Rejection {

@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_spec::OnStoreError;
 
-use super::{Core, Numbers, here::counted_here};
+use super::{Core, Numbers, here::counted_here, several::Part};
 use crate::{
     Decision, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
@@ -56,9 +56,13 @@ impl Core {
         configured: Config,
         take: bool,
     ) -> Option<Decision> {
-        let mut config = counted_here(self.in_force().unwrap_or(configured));
-        config.rate = config.rate.div_ceil(limits.instances().into());
-        config.burst = config.burst.div_ceil(limits.instances());
+        let rule = self.rule(limits);
+        if rule.is_joint() {
+            let share = |part: Part<'_>| local_share(limits, part.in_force());
+            let reply = self.counted(&limits.local, &rule, share, permits, take);
+            return self.settle(&reply, permits, true).ok();
+        }
+        let config = local_share(limits, self.in_force().unwrap_or(configured));
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
@@ -78,6 +82,14 @@ impl Core {
     }
 }
 
+/// This process's part of the numbers.
+fn local_share(limits: &Inner, config: Config) -> Config {
+    let mut config = counted_here(config);
+    config.rate = config.rate.div_ceil(limits.instances().into());
+    config.burst = config.burst.div_ceil(limits.instances());
+    config
+}
+
 /// Admits a call without counting it.
 pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
     Decision {
@@ -88,6 +100,7 @@ pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
         quota: config.quota(),
         degraded: false,
         shadowed: false,
+        violated: None,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }

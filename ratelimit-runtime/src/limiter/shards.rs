@@ -12,11 +12,10 @@ use std::{
 
 use ratelimit_spec::{check_shards, shard_of};
 
-use super::{Core, Numbers};
+use super::{Core, Numbers, numbers::Rule};
 use crate::{
-    Decision, Limits, Quota, Reason, Rejection,
+    Decision, Limits, Quotas, Reason, Rejection,
     limits::{AnyStore, Family, Inner},
-    settings::{Effective, Missing},
     store::Config,
 };
 
@@ -54,19 +53,17 @@ pub(super) fn shards(
     limits: &Inner,
     family: &Arc<Family>,
     (name, share): (&str, Option<Share>),
-    given: Option<Quota>,
-    numbers: &Result<Numbers, Missing>,
+    given: Option<&Quotas>,
+    rule: &Rule,
     before: &Shards,
 ) -> Shards {
-    let numbers = numbers.as_ref().ok()?;
-    let Effective { shards, mode, algorithm, rate, burst, .. } = &numbers.effective;
-    let of = shards.value;
-    let amounts = (Some(rate.value), burst.map(|burst| burst.value));
+    let numbers = rule.numbers.as_ref().ok()?;
+    let (of, rate) = (numbers.effective.shards.value, numbers.effective.rate.value);
     // What the limits file cannot tell from an annotation is refused at startup; what only exists at
     // run time is counted whole.
-    let fits = check_shards(of, Some(mode.value), Some(algorithm.value), amounts).is_ok();
+    let fits = check_shards(&numbers.effective.splitting()).is_ok();
     let in_redis = matches!(limits.store, AnyStore::Redis(_));
-    if share.is_some() || of <= 1 || rate.value == 0 || numbers.follow || !fits || !in_redis {
+    if share.is_some() || of <= 1 || rate == 0 || numbers.follow || !fits || !in_redis {
         return None;
     }
     if let Some(before) = before.as_ref().filter(|before| before.len() == of as usize) {
@@ -75,7 +72,7 @@ pub(super) fn shards(
     let part = |index| {
         let share = Share { index, of };
         let stored_as = share.name(&format!("{}{name}", limits.key_prefix));
-        Arc::new(Core::part(limits, Arc::clone(family), (name, share), given, stored_as))
+        Arc::new(Core::part(limits, Arc::clone(family), (name, share), given.cloned(), stored_as))
     };
     Some((0..of).map(part).collect())
 }

@@ -74,6 +74,7 @@ fn merge(layers: &[Settings]) -> Settings {
         per: first(layers, |s| s.per),
         unit: first(layers, Settings::window).and_then(|window| window.unit),
         time_zone: first(layers, |s| s.time_zone),
+        limits: first(layers, |s| s.limits.clone()),
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),

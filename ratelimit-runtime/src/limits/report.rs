@@ -112,15 +112,24 @@ impl fmt::Display for LimiterReport {
             write!(f, "\n  {name}: {text} ({})", setting.source)
         }
         line(f, "shadow", &settings.shadow, settings.shadow.value)?;
-        line(f, "rate", &settings.rate, settings.rate.value)?;
-        line(f, "per", &settings.per, settings.window())?;
+        match &settings.limits {
+            Some(limits) => {
+                limits.value.iter().try_for_each(|quota| line(f, "limit", limits, quota))?;
+            }
+            None => {
+                line(f, "rate", &settings.rate, settings.rate.value)?;
+                line(f, "per", &settings.per, settings.window())?;
+            }
+        }
         if let Some(zone) = &settings.time_zone {
             line(f, "time_zone", zone, zone.value)?;
         }
         line(f, "mode", &settings.mode, settings.mode.value)?;
-        line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
-        if let Some(burst) = &settings.burst {
-            line(f, "burst", burst, burst.value)?;
+        if settings.limits.is_none() {
+            line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
+            if let Some(burst) = &settings.burst {
+                line(f, "burst", burst, burst.value)?;
+            }
         }
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;

@@ -6,7 +6,8 @@ mod run_time;
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, nearest,
+    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, in_order,
+    nearest,
 };
 
 use super::{
@@ -14,10 +15,10 @@ use super::{
     file::{LoadedFile, Source as FileSource},
 };
 use crate::{
-    SetupError,
+    Quota, SetupError,
     annotation::{self, Annotation, Cost},
     events::Event,
-    settings::{Effective, Keys, Missing, Source},
+    settings::{Effective, Keys, Source, Unresolved},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -83,15 +84,31 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let (rate, per) = (text(said.rate), text(said.per));
         let per = said.unit.map(|unit| unit.to_string()).or(per);
         let zone = said.time_zone.map(|zone| zone.to_string());
+        let limits = said.limits.map(|limits| {
+            let limits = in_order(&limits, said.algorithm.unwrap_or_default());
+            limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        });
         [
             ("rate", rate),
             ("per", per),
             ("time_zone", zone),
+            ("limits", limits),
             ("mode", mode),
             ("algorithm", algorithm),
             ("burst", burst),
         ]
     };
+    let has = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
+    let one = has(|said| said.rate.is_some() || said.per.is_some());
+    if let (Some(one), Some(several)) = (one, has(|said| said.limits.is_some())) {
+        problems.push(format!(
+            "{}: `{key}` has `limits` here and one `rate` or `per` at {}; functions with one key share \
+             one limiter, write the same or leave it out",
+            place(several),
+            place(one),
+        ));
+        return;
+    }
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
             let said_before = sites[..n].iter().find_map(|other| {
@@ -137,11 +154,13 @@ fn limiter(
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
         let at = |field: &str| written(file, entry, key, variant, field);
         match Effective::resolve(&layers, Keys::Many) {
-            Err(Missing(what)) => {
-                problems.push(format!(
-                    "{}: `{key}` has no `{what}`; write it in the attribute or in the limits file",
-                    place(sites[0])
-                ));
+            Err(why) => {
+                let place = match &why {
+                    Unresolved::Alone(name, _, _) => at(name),
+                    Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
+                    _ => place(sites[0]),
+                };
+                problems.push(format!("{place}: `{key}` {}", why.complaint()));
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
@@ -154,7 +173,8 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                let burst = layers.iter().find(|(_, said)| said.burst.is_some());
+                let one = layers.iter().take_while(|(_, said)| said.limits.is_none());
+                let burst = one.into_iter().find(|(_, said)| said.burst.is_some());
                 if let Some((source, _)) = burst
                     && effective.burst.is_none()
                     && effective.algorithm.source >= *source
@@ -231,11 +251,13 @@ fn unusable(
     let here = place(site);
     problems.extend(uncountable(key, &here, effective, at));
     problems.extend(unsplittable(key, &here, effective, at));
+    problems.extend(above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
     let whole = effective.algorithm.value.capacity(rate, burst);
     let capacity = whole / effective.shards.value;
     if let Cost::Literal(permits) = site.cost
+        && effective.limits.is_none()
         && permits > capacity
         && (rate > 0 || !site.fallible)
     {
@@ -282,6 +304,25 @@ fn unusable(
     problems
 }
 
+/// A cost that one of several limits can never grant.
+fn above_a_limit(
+    key: &str,
+    site: &Annotation,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let Cost::Literal(permits) = site.cost else { return None };
+    let limits = effective.limits.as_ref()?;
+    let short = |quota: &&Quota| u64::from(permits) > quota.capacity();
+    let quota = limits.value.iter().find(short)?;
+    let (here, source) =
+        (place(site), if limits.source <= Source::LimitsFile { at("limits") } else { place(site) });
+    Some(format!(
+        "{here}: `{key}` takes {permits} permits a call, but {source} limits it to {quota}; no call would \
+         ever get through"
+    ))
+}
+
 /// What no algorithm, or not this one, can count by.
 fn uncountable(
     key: &str,
@@ -304,10 +345,7 @@ fn unsplittable(
     effective: &Effective,
     at: &dyn Fn(&str) -> String,
 ) -> Option<String> {
-    let Effective { shards, mode, algorithm, rate, burst, .. } = effective;
-    let numbers = (Some(rate.value), burst.map(|burst| burst.value));
-    let checked = check_shards(shards.value, Some(mode.value), Some(algorithm.value), numbers);
-    let problem = checked.err()?;
+    let problem = check_shards(&effective.splitting()).err()?;
     Some(format!("{here}: `{key}` cannot be split as {} says: {problem}", at("shards")))
 }
 

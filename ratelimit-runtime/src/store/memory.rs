@@ -205,6 +205,7 @@ impl Reply {
             ahead_ms: verdict.ahead,
             config,
             reconciled: None,
+            violated: 0,
         }
     }
 

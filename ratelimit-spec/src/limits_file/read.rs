@@ -9,6 +9,7 @@ use crate::quote::{Quoted, either};
 use crate::template::Template;
 
 mod entries;
+mod limits;
 mod settings;
 
 use settings::{SETTINGS, SettingsReader};

@@ -39,7 +39,6 @@ impl MemoryStore {
     /// permits on each.
     ///
     /// The limiters are all different; if they are not, nobody knows them.
-    #[allow(dead_code, reason = "for limiters that are counted together in the process")]
     pub(crate) fn count_jointly(
         &self,
         limiters: &[(&StateKeys, Config)],

@@ -121,8 +121,7 @@ mod tests {
         let keys = ["{a}:1", "{a}:2"].map(StateKeys::new);
         let five = Config::new(5, 1000, Mode::Overall);
         let requests = [&keys[0], &keys[1]].map(|keys| Request::new(keys, five, clock::instant()));
-        let ask = AskJointly { requests: &requests, costs: &[&[2], &[2]] };
-        let replies = ask.read(&Value::Array(values))?;
+        let replies = read_jointly(&Value::Array(values), &requests, &[&[2], &[2]])?;
         Ok(replies.iter().flatten().map(|reply| (reply.outcome, reply.retry_after_ms)).collect())
     }
 

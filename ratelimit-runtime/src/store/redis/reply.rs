@@ -129,6 +129,7 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         ahead_ms: integer(ahead)?,
         config,
         reconciled,
+        violated: 0,
     })
 }
 

@@ -2,9 +2,11 @@
 
 use crate::algorithm::Algorithm;
 use crate::duration::format_duration;
+use crate::limit::check_limits;
 use crate::limits_file::Settings;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::{Position, Report};
+use crate::limits_file::read::limits;
 use crate::quote::either;
 use crate::shards::{MAX_SHARDS, check_shards};
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
@@ -16,6 +18,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "rate",
     "per",
     "time_zone",
+    "limits",
     "mode",
     "algorithm",
     "burst",
@@ -38,6 +41,7 @@ pub(super) struct SettingsReader {
     algorithm_at: Option<Position>,
     keep_alive_at: Option<Position>,
     shards_at: Option<Position>,
+    limits_at: Vec<Option<Position>>,
 }
 
 impl SettingsReader {
@@ -62,6 +66,10 @@ impl SettingsReader {
                 let expected = "a name of the IANA database such as `Europe/Vienna`";
                 settings.time_zone = report.word(field, expected);
                 self.time_zone_at = field.position;
+            }
+            "limits" => {
+                let read = limits::limits(field, report);
+                (settings.limits, self.limits_at) = (Some(read.0.into()), read.1);
             }
             "mode" => settings.mode = report.word(field, &either(Mode::WORDS)),
             "algorithm" => {
@@ -111,9 +119,13 @@ impl SettingsReader {
         self.check_bucket(&all, report);
         self.check_shards(&all, report);
         self.check_calendar(&all, report);
+        self.check_limits(inherited, &all, report);
         // Without a position neither field is set here, and what is inherited is checked there.
-        let position = self.keep_alive_at.or(self.per_at);
-        if let (Some(per), Some(keep_alive), Some(_)) = (all.per, all.keep_alive, position)
+        let limits_at = self.limits_at.first().copied().flatten();
+        let position = self.keep_alive_at.or(self.per_at).or(limits_at);
+        let several = all.limits.iter().flat_map(|limits| limits.iter());
+        let per = several.map(|limit| limit.per).max().or(all.per);
+        if let (Some(per), Some(keep_alive), Some(_)) = (per, all.keep_alive, position)
             && keep_alive < per
         {
             // A limiter forgotten within its window would admit that window's permits again.
@@ -129,9 +141,10 @@ impl SettingsReader {
     }
 
     fn check_shards(&self, all: &Settings, report: &mut Report) {
-        let position = self.shards_at.or(self.rate_at).or(self.burst_at);
-        if let (Some(shards), Some(_)) = (all.shards, position)
-            && let Err(error) = check_shards(shards, all.mode, all.algorithm, (all.rate, all.burst))
+        let limits_at = self.limits_at.first().copied().flatten();
+        let position = self.shards_at.or(self.rate_at).or(self.burst_at).or(limits_at);
+        if position.is_some()
+            && let Err(error) = check_shards(all)
         {
             report.add(position, || error.to_string());
         }
@@ -151,6 +164,47 @@ impl SettingsReader {
         {
             report.add(self.time_zone_at, || error.to_string());
         }
+    }
+
+    /// Whether several limits can hold together, and nothing is beside them that only one can have.
+    fn check_limits(&self, inherited: &Settings, all: &Settings, report: &mut Report) {
+        let beside = [("rate", self.rate_at), ("per", self.per_at), ("burst", self.burst_at)];
+        let written = |name: &str| match name {
+            "rate" => self.settings.rate.is_some(),
+            "per" => self.settings.per.is_some(),
+            _ => self.settings.burst.is_some(),
+        };
+        if let Some(limits) = &self.settings.limits {
+            for (name, position) in beside.into_iter().filter(|(name, _)| written(name)) {
+                report.add(position, || {
+                    format!(
+                        "`{name}` cannot stand beside `limits`; write it in one of the limits, or \
+                         remove `limits`"
+                    )
+                });
+            }
+            for problem in check_limits(limits, all.algorithm.unwrap_or_default()) {
+                let position = self.limits_at.get(problem.index).copied().flatten();
+                report.add(position, || problem.to_string());
+            }
+        } else if inherited.limits.is_some() {
+            self.check_over_limits(report);
+        }
+    }
+
+    /// One number does not say which of the limits around it is meant. A rate of 0 is all of them.
+    fn check_over_limits(&self, report: &mut Report) {
+        let (name, other, position) = match (self.settings.rate, self.settings.per) {
+            (Some(1..), None) => ("rate", "per", self.rate_at),
+            (None, Some(_)) => ("per", "rate", self.per_at),
+            _ => return,
+        };
+        report.add(position, || {
+            format!(
+                "`{name}` alone does not change the `limits` of the limiter; write `{other}` too, or \
+                 `limits`"
+            )
+        });
     }
 
     /// What the annotation says of them is only known at startup, so it is left to that.
