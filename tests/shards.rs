@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Limits, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{KeepState, Limits, Quota, Reason, Rejection, rate_limit};
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 async fn on(url: &str, yaml: &str) -> Limits {
@@ -165,4 +165,33 @@ async fn what_cannot_be_split_is_refused_at_startup() {
     }
     let yaml = "limiters:\n  bulk: { shards: 3 }\n";
     assert!(Limits::builder().memory().limits_text(yaml).build().await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    let limiter = limits.configured("hot");
+    assert!(!limiter.exists().await.unwrap() && limiter.config().await.unwrap().is_none());
+    assert_eq!(granted(&limits, 7).await, 7);
+    assert_eq!(limiter.available_permits().await.unwrap(), 3);
+    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 10);
+    assert_eq!(limiter.release(5).await.unwrap(), 5);
+    assert_eq!(limiter.available_permits().await.unwrap(), 8);
+    assert_eq!(limiter.peek().await.unwrap().remaining, 8);
+    assert_eq!(limiter.release(5).await.unwrap(), 2, "no more were in use");
+
+    let twenty = Quota::new(20, Duration::from_secs(3600)).unwrap();
+    assert!(limiter.update_rate(&twenty, KeepState::Keep).await.unwrap());
+    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 20);
+    assert_eq!(granted(&limits, 30).await, 20);
+    let parts: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    let rates: Vec<u32> = parts.iter().map(|key| server.cli(&["HGET", key, "rate"])).collect();
+    assert_eq!(rates, [5; 4]);
+
+    assert!(limiter.expire(Duration::from_secs(40)).await.unwrap());
+    assert!(limiter.ttl().await.unwrap().unwrap() <= Duration::from_secs(40));
+    assert!(limiter.delete().await.unwrap());
+    assert!(!limiter.exists().await.unwrap() && limiter.ttl().await.unwrap().is_none());
+    assert_eq!(server.cli::<usize>(&["DBSIZE"]), 0, "nothing is left");
 }

@@ -1,4 +1,5 @@
-//! What is done to a key is done to each of its limits; a quota is set for the one it belongs to.
+//! What is done to a key is done to each of its limits, and to each part of one that is split; a quota
+//! is set for the limit it belongs to.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +7,7 @@ use super::Core;
 use crate::{
     Quota, StoreError,
     limits::Inner,
-    store::{Expiry, KeepState, WriteWhen},
+    store::{Config, Expiry, KeepState, WriteWhen},
 };
 
 impl Core {
@@ -15,6 +16,13 @@ impl Core {
         self: &Arc<Self>,
         limits: &Inner,
     ) -> Result<u64, StoreError> {
+        if let Some(shards) = self.shards(limits) {
+            let mut sum = 0;
+            for shard in &*shards {
+                sum += shard.available(limits).await?;
+            }
+            return Ok(sum);
+        }
         let mut least = u64::MAX;
         for core in self.limiters(limits) {
             least = least.min(core.available(limits).await?);
@@ -28,15 +36,23 @@ impl Core {
         limits: &Inner,
         permits: u32,
     ) -> Result<u64, StoreError> {
-        let mut most = 0;
+        let split = self.shards(limits).is_some();
+        let (mut most, mut left) = (0, permits);
         for core in self.limiters(limits) {
-            most = most.max(core.release(limits, permits).await?);
+            let released = core.release(limits, left).await?;
+            if split {
+                // Each part gives back what the ones before it had not.
+                most += released;
+                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
+            } else {
+                most = most.max(released);
+            }
         }
         self.changed();
         Ok(most)
     }
 
-    /// Writes a quota where it belongs.
+    /// Writes a quota where it belongs; its share of it to each part.
     pub(crate) async fn write_one(
         self: &Arc<Self>,
         limits: &Inner,
@@ -44,10 +60,37 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let core = self.limiter_of(limits, quota)?;
-        let written = core.write(limits, quota, when, state).await?;
+        let limiters = match self.shards(limits) {
+            Some(_) => self.limiters(limits),
+            None => vec![self.limiter_of(limits, quota)?],
+        };
+        let mut written = false;
+        for core in limiters {
+            written |= core.write(limits, quota, when, state).await?;
+        }
         self.changed();
         Ok(written)
+    }
+
+    /// What is stored of the first limit; of parts, what they are together.
+    pub(crate) async fn stored_config(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<Option<Config>, StoreError> {
+        let Some(shards) = self.shards(limits) else {
+            return limits.store.read(&self.keys).await;
+        };
+        let mut whole = None::<Config>;
+        for shard in &*shards {
+            let Some(part) = limits.store.read(&shard.keys).await? else { continue };
+            whole = Some(match whole {
+                Some(Config { rate, burst, .. }) => {
+                    Config { rate: rate + part.rate, burst: burst + part.burst, ..part }
+                }
+                None => part,
+            });
+        }
+        Ok(whole)
     }
 
     pub(crate) async fn exists_any(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
@@ -97,6 +140,13 @@ impl Core {
         self: &Arc<Self>,
         limits: &Inner,
     ) -> Result<Option<Duration>, StoreError> {
+        if self.shards(limits).is_some() {
+            let mut longest = None;
+            for core in self.limiters(limits) {
+                longest = longest.max(limits.store.ttl(&core.keys).await?);
+            }
+            return Ok(longest);
+        }
         let mut longest = Some(Duration::ZERO);
         for core in self.limiters(limits) {
             longest = longest.zip(limits.store.ttl(&core.keys).await?).map(|(a, b)| a.max(b));

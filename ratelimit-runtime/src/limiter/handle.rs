@@ -183,7 +183,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn config(&self) -> Result<Option<Config>, StoreError> {
-        self.limits.inner().store.read(&self.core.keys).await
+        self.core.stored_config(self.limits.inner()).await
     }
 
     /// Whether the limiter is stored.

@@ -42,7 +42,8 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let config = self.kept(limits).await?.with_quota(quota);
+        let whole = self.kept(limits).await?.with_quota(quota);
+        let config = self.share.map_or(whole, |share| share.of(whole));
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.

@@ -92,9 +92,12 @@ impl Core {
         iter::once((self, rule)).chain(further).filter_map(part).collect()
     }
 
-    /// The limiters of all limits of the key, in their order.
+    /// The limiters of all limits of the key, in their order; or of all parts of one that is split.
     pub(crate) fn limiters(self: &Arc<Self>, limits: &Inner) -> Vec<Arc<Self>> {
         let rule = self.rule(limits);
+        if let Some(shards) = &rule.shards {
+            return shards.to_vec();
+        }
         let further = rule.further.iter().map(|further| Arc::clone(&further.core));
         iter::once(Arc::clone(self)).chain(further).collect()
     }

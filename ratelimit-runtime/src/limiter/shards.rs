@@ -78,6 +78,10 @@ pub(super) fn shards(
 }
 
 impl Core {
+    pub(super) fn shards(&self, limits: &Inner) -> Shards {
+        self.rule(limits).shards.clone()
+    }
+
     /// Takes permits from the first part that has them.
     pub(super) async fn decide_by_any(
         &self,
