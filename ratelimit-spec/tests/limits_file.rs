@@ -108,7 +108,7 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
                     `on_store_error`, `on_drift`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
@@ -551,7 +551,7 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
+6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `mode`, `algorithm`, \
 `burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
