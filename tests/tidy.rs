@@ -36,7 +36,8 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 /// The floor of a module of the runtime; the architecture's first table.
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
-        "annotation" | "key" | "quota" | "decision" | "rejection" | "error" | "clock" => 0,
+        "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
+        | "clock" => 0,
         "algorithm" => 1,
         "store" => 2,
         "limiter" | "coalesce" | "waiting" | "limits" | "settings" => 3,
@@ -58,6 +59,7 @@ fn home(name: &str) -> Option<&'static str> {
         "Limiter" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
         "Quota" | "QuotaError" => "quota",
+        "Refundable" => "refund",
         "FromRejection" | "Reason" | "Rejection" => "rejection",
         _ => return None,
     })

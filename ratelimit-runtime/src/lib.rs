@@ -83,6 +83,7 @@ mod key;
 mod limiter;
 mod limits;
 mod quota;
+mod refund;
 mod rejection;
 mod settings;
 pub mod store;
@@ -92,7 +93,7 @@ mod web;
 
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{
-    Algorithm, Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration,
+    Algorithm, Mode, OnDrift, OnStoreError, RefundOn, Wait, format_duration, parse_duration,
 };
 
 pub use self::{
@@ -104,6 +105,7 @@ pub use self::{
     limiter::Limiter,
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init},
     quota::{Quota, QuotaError},
+    refund::Refundable,
     rejection::{FromRejection, Reason, Rejection},
     settings::{Effective, Source, Sourced},
     store::{Config, KeepState},

@@ -27,4 +27,4 @@ pub use limits_file::{
 pub use name::KeyName;
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
-pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};
+pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

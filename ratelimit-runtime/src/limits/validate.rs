@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
+use ratelimit_spec::{
+    LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, nearest,
+};
 
 use super::{
     current::global,
@@ -74,7 +76,15 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
-        [("rate", rate), ("per", per), ("mode", mode), ("algorithm", algorithm), ("burst", burst)]
+        let refund_on = said.refund_on.map(|refund_on| refund_on.to_string());
+        [
+            ("rate", rate),
+            ("per", per),
+            ("mode", mode),
+            ("algorithm", algorithm),
+            ("burst", burst),
+            ("refund_on", refund_on),
+        ]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -219,6 +229,14 @@ fn unusable(
         problems.push(format!(
             "{here}: `{key}` takes {permits} permits a call, but {} sets a {field} of {capacity}; {cannot}",
             at(field)
+        ));
+    }
+    let refund_on = effective.refund_on;
+    if refund_on.value == RefundOn::Err && refund_on.source != Source::Annotation && !site.settles {
+        problems.push(format!(
+            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: err`; \
+             write `refund_on = \"err\"` in its attribute, or leave `refund_on` out",
+            at("refund_on")
         ));
     }
     if site.fallible {
