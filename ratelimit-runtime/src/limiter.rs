@@ -9,9 +9,16 @@ mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod settle;
 mod shadow;
 mod share;
 mod tally;
 
 pub use self::handle::Limiter;
-pub(crate) use self::{core::Core, numbers::Numbers, patience::Patience, tally::Tally};
+pub(crate) use self::{
+    core::Core,
+    numbers::Numbers,
+    patience::Patience,
+    settle::{Pending, Taken},
+    tally::Tally,
+};

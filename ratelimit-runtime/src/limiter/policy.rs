@@ -47,6 +47,13 @@ impl Core {
         }
     }
 
+    /// Gives back what was decided locally.
+    pub(super) fn release_locally(&self, limits: &Inner, permits: u32) {
+        if let Ok(config) = self.known(limits) {
+            limits.local.uncount(&self.keys, share(limits, config), permits);
+        }
+    }
+
     /// Counts in this process, against its share of the quota; nothing when the share can never
     /// grant so many permits.
     pub(crate) fn decide_locally(
@@ -56,9 +63,7 @@ impl Core {
         configured: Config,
         take: bool,
     ) -> Option<Decision> {
-        let mut config = counted_here(self.in_force().unwrap_or(configured));
-        config.rate = config.rate.div_ceil(limits.instances().into());
-        config.burst = config.burst.div_ceil(limits.instances());
+        let config = share(limits, self.in_force().unwrap_or(configured));
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
@@ -76,6 +81,14 @@ impl Core {
                 .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
         }
     }
+}
+
+/// This process's part of a quota.
+fn share(limits: &Inner, config: Config) -> Config {
+    let mut share = counted_here(config);
+    share.rate = share.rate.div_ceil(limits.instances().into());
+    share.burst = share.burst.div_ceil(limits.instances());
+    share
 }
 
 /// Admits a call without counting it.
