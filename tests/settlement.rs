@@ -1,6 +1,8 @@
 //! What a call costs, known only when it is over: permits that failed calls give back, and charges.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "settlement/charges.rs"]
+mod charges;
 #[path = "settlement/refunds.rs"]
 mod refunds;
 

@@ -52,7 +52,7 @@ fn floor(module: &str) -> Option<u8> {
 fn home(name: &str) -> Option<&'static str> {
     Some(match name {
         "Clock" | "ManualClock" => "clock",
-        "Decision" => "decision",
+        "Charge" | "Decision" => "decision",
         "SetupError" | "StoreError" | "StoreErrorKind" => "error",
         "Event" => "events",
         "KeyPart" | "KeyText" => "key",

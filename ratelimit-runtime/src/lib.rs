@@ -32,6 +32,7 @@
 //! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
 //! - [`guide::outages`]: what happens when Redis is slow or gone.
 //! - [`guide::shadow`]: trying a limit out before it refuses anybody.
+//! - [`guide::settlement`]: giving permits back, several limits on one function, costs known afterwards.
 //! - [`guide::redisson`]: sharing limiters with Java services.
 //! - [`guide::architecture`]: the floors, the call path, the format of the state.
 //!
@@ -98,7 +99,7 @@ pub use ratelimit_spec::{
 
 pub use self::{
     clock::{Clock, ManualClock},
-    decision::Decision,
+    decision::{Charge, Decision},
     error::{SetupError, StoreError, StoreErrorKind},
     events::Event,
     key::{KeyPart, KeyText},

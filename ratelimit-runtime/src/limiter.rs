@@ -2,6 +2,7 @@
 
 mod ask;
 mod core;
+mod debt;
 mod denied;
 mod handle;
 mod here;

@@ -80,15 +80,16 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
-        let request = self.request(limits, &rule, numbers);
+        let cost = self.next_cost(limits);
+        let request = self.request(limits, &rule, numbers).permits(cost);
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
-            return self.count(limits, config, 1, false, false);
+            return self.count(limits, config, cost, false, false);
         }
         match limits.store.peek(&request).await {
             Ok(reply) => match reply.outcome {
-                Outcome::PerClient => self.count(limits, reply.config, 1, false, false),
+                Outcome::PerClient => self.count(limits, reply.config, cost, false, false),
                 Outcome::Unknown => Err(self.unknown()),
-                _ => self.settle(&reply, 1, false),
+                _ => self.settle(&reply, cost, false),
             },
             Err(error) => self.without_store(limits, numbers, &request, false, &error),
         }

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{denied::Denied, here::Looks, numbers::Rule};
+use super::{debt::Debt, denied::Denied, here::Looks, numbers::Rule};
 use crate::{
     Decision, Quota, Reason, Rejection,
     coalesce::Lane,
@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
+    /// Once something was charged.
+    pub(super) debt: OnceCell<Box<Debt>>,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -93,6 +95,7 @@ impl Core {
             lane: Lane::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
+            debt: OnceCell::new(),
         }
     }
 
@@ -162,6 +165,7 @@ impl Core {
         }
         if reply.reconciled == Some(Reconciled::Reset) {
             limits.per_client.forget(&self.keys);
+            self.forgive();
         }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.

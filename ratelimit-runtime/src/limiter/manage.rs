@@ -26,12 +26,14 @@ impl Core {
 
     pub(crate) async fn release(&self, limits: &Inner, permits: u32) -> Result<u64, StoreError> {
         let config = self.in_force().unwrap_or_else(|| self.configured(limits));
-        let released = match config.mode {
-            Mode::PerClient => limits.per_client.uncount(&self.keys, config, permits),
-            Mode::Overall => limits.store.release(&self.keys, permits).await?,
+        let repaid = self.repay(permits);
+        let released = match (permits - repaid, config.mode) {
+            (0, _) => 0,
+            (rest, Mode::PerClient) => limits.per_client.uncount(&self.keys, config, rest),
+            (rest, Mode::Overall) => limits.store.release(&self.keys, rest).await?,
         };
         self.changed();
-        Ok(released)
+        Ok(released + u64::from(repaid))
     }
 
     pub(crate) async fn write(
@@ -51,7 +53,10 @@ impl Core {
             self.rule(limits).state();
             self.note(config);
             match state {
-                KeepState::Reset => limits.per_client.forget(&self.keys),
+                KeepState::Reset => {
+                    limits.per_client.forget(&self.keys);
+                    self.forgive();
+                }
                 KeepState::Keep => limits.per_client.withdraw(&self.keys),
             }
             self.changed();
@@ -62,6 +67,7 @@ impl Core {
     pub(crate) async fn delete(&self, limits: &Inner) -> Result<bool, StoreError> {
         let deleted = limits.store.delete(&self.keys).await?;
         limits.per_client.forget(&self.keys);
+        self.forgive();
         if let Some(config) = self.in_force() {
             // Where this process counts for itself, it asks the store next.
             self.note(counted_here(config));

@@ -70,8 +70,8 @@ impl Core {
         permits: u32,
         patience: impl FnOnce() -> Patience,
     ) -> Option<Result<Reply, Rejection>> {
-        // Nobody overtakes a caller that waits in this process already.
-        if !self.queue.is_empty() {
+        // Nobody overtakes a caller that waits in this process already, or what is owed.
+        if !self.queue.is_idle() {
             return None;
         }
         let reply = self.at_once(limits, permits)?;
