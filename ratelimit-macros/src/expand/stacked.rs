@@ -28,11 +28,12 @@ pub(super) fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args 
             TokenStream::new()
         }
     };
-    let broken = matches!(attribute.meta, Meta::NameValue(_));
     let mut args = Args::parse(tokens, problems);
     args.below = Some(attribute.path().span());
-    if broken {
+    if matches!(attribute.meta, Meta::NameValue(_)) {
         args.key.give_up();
+        args.rate.give_up();
+        args.per.give_up();
     }
     args
 }
@@ -174,7 +175,8 @@ fn settled(runtime: &Runtime, function: &Function, body: &TokenStream) -> TokenS
         None => generated!(()),
     };
     let body = braced(body.clone(), function.body_span());
-    let failed = runtime.call("is_failure", (from, to), &generated!(&__result));
+    let failed =
+        runtime.call("is_failure", (from, to), &quote_spanned!(reported_at(from)=> &__result));
     let failed = quote_spanned!(reported_at(ends(&failed).0)=> let __failed = #failed;);
     generated! {
         let __result: #output = async move {
