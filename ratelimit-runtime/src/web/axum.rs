@@ -42,3 +42,18 @@ impl Refundable for Response {
         self.status().is_server_error()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_services_own_failures_give_permits_back() {
+        for (status, failure) in
+            [(200, false), (404, false), (429, false), (500, true), (503, true)]
+        {
+            let response = StatusCode::from_u16(status).unwrap().into_response();
+            assert_eq!(response.is_failure(), failure, "{status}");
+        }
+    }
+}
