@@ -4,7 +4,7 @@ mod limits;
 mod slot;
 mod value;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
@@ -31,9 +31,12 @@ pub(crate) struct Args {
     pub(crate) permits: Slot<Number>,
     pub(crate) wait: Slot<LitStr>,
     pub(crate) on_store_error: Slot<LitStr>,
+    pub(crate) refund_on: Slot<LitStr>,
     pub(crate) fallback: Slot<Path>,
     pub(crate) skip_if: Slot<Expr>,
     pub(crate) krate: Slot<Path>,
+    /// Where it stands, unless it is the attribute that is being expanded.
+    pub(crate) below: Option<Span>,
 }
 
 impl Args {
@@ -54,6 +57,11 @@ impl Args {
             problems.add(error);
         }
         args
+    }
+
+    /// Where messages without a better place go.
+    pub(crate) fn place(&self) -> Span {
+        self.below.unwrap_or_else(Span::call_site)
     }
 
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
@@ -81,6 +89,7 @@ impl Args {
             "permits" => self.permits.set(name, value, permits),
             "wait" => self.wait.set(name, value, text),
             "on_store_error" => self.on_store_error.set(name, value, text),
+            "refund_on" => self.refund_on.set(name, value, text),
             "fallback" => self.fallback.set(name, value, function),
             "skip_if" => self.skip_if.set(name, value, |_, value| Ok(value)),
             "crate" => self.krate.set(name, value, krate),
@@ -106,6 +115,7 @@ impl Args {
             Some("burst") => self.burst.give_up(),
             Some("wait") => self.wait.give_up(),
             Some("on_store_error") => self.on_store_error.give_up(),
+            Some("refund_on") => self.refund_on.give_up(),
             _ => {}
         }
     }

@@ -241,6 +241,59 @@ fn a_method_that_async_trait_has_rewritten() {
 }
 
 #[test]
+fn several_limits_with_a_way_out_each() {
+    golden(
+        "stacked_ways_out",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s", wait = "none", skip_if = user == 0)]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+        #[ratelimit_runtime::rate_limit(key = "rows", rate = 9, per = "1s", permits = rows.len(), fallback = later)]
+        #[inline]
+        async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
+            store(user, rows).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn several_limits_that_refuse_nobody() {
+    golden(
+        "stacked_forever",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s")]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+        async fn price(user: u64) -> Price {
+            prices().of(user).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn permits_of_failed_calls_come_back() {
+    golden(
+        "refund_on",
+        r#"
+        #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
+        async fn quote(&self, item: &str) -> Result<Price, ShopError> {
+            Ok(self.prices().await?.of(item))
+        }
+        "#,
+    );
+    golden(
+        "stacked_refund_on",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s", refund_on = "never")]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s", wait = "none")]
+        async fn quote(user: u64) -> Result<Price, ShopError> {
+            price(user).await
+        }
+        "#,
+    );
+}
+
+#[test]
 fn numbers_from_the_limits_file() {
     golden_with(
         "limits_file",

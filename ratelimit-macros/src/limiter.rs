@@ -106,7 +106,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     };
     let runtime = Runtime::new(call.krate.as_ref());
     let key = Key::parse(&call.key, &mut problems);
-    let numbers = declared(key.as_ref(), lookup, &mut problems).alone();
+    let numbers = declared(key.as_ref(), Span::call_site(), lookup, &mut problems).alone();
     let parts = key.as_ref().map(|key| parts(key, &call.bindings, &mut problems));
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
@@ -136,7 +136,7 @@ fn mistaken(runtime: &Runtime, problems: Problems) -> TokenStream {
 
 /// Bound by a `match`, the values are evaluated once and in order, and what they borrow lives long enough.
 fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
-    let key = site::key(runtime, parts);
+    let key = site::key(runtime, &generated!(__LIMIT), parts);
     if call.bindings.is_empty() {
         return generated!(__LIMIT.limiter(#key));
     }

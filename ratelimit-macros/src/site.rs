@@ -101,13 +101,23 @@ pub(crate) fn annotation(
     quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
 
-/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again: the
-/// limits file and the variable that names it.
+/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again.
 pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
+    let submission = submission(runtime, &generated!(__LIMIT));
+    let dependencies = dependencies(lookup);
+    generated!(#submission #dependencies)
+}
+
+/// A static in the program's list of limits.
+pub(crate) fn submission(runtime: &Runtime, limit: &TokenStream) -> TokenStream {
     let private = runtime.private();
+    generated!(#private::submit! { &#limit })
+}
+
+/// The reasons to compile this crate again: the limits file and the variable that names it.
+pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
     let contents = lookup.found().and_then(|found| include(&found.path));
     generated! {
-        #private::submit! { &__LIMIT }
         #contents
         const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
     }
@@ -148,12 +158,12 @@ fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
 }
 
 /// `__LIMIT.key(&[key_part(&user_id)])`
-pub(crate) fn key(runtime: &Runtime, parts: &[Part]) -> TokenStream {
+pub(crate) fn key(runtime: &Runtime, limit: &TokenStream, parts: &[Part]) -> TokenStream {
     let parts = parts.iter().map(|Part { reference, optional, place }| {
         let name = if *optional { "key_part_or_absent" } else { "key_part" };
         runtime.call(name, (*place, *place), reference)
     });
-    generated!(__LIMIT.key(&[#(#parts),*]))
+    generated!(#limit.key(&[#(#parts),*]))
 }
 
 /// `::ratelimit_runtime::__private::Mode::PerClient`, or another word by its type and its name there.

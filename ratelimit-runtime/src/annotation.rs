@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{
-    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Settings, Wait,
+    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, RefundOn, Settings, Wait,
 };
 
 /// What was written in one place in the source.
@@ -26,6 +26,9 @@ pub struct Annotation {
     burst: Option<u32>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
+    refund_on: Option<RefundOn>,
+    /// Whether it is compiled to give permits back.
+    pub(crate) settles: bool,
     pub(crate) cost: Cost,
     /// Whether the function can carry a rejection.
     pub(crate) fallible: bool,
@@ -82,6 +85,8 @@ impl Annotation {
             burst: None,
             wait: None,
             on_store_error: None,
+            refund_on: None,
+            settles: false,
             cost: Cost::Literal(1),
             fallible: false,
         }
@@ -203,6 +208,15 @@ impl Annotation {
         self
     }
 
+    /// Whether a call whose body fails gives its permits back. The function is compiled to do so
+    /// either way.
+    #[must_use]
+    pub const fn refund_on(mut self, refund_on: RefundOn) -> Self {
+        self.refund_on = Some(refund_on);
+        self.settles = true;
+        self
+    }
+
     /// What a call takes.
     #[must_use]
     pub const fn permits(mut self, permits: u32) -> Self {
@@ -226,7 +240,9 @@ impl Annotation {
 
     /// Marks a `limiter!`, whose cost is whatever its methods are asked for.
     #[must_use]
-    pub const fn handle(self) -> Self {
+    pub const fn handle(mut self) -> Self {
+        // Whoever holds it gives back what it likes.
+        self.settles = true;
         self.computed_permits().fallible()
     }
 
@@ -253,6 +269,7 @@ impl Annotation {
             burst: self.burst,
             wait: self.wait,
             on_store_error: self.on_store_error,
+            refund_on: self.refund_on,
             ..Settings::default()
         }
     }

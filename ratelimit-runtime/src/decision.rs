@@ -50,3 +50,20 @@ impl Decision {
         }
     }
 }
+
+/// What became of a [charge](crate::Limiter::charge). Nothing that was charged is missing from it:
+/// what was owed before and what was charged is what is taken, owed or in excess now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Charge {
+    /// Permits that were free and are taken now, for what was owed before first.
+    pub taken: u64,
+    /// Permits that this process owes now, in all; at most as many as the limiter can ever grant at
+    /// once.
+    pub debt: u64,
+    /// Permits beyond that, which nobody pays.
+    pub excess: u64,
+    /// Whether the store could not be asked: what is taken is taken from this process's share, and
+    /// nothing where `on_store_error` is not `local`.
+    pub degraded: bool,
+}

@@ -28,6 +28,10 @@ pub mod shards {}
 #[doc = include_str!("../docs/shadow.md")]
 pub mod shadow {}
 
+/// What is known of a call only when it is over: refunds and charges.
+#[doc = include_str!("../docs/settlement.md")]
+pub mod settlement {}
+
 /// When configured and stored numbers differ.
 #[doc = include_str!("../docs/reconciliation.md")]
 pub mod reconciliation {}

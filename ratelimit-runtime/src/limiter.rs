@@ -2,6 +2,7 @@
 
 mod ask;
 mod core;
+mod debt;
 mod denied;
 mod each;
 mod handle;
@@ -10,6 +11,7 @@ mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod settle;
 mod several;
 mod shadow;
 mod shards;
@@ -17,4 +19,10 @@ mod share;
 mod tally;
 
 pub use self::handle::Limiter;
-pub(crate) use self::{core::Core, numbers::Numbers, patience::Patience, tally::Tally};
+pub(crate) use self::{
+    core::Core,
+    numbers::Numbers,
+    patience::Patience,
+    settle::{Pending, Taken},
+    tally::Tally,
+};

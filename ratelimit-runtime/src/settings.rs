@@ -5,8 +5,8 @@ mod several;
 use std::{fmt, sync::Arc, time::Duration};
 
 use ratelimit_spec::{
-    Algorithm, Calendar, CalendarUnit, Limit, Mode, OnDrift, OnStoreError, Per, Settings, TimeZone,
-    Wait,
+    Algorithm, Calendar, CalendarUnit, Limit, Mode, OnDrift, OnStoreError, Per, RefundOn, Settings,
+    TimeZone, Wait,
 };
 
 pub(crate) use self::several::Unresolved;
@@ -96,6 +96,8 @@ pub struct Effective {
     pub max_waiters: Sourced<u32>,
     /// What decides while the store is away.
     pub on_store_error: Sourced<OnStoreError>,
+    /// Whether a call whose body fails gives its permits back.
+    pub refund_on: Sourced<RefundOn>,
     /// How a difference from the stored numbers is settled.
     pub on_drift: Sourced<OnDrift>,
     /// How long idle state is kept in Redis; zero is for ever.
@@ -163,6 +165,7 @@ impl Effective {
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
             max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
+            refund_on: or_built_in(first(layers, |s| s.refund_on), RefundOn::Never),
             on_drift: or_built_in(first(layers, |s| s.on_drift), OnDrift::Reset),
             keep_alive: or_built_in(first(layers, |s| s.keep_alive), kept),
             shards: or_built_in(first(layers, |s| s.shards), 1),

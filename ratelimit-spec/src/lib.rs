@@ -35,4 +35,4 @@ pub use per::{CalendarError, Per};
 pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
-pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};
+pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

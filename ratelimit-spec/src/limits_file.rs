@@ -19,7 +19,7 @@ use crate::algorithm::Algorithm;
 use crate::calendar::{CalendarUnit, TimeZone};
 use crate::limit::Limit;
 use crate::per::Per;
-use crate::words::{Mode, OnDrift, OnStoreError, Wait, WordError, words};
+use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError, words};
 
 mod env;
 mod fields;
@@ -106,6 +106,8 @@ pub struct Settings {
     pub max_waiters: Option<u32>,
     /// What a call gets while the store does not answer.
     pub on_store_error: Option<OnStoreError>,
+    /// Whether a call whose body fails gets its permits back.
+    pub refund_on: Option<RefundOn>,
     /// What happens to the state when the numbers have changed.
     pub on_drift: Option<OnDrift>,
     /// How long an unused limiter is remembered.
@@ -203,6 +205,7 @@ impl Settings {
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),
+            refund_on: self.refund_on.or(other.refund_on),
             on_drift: self.on_drift.or(other.on_drift),
             keep_alive: self.keep_alive.or(other.keep_alive),
             shards: self.shards.or(other.shards),

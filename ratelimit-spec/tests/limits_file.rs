@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    Algorithm, CalendarUnit, Limit, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step,
-    Unmatched, Wait,
+    Algorithm, CalendarUnit, Limit, LimitsFile, Match, Mode, OnDrift, OnStoreError, RefundOn,
+    Settings, Step, Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -49,6 +49,7 @@ fn every_option_is_read() {
         wait: Some(Wait::Forever),
         max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
+        refund_on: Some(RefundOn::Never),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
         shards: Some(1),
@@ -111,7 +112,7 @@ fn other_ways_to_write_a_file_are_read_too() {
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
     let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
-                    `on_store_error`, `on_drift`, `keep_alive`";
+                    `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         (
@@ -657,7 +658,7 @@ store: ''
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
-`burst`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive`, `shards` or `overrides`
+`burst`, `wait`, `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -38,7 +38,7 @@ impl<T> Slot<T> {
     }
 
     /// It was meant, and the mistake in it is reported elsewhere.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         if self.is_absent() {
             *self = Slot::Broken;
         }

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 /// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 14] = [
+const ARGUMENTS: [(&str, &str); 15] = [
     ("key", "\"orders:{user_id}\""),
     ("rate", "100"),
     ("per", "\"1s\""),
@@ -15,6 +15,7 @@ const ARGUMENTS: [(&str, &str); 14] = [
     ("permits", "1"),
     ("wait", "\"2s\""),
     ("on_store_error", "\"reject\""),
+    ("refund_on", "\"err\""),
     ("fallback", "path::to::function"),
     ("skip_if", "user.is_admin"),
     ("crate", "::path::to::runtime"),

@@ -48,10 +48,11 @@ pub(crate) struct Declared<'a> {
 /// Looks the key up; a key that is not in the file limits nothing its operators know of.
 pub(crate) fn declared<'a>(
     key: Option<&Key<'_>>,
+    place: Span,
     lookup: &'a Lookup,
     problems: &mut Problems,
 ) -> Declared<'a> {
-    let caret = key.map_or_else(Span::call_site, |key| key.literal.span());
+    let caret = key.map_or(place, |key| key.literal.span());
     let mut declared = Declared { caret, found: None, entry: None, reported: false };
     match lookup {
         Lookup::Nothing => {}

@@ -93,22 +93,23 @@ impl Core {
         if let Some(shards) = &rule.shards {
             return self.peek_any(limits, shards, numbers).await;
         }
-        let request = self.request(limits, &rule, numbers);
+        let cost = self.next_cost(limits);
+        let request = self.request(limits, &rule, numbers).permits(cost);
         let peek = async {
             if rule.is_joint() {
-                self.peek_jointly(limits, &rule).await
+                self.peek_jointly(limits, &rule, cost).await
             } else {
                 limits.store.peek(&request).await
             }
         };
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
-            return self.count(limits, config, 1, false, false);
+            return self.count(limits, config, cost, false, false);
         }
         match peek.await {
             Ok(reply) => match reply.outcome {
-                Outcome::PerClient => self.count(limits, reply.config, 1, false, false),
+                Outcome::PerClient => self.count(limits, reply.config, cost, false, false),
                 Outcome::Unknown => Err(self.unknown()),
-                _ => self.settle(&reply, 1, false),
+                _ => self.settle(&reply, cost, false),
             },
             Err(error) => self.without_store(limits, numbers, &request, false, &error),
         }

@@ -13,6 +13,7 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
 use super::{
+    debt::Debt,
     denied::Denied,
     here::Looks,
     numbers::{Rule, numbers},
@@ -60,6 +61,8 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
+    /// Once something was charged.
+    pub(super) debt: OnceCell<Box<Debt>>,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -146,6 +149,7 @@ impl Core {
             lane: Lane::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
+            debt: OnceCell::new(),
         }
     }
 
@@ -216,6 +220,7 @@ impl Core {
         }
         if reply.reconciled == Some(Reconciled::Reset) {
             limits.per_client.forget(&self.keys);
+            self.forgive();
         }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.

@@ -30,14 +30,18 @@ impl Core {
         Ok(least)
     }
 
-    /// Gives permits back to all limits; says how many were given back at the most.
+    /// Gives permits back to all limits, after what is owed; says how many were given back at the most.
     pub(crate) async fn release_in_each(
         self: &Arc<Self>,
         limits: &Inner,
         permits: u32,
     ) -> Result<u64, StoreError> {
         let split = self.shards(limits).is_some();
-        let (mut most, mut left) = (0, permits);
+        let repaid = self.repay(permits);
+        let (mut most, mut left) = (0, permits - repaid);
+        if left == 0 {
+            return Ok(repaid.into());
+        }
         for core in self.limiters(limits) {
             let released = core.release(limits, left).await?;
             if split {
@@ -49,7 +53,7 @@ impl Core {
             }
         }
         self.changed();
-        Ok(most)
+        Ok(most + u64::from(repaid))
     }
 
     /// Writes a quota where it belongs; its share of it to each part.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Core, Patience, manage::expiry_ms};
 use crate::{
-    Decision, Limits, Quota, Quotas, Rejection, StoreError,
+    Charge, Decision, Limits, Quota, Quotas, Rejection, StoreError,
     store::{Config, Expiry, KeepState, WriteWhen},
 };
 
@@ -94,6 +94,48 @@ impl Limiter {
         self.core.acquire(&self.limits, permits, Patience::UpTo(timeout)).await
     }
 
+    /// Takes permits for a cost that is known only now, such as that of a call that is over: as many
+    /// as are free, and the others are owed. Nothing waits, and no limit refuses it.
+    ///
+    /// Whoever asks this limiter next in this process pays first: its permits are granted when they
+    /// and all that is owed are free, so that the quota holds in the long run. As many permits can be
+    /// owed as the limiter can ever grant at once; the answer says what is in excess of that. A debt is
+    /// forgotten when the limiter is [deleted](Self::delete) or set anew with what it has in use, when
+    /// so many others are used that this one is not remembered, and when the process ends.
+    ///
+    /// # Errors
+    ///
+    /// What keeps anybody from counting: no quota, or a store that is set up wrongly; nothing is owed
+    /// then. A store that does not answer is no error: everything is owed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ratelimit_runtime::{Limits, Quota, Rejection};
+    /// # async fn complete(_: &str) -> u32 { 700 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let tokens = limits.limiter("tokens", Quota::new(1_000, Duration::from_secs(60))?);
+    ///
+    /// tokens.acquire(500).await?;                     // what the call will cost at least
+    /// let used = complete("festina lente").await;     // 700, as it turns out
+    /// let charge = tokens.charge(used - 500).await?;
+    /// assert_eq!((charge.taken, charge.debt), (200, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn charge(&self, permits: u32) -> Result<Charge, Rejection> {
+        self.core.charge(&self.limits, permits).await
+    }
+
+    /// Permits that this process owes, because it was [charged](Self::charge) more than was free.
+    #[must_use]
+    pub fn debt(&self) -> u64 {
+        self.core.debt()
+    }
+
     /// Says what a request for one permit would get, without taking it.
     ///
     /// # Errors
@@ -132,8 +174,9 @@ impl Limiter {
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
-    /// ones are given back, so that no window can come to hold too many. Returns how many there
-    /// were to give back, which is fewer when fewer are in use; of several limits, the most.
+    /// ones are given back, so that no window can come to hold too many. What this process
+    /// [owes](Self::debt) is paid with them first. Returns how many there were to give back, which is
+    /// fewer when fewer are in use; of several limits, the most.
     ///
     /// # Errors
     ///

@@ -50,7 +50,10 @@ impl Core {
             self.rule(limits).state();
             self.note(config);
             match state {
-                KeepState::Reset => limits.per_client.forget(&self.keys),
+                KeepState::Reset => {
+                    limits.per_client.forget(&self.keys);
+                    self.forgive();
+                }
                 KeepState::Keep => limits.per_client.withdraw(&self.keys),
             }
             self.changed();
@@ -61,6 +64,7 @@ impl Core {
     pub(crate) async fn delete(&self, limits: &Inner) -> Result<bool, StoreError> {
         let deleted = limits.store.delete(&self.keys).await?;
         limits.per_client.forget(&self.keys);
+        self.forgive();
         if let Some(config) = self.in_force() {
             // Where this process counts for itself, it asks the store next.
             self.note(counted_here(config));

@@ -70,8 +70,8 @@ impl Core {
         permits: u32,
         patience: impl FnOnce() -> Patience,
     ) -> Option<Result<Reply, Rejection>> {
-        // Nobody overtakes a caller that waits in this process already.
-        if !self.queue.is_empty() {
+        // Nobody overtakes a caller that waits in this process already, or what is owed.
+        if !self.queue.is_idle() {
             return None;
         }
         let reply = self.at_once(limits, permits, Manner::Tries)?;
@@ -208,29 +208,31 @@ impl Core {
     }
 
     /// Takes permits for a function that cannot carry a rejection: it waits for as long as it
-    /// takes, and what no wait can cure is settled by the local policy.
-    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) {
+    /// takes, and what no wait can cure is settled by the local policy. Nothing when it goes ahead
+    /// without a decision.
+    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) -> Option<Decision> {
         loop {
-            let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else {
-                return;
+            let rejection = match self.acquire(limits, permits, Patience::Forever).await {
+                Ok(decision) => return Some(decision),
+                Err(rejection) => rejection,
             };
             let limits = limits.inner();
             match rejection.reason() {
                 Reason::StoreMisconfigured => {
                     self.complain(limits, &rejection);
-                    let Ok(numbers) = self.numbers(limits) else { return };
+                    let numbers = self.numbers(limits).ok()?;
                     let decision = self.decide_locally(limits, permits, numbers.config, true);
-                    if decision.is_some_and(|decision| decision.allowed) {
-                        return;
+                    if let Some(decision) = decision.filter(|decision| decision.allowed) {
+                        return Some(decision);
                     }
                     if numbers.effective.shadow.value {
                         self.would_refuse(limits, self.rejection(Reason::Limited));
-                        return;
+                        return None;
                     }
                 }
                 Reason::NotConfigured => {
                     self.complain(limits, &rejection);
-                    return;
+                    return None;
                 }
                 _ => {}
             }

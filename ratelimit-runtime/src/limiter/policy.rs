@@ -47,6 +47,19 @@ impl Core {
         }
     }
 
+    /// Gives back what was decided locally.
+    pub(super) fn release_locally(self: &Arc<Self>, limits: &Inner, permits: u32) {
+        let split = self.shards(limits).is_some();
+        let mut left = permits;
+        for core in self.limiters(limits) {
+            let Ok(config) = core.known(limits) else { continue };
+            let released = limits.local.uncount(&core.keys, share_of(limits, config), left);
+            if split {
+                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
     /// Counts in this process, against its share of the quota; nothing when the share can never
     /// grant so many permits.
     pub(crate) fn decide_locally(
@@ -58,11 +71,11 @@ impl Core {
     ) -> Option<Decision> {
         let rule = self.rule(limits);
         if rule.is_joint() {
-            let share = |part: Part<'_>| local_share(limits, part.in_force());
+            let share = |part: Part<'_>| share_of(limits, part.in_force());
             let reply = self.counted(&limits.local, &rule, share, permits, take);
             return self.settle(&reply, permits, true).ok();
         }
-        let config = local_share(limits, self.in_force().unwrap_or(configured));
+        let config = share_of(limits, self.in_force().unwrap_or(configured));
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
@@ -83,7 +96,7 @@ impl Core {
 }
 
 /// This process's part of the numbers.
-fn local_share(limits: &Inner, config: Config) -> Config {
+fn share_of(limits: &Inner, config: Config) -> Config {
     let mut config = counted_here(config);
     config.rate = config.rate.div_ceil(limits.instances().into());
     config.burst = config.burst.div_ceil(limits.instances());

@@ -186,10 +186,11 @@ impl Core {
         &self,
         limits: &Inner,
         rule: &Rule,
+        permits: u32,
     ) -> Result<Reply, StoreError> {
         let mut replies = Vec::new();
         for part in self.parts(rule) {
-            replies.push(limits.store.peek(&part.request(limits)).await?);
+            replies.push(limits.store.peek(&part.request(limits).permits(permits)).await?);
         }
         Ok(combined(&replies))
     }

@@ -81,6 +81,7 @@ fn merge(layers: &[Settings]) -> Settings {
         wait: first(layers, |s| s.wait),
         max_waiters: first(layers, |s| s.max_waiters),
         on_store_error: first(layers, |s| s.on_store_error),
+        refund_on: first(layers, |s| s.refund_on),
         on_drift: first(layers, |s| s.on_drift),
         keep_alive: first(layers, |s| s.keep_alive),
         shards: first(layers, |s| s.shards),

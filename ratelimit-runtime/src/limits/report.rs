@@ -134,6 +134,7 @@ impl fmt::Display for LimiterReport {
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
+        line(f, "refund_on", &settings.refund_on, settings.refund_on.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
         if settings.shards.value > 1 {
             line(f, "shards", &settings.shards, settings.shards.value)?;

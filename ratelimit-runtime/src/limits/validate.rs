@@ -6,8 +6,8 @@ mod run_time;
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_shards, in_order,
-    nearest,
+    Algorithm, LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, check_shards,
+    in_order, nearest,
 };
 
 use super::{
@@ -88,6 +88,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
             let limits = in_order(&limits, said.algorithm.unwrap_or_default());
             limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
         });
+        let refund_on = said.refund_on.map(|refund_on| refund_on.to_string());
         [
             ("rate", rate),
             ("per", per),
@@ -96,6 +97,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
             ("mode", mode),
             ("algorithm", algorithm),
             ("burst", burst),
+            ("refund_on", refund_on),
         ]
     };
     let has = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
@@ -275,6 +277,14 @@ fn unusable(
         };
         problems
             .push(format!("{here}: `{key}` takes {permits} permits a call, but {sets}; {cannot}"));
+    }
+    let refund_on = effective.refund_on;
+    if refund_on.value == RefundOn::Err && refund_on.source != Source::Annotation && !site.settles {
+        problems.push(format!(
+            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: err`; \
+             write `refund_on = \"err\"` in its attribute, or leave `refund_on` out",
+            at("refund_on")
+        ));
     }
     if site.fallible {
         return problems;

@@ -9,7 +9,7 @@ use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::limits;
 use crate::quote::either;
 use crate::shards::{MAX_SHARDS, check_shards};
-use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
+use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
 
 /// The names of the fields.
 pub(super) const SETTINGS: &[&str] = &[
@@ -25,6 +25,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "wait",
     "max_waiters",
     "on_store_error",
+    "refund_on",
     "on_drift",
     "keep_alive",
     "shards",
@@ -92,6 +93,7 @@ impl SettingsReader {
             "on_store_error" => {
                 settings.on_store_error = report.word(field, &either(OnStoreError::WORDS));
             }
+            "refund_on" => settings.refund_on = report.word(field, &either(RefundOn::WORDS)),
             "on_drift" => settings.on_drift = report.word(field, &either(OnDrift::WORDS)),
             "keep_alive" => {
                 settings.keep_alive = report.duration(field);
