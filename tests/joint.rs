@@ -22,6 +22,8 @@ mod world;
 
 use world::World;
 
+const STEADY: Assertion = Assertion::Steady;
+
 #[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
@@ -58,7 +60,7 @@ fn configs(processes: usize) -> impl Strategy<Value = Vec<Config>> {
             config.keep_alive_ms(keep)
         },
     );
-    // Mostly they agree.
+    // In half of the traces they agree.
     (prop::collection::vec(config, processes), any::<bool>()).prop_map(|(mut configs, agree)| {
         if agree {
             let first = configs[0];
@@ -94,7 +96,7 @@ fn steps(limiters: usize, processes: usize) -> impl Strategy<Value = Vec<Step>> 
         }
     });
     let how = prop_oneof![
-        20 => Just(Assertion::Steady),
+        20 => Just(STEADY),
         1 => Just(Assertion::First(OnDrift::Reset)),
         1 => Just(Assertion::First(OnDrift::Carry)),
         1 => Just(Assertion::Follow { first: true }),
@@ -153,6 +155,28 @@ fn the_script_decides_as_the_rules_do_in_any_order() {
     assert!([Granted, Refused, Spared, Outcome::PerClient].into_iter().all(often), "{seen:?}");
 }
 
+#[test]
+fn long_and_short_logs_are_kept_alike() {
+    let server = RedisServer::start();
+    let sliding = |rate, per| vec![Config::new(rate, per, Mode::Overall)];
+    let configs = vec![sliding(90, 60), sliding(1000, 10_000), sliding(5000, 40_000)];
+    let mut world = World::new(server.connect().unwrap(), 0, configs);
+    let mut granted = 0;
+    for round in 0..3000 {
+        world.advance(round * 7 % 31);
+        let cost = 1 + u32::try_from(round % 3).unwrap();
+        let rows = if round % 10 == 0 { vec![cost; 5] } else { vec![cost] };
+        let first = usize::from(round % 5 == 0);
+        let outcomes = world.jointly(first, 0, &[rows.clone(), rows.clone(), rows], STEADY);
+        granted += outcomes.iter().filter(|outcome| **outcome == Granted).count();
+        if round % 100 == 0 {
+            world.acquire(2, 0, 4000);
+        }
+    }
+    world.assert_whole();
+    assert!(granted > 1500, "{granted}");
+}
+
 /// Limiters with a store of their own.
 struct Shared {
     server: RedisServer,
@@ -206,6 +230,26 @@ async fn what_is_spared_is_left_as_it_was() {
         assert_eq!(shared.ask().await.unwrap(), [Refused, Spared, Spared]);
     }
     assert_eq!([1, 2].map(|n| shared.state(n)), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_key_of_every_limiter_expires_when_none_is_used() {
+    let short = Config::new(5, 40, Mode::Overall).keep_alive_ms(600_000);
+    let bucket = short.algorithm(TokenBucket, 9);
+    for configs in [vec![short, an_hour(9).keep_alive_ms(600_000)], vec![short, bucket]] {
+        let shared = Shared::start(&configs);
+        for _ in 0..3 {
+            assert_eq!(shared.ask().await.unwrap(), [Granted; 2]);
+            // All of the short window is over.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let keys: Vec<String> = shared.server.cli(&["KEYS", "*"]);
+        assert!(keys.len() >= 5, "{keys:?}");
+        for key in keys {
+            let ttl: i64 = shared.server.cli(&["PTTL", &key]);
+            assert!(ttl > 0, "{key} is kept for {ttl} ms");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

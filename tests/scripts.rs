@@ -341,6 +341,18 @@ fn keys_are_kept_alive_together_and_not_with_every_grant() {
 }
 
 #[test]
+fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
+    let mut shared = Shared::start();
+    shared.config.keep_alive_ms = 600_000;
+    for permits in [1, 2, 2, 9] {
+        shared.acquire(permits);
+        shared.twins.now += 60_000;
+        let ttl: i64 = shared.server.cli(&["PTTL", "{shared}:permits"]);
+        assert!(ttl > 600_000, "{ttl} after {permits}");
+    }
+}
+
+#[test]
 fn one_configuration_decides_alike() {
     random_traces("one", 300, 1..40, &[SlidingWindow], &[100, 1000, 60_000]);
 }

@@ -96,7 +96,52 @@ fn decide(mut limiters: Vec<Told>, costs: &[&[u32]]) -> Vec<Vec<Reply>> {
 
 #[cfg(test)]
 mod tests {
+    use ratelimit_spec::Mode;
+
     use super::*;
+    use crate::{clock, store::Config};
+
+    fn told(kind: i64, free: i64, waits: &[i64]) -> Value {
+        let head = [kind, free, 0, 99, 5, 1000, 0, 0, 0];
+        Value::Array(head.iter().chain(waits).map(|&number| Value::Int(number)).collect())
+    }
+
+    /// The outcomes and waits of two limiters of five, for a caller who wants 2 of each.
+    fn read(values: Vec<Value>) -> Result<Vec<(Outcome, u64)>, StoreError> {
+        let keys = ["{a}:1", "{a}:2"].map(StateKeys::new);
+        let five = Config::new(5, 1000, Mode::Overall);
+        let requests = [&keys[0], &keys[1]].map(|keys| Request::new(keys, five, clock::instant()));
+        let ask = AskJointly { requests: &requests, costs: &[&[2], &[2]] };
+        let replies = ask.read(&Value::Array(values))?;
+        Ok(replies.iter().flatten().map(|reply| (reply.outcome, reply.retry_after_ms)).collect())
+    }
+
+    #[test]
+    fn each_limiter_says_what_it_has_to_say() {
+        use Outcome::{Granted, PerClient, Refused, Spared};
+        let both = |one, other| read(vec![one, other]).unwrap();
+        assert_eq!(both(told(1, 5, &[0]), told(1, 2, &[7])), [(Granted, 0), (Granted, 7)]);
+        assert_eq!(both(told(1, 5, &[0]), told(1, 1, &[7])), [(Spared, 0), (Refused, 7)]);
+        assert_eq!(both(told(1, 0, &[9]), told(1, 1, &[7])), [(Refused, 9), (Refused, 7)]);
+        assert_eq!(both(told(3, 0, &[]), told(1, 1, &[7])), [(PerClient, 0), (Spared, 7)]);
+    }
+
+    #[test]
+    fn a_reply_of_unknown_shape_is_never_a_grant() {
+        let fine = || told(1, 5, &[0]);
+        for values in [
+            vec![],
+            vec![fine()],
+            vec![fine(), fine(), fine()],
+            vec![fine(), Value::Nil],
+            vec![fine(), told(9, 5, &[0])],
+            vec![fine(), told(1, 5, &[])],
+            // What is foreign is an error for everybody.
+            vec![fine(), told(4, 0, &[])],
+        ] {
+            assert!(read(values.clone()).is_err(), "{values:?}");
+        }
+    }
 
     #[test]
     fn a_run_is_of_callers_who_ask_the_same_of_each_limiter() {

@@ -54,6 +54,7 @@ pub(super) static ACQUIRE_JOINTLY: Lazy<Script> = Lazy::new(|| {
     Script::new(lua!(
         "limiters.lua",
         "clock.lua",
+        "steady_jointly.lua",
         "numbers.lua",
         "hash.lua",
         "config.lua",

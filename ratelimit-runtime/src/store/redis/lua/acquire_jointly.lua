@@ -6,6 +6,11 @@
 --
 -- Returns what acquire.lua returns, for each limiter. Nothing is taken when one of them
 -- is not counted.
+local function turn_to(n)
+  KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
+  ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
+end
+
 local limiters = {}
 -- Everything is read before anything is written: a key of another type raises here.
 for n = 1, LIMITERS do

@@ -7,11 +7,4 @@
 -- The names hide the server's own from everything after.
 local ALL_KEYS, ALL_ARGV = KEYS, ARGV
 local LIMITERS = #ALL_KEYS / 3
-local KEYS, ARGV
-
-local function turn_to(n)
-  KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
-  ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
-  ARGV[10] = ALL_ARGV[LIMITERS * 9 + 1]
-end
-turn_to(1)
+local KEYS, ARGV = {}, { [10] = ALL_ARGV[LIMITERS * 9 + 1] }
