@@ -142,7 +142,7 @@ fn limiter(
         match Effective::resolve(&layers, Keys::Many) {
             Err(why) => {
                 let place = match &why {
-                    Unresolved::Alone(name, _, _) => at(name),
+                    Unresolved::Alone(name, _, Source::LimitsFile | Source::Override) => at(name),
                     Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
                     _ => place(sites[0]),
                 };
