@@ -2,6 +2,7 @@
 
 mod calendar;
 mod run_time;
+mod several;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::{
     file::{LoadedFile, Source as FileSource},
 };
 use crate::{
-    Quota, SetupError,
+    SetupError,
     annotation::{self, Annotation, Cost},
     events::Event,
     settings::{Effective, Keys, Source, Unresolved},
@@ -100,15 +101,8 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
             ("refund_on", refund_on),
         ]
     };
-    let has = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
-    let one = has(|said| said.rate.is_some() || said.per.is_some());
-    if let (Some(one), Some(several)) = (one, has(|said| said.limits.is_some())) {
-        problems.push(format!(
-            "{}: `{key}` has `limits` here and one `rate` or `per` at {}; functions with one key share \
-             one limiter, write the same or leave it out",
-            place(several),
-            place(one),
-        ));
+    if let Some(problem) = several::beside_one(key, sites) {
+        problems.push(problem);
         return;
     }
     for (n, site) in sites.iter().enumerate() {
@@ -158,7 +152,7 @@ fn limiter(
         match Effective::resolve(&layers, Keys::Many) {
             Err(why) => {
                 let place = match &why {
-                    Unresolved::Alone(name, _, _) => at(name),
+                    Unresolved::Alone(name, _, Source::LimitsFile | Source::Override) => at(name),
                     Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
                     _ => place(sites[0]),
                 };
@@ -253,7 +247,7 @@ fn unusable(
     let here = place(site);
     problems.extend(uncountable(key, &here, effective, at));
     problems.extend(unsplittable(key, &here, effective, at));
-    problems.extend(above_a_limit(key, site, effective, at));
+    problems.extend(several::above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
     let whole = effective.algorithm.value.capacity(rate, burst);
@@ -312,25 +306,6 @@ fn unusable(
         ));
     }
     problems
-}
-
-/// A cost that one of several limits can never grant.
-fn above_a_limit(
-    key: &str,
-    site: &Annotation,
-    effective: &Effective,
-    at: &dyn Fn(&str) -> String,
-) -> Option<String> {
-    let Cost::Literal(permits) = site.cost else { return None };
-    let limits = effective.limits.as_ref()?;
-    let short = |quota: &&Quota| u64::from(permits) > quota.capacity();
-    let quota = limits.value.iter().find(short)?;
-    let (here, source) =
-        (place(site), if limits.source <= Source::LimitsFile { at("limits") } else { place(site) });
-    Some(format!(
-        "{here}: `{key}` takes {permits} permits a call, but {source} limits it to {quota}; no call would \
-         ever get through"
-    ))
 }
 
 /// What no algorithm, or not this one, can count by.
