@@ -190,7 +190,7 @@ impl Core {
             quota,
             degraded,
             shadowed: false,
-            violated: if allowed { None } else { self.violated(reply) },
+            violated: (!allowed && reply.violated != 0).then(|| self.violated(reply)),
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }

@@ -86,6 +86,8 @@ impl Core {
         Some(result)
     }
 
+    /// Kept out of the way of a call that is granted at once.
+    #[inline(never)]
     fn refusal(&self, reply: &Reply, permits: u32) -> Rejection {
         match self.settle(reply, permits, false) {
             Ok(refusal) => self.refused(Reason::Limited, &refusal),

@@ -145,14 +145,12 @@ impl Core {
     }
 
     /// Which limits a reply says are violated.
-    pub(super) fn violated(&self, reply: &Reply) -> Option<Arc<[Quota]>> {
-        if reply.violated == 0 {
-            return None;
-        }
+    #[cold]
+    pub(super) fn violated(&self, reply: &Reply) -> Arc<[Quota]> {
         let rule = self.rule.load();
         let parts = self.parts(&rule);
         let violated = parts.iter().enumerate().filter(|(n, _)| reply.violated & bit(*n) != 0);
-        Some(violated.map(|(_, part)| part.in_force().quota()).collect())
+        violated.map(|(_, part)| part.in_force().quota()).collect()
     }
 
     /// Asks the store for all limits of the key at once, for several callers, and takes note of what it
