@@ -17,6 +17,7 @@ mod shadow;
 mod shards;
 mod share;
 mod tally;
+mod together;
 
 pub use self::handle::Limiter;
 pub(crate) use self::{
@@ -25,4 +26,5 @@ pub(crate) use self::{
     patience::Patience,
     settle::{Pending, Taken},
     tally::Tally,
+    together::{Claim, acquire_together},
 };

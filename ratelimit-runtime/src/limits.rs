@@ -141,6 +141,11 @@ forward! {
 }
 
 impl AnyStore {
+    /// Whether other processes count in it too.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Redis(_))
+    }
+
     /// When to look again while waiting: others may free permits before their time.
     pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
         match self {

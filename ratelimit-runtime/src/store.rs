@@ -347,6 +347,14 @@ impl StateKeys {
         &self.config
     }
 
+    /// What decides the cluster slot of all of them: what stands in the first braces of the name, if
+    /// anything does, else the whole name.
+    pub(crate) fn tag(&self) -> &str {
+        let name = self.config.as_str();
+        let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(name)
+    }
+
     /// Where the counter lives.
     #[must_use]
     pub fn counter(&self) -> &str {

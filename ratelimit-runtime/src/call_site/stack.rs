@@ -1,14 +1,15 @@
 //! The limits of a call that has several, or that may give its permits back.
 //!
 //! They are decided one after the other in the order they are written, since each may live on
-//! another node. What the earlier ones took is given back when a later one refuses.
+//! another node. What the earlier ones took is given back when a later one refuses. Limits whose keys
+//! share a hash tag live on one node, and are decided in one step.
 
 use std::sync::Arc;
 
 use super::{CallSite, Key, Permits};
 use crate::{
     Limits, Reason, Rejection,
-    limiter::{Core, Pending, Taken},
+    limiter::{Claim, Core, Patience, Pending, Taken, acquire_together},
 };
 
 /// What one attribute asks for; nothing where its `skip_if` leaves the call alone.
@@ -45,14 +46,17 @@ pub async fn acquire_all<const N: usize>(
     asked: [Asked; N],
 ) -> Result<Settlement<N>, (usize, Rejection)> {
     let limits = Limits::current();
-    let claims = asked.map(|Asked(ask)| ask.map(|ask| Claim::new(ask, &limits)));
-    let settles = claims
+    let requests = asked.map(|Asked(ask)| ask.map(|ask| Request::new(ask, &limits)));
+    let settles = requests
         .each_ref()
-        .map(|claim| claim.as_ref().is_some_and(|claim| claim.site.annotation.settles));
+        .map(|request| request.as_ref().is_some_and(|request| request.site.annotation.settles));
     let mut pending = Pending::new(&limits);
-    for (position, claim) in claims.into_iter().enumerate() {
-        let Some(claim) = claim else { continue };
-        match claim.take(&limits).await {
+    if let Some(result) = take_together(&requests, &limits, &mut pending).await {
+        return result.map(|()| Settlement { taken: pending.keep(), settles, limits });
+    }
+    for (position, request) in requests.into_iter().enumerate() {
+        let Some(request) = request else { continue };
+        match request.take(&limits).await {
             Ok(taken) => pending.put(position, taken),
             Err(rejection) => {
                 pending.give_back().await;
@@ -76,16 +80,51 @@ pub async fn admit_all<const N: usize>(asked: [Asked; N]) -> Settlement<N> {
     }
 }
 
+/// Takes the permits of all attributes in one step; nothing where that cannot be.
+async fn take_together<const N: usize>(
+    requests: &[Option<Request>; N],
+    limits: &Limits,
+    pending: &mut Pending<N>,
+) -> Option<Result<(), (usize, Rejection)>> {
+    let asked = || requests.iter().enumerate().filter_map(|(n, one)| Some((n, one.as_ref()?)));
+    let claims: Vec<Claim> =
+        asked().map(|(_, request)| request.claim(limits)).collect::<Option<_>>()?;
+    match acquire_together(limits, &claims).await? {
+        Ok(decisions) => {
+            for (((position, _), claim), decision) in asked().zip(claims).zip(decisions) {
+                let Claim { core, permits, .. } = claim;
+                pending.put(position, Taken::by(core, limits.inner(), permits, &decision));
+            }
+            Some(Ok(()))
+        }
+        Err((position, rejection)) => {
+            let (position, request) = asked().nth(position)?;
+            // What cannot leave the function is settled where it is asked alone.
+            request.site.annotation.fallible.then_some(Err((position, rejection)))
+        }
+    }
+}
+
 /// One attribute's request, and the limiter it goes to.
-struct Claim {
+struct Request {
     site: &'static CallSite,
     core: Arc<Core>,
     permits: Permits,
 }
 
-impl Claim {
+impl Request {
     fn new(Ask { site, key, permits }: Ask, limits: &Limits) -> Self {
         Self { site, core: site.with_core(limits, &key, Arc::clone), permits }
+    }
+
+    /// What it asks in one step with the others.
+    fn claim(&self, limits: &Limits) -> Option<Claim> {
+        let permits = *self.permits.0.as_ref().ok()?;
+        let patience = match self.site.annotation.fallible {
+            true => self.core.patience(limits.inner()),
+            false => Patience::Forever,
+        };
+        Some(Claim { core: Arc::clone(&self.core), permits, patience })
     }
 
     async fn take(self, limits: &Limits) -> Result<Option<Taken>, Rejection> {

@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// What there is to say before anything is counted.
-    fn ready<'a>(
+    pub(super) fn ready<'a>(
         &self,
         limits: &Inner,
         rule: &'a Rule,
@@ -202,7 +202,7 @@ impl Core {
 }
 
 /// Whether a decision needs to be counted.
-enum Ready<'a> {
+pub(super) enum Ready<'a> {
     Decided(Decision),
     Ask(&'a Numbers),
 }

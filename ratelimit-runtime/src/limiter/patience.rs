@@ -27,6 +27,17 @@ pub(crate) enum Patience {
     Forever,
 }
 
+impl Patience {
+    /// The last millisecond of a call that started then.
+    pub(super) fn until(self, started: u64) -> Until {
+        match self {
+            Self::Forever => None,
+            Self::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
+            Self::None => Some(started),
+        }
+    }
+}
+
 impl From<Wait> for Patience {
     fn from(wait: Wait) -> Self {
         match wait {
@@ -38,11 +49,11 @@ impl From<Wait> for Patience {
 }
 
 /// The last millisecond, by the limits' clock, that a call may wait for; `None` is for ever.
-type Until = Option<u64>;
+pub(super) type Until = Option<u64>;
 
 /// What a decision knows of; whatever comes later may change it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     stirs: u64,
     generation: u64,
 }
@@ -95,7 +106,7 @@ impl Core {
         }
     }
 
-    fn tally(&self, allowed: bool) {
+    pub(super) fn tally(&self, allowed: bool) {
         let tally = &self.family.tally;
         let counter = if allowed { &tally.allowed } else { &tally.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -117,11 +128,10 @@ impl Core {
             }
             refusal = Some((decision, seen));
         }
-        let until = match patience {
-            Patience::Forever => None,
-            Patience::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
-            Patience::None => return Err(self.turned_away(Reason::Limited, &refusal, started)),
-        };
+        if patience == Patience::None {
+            return Err(self.turned_away(Reason::Limited, &refusal, started));
+        }
+        let until = patience.until(started);
         let room = self.numbers(limits.inner())?.effective.max_waiters.value;
         let place = self
             .queue
@@ -174,22 +184,28 @@ impl Core {
                 return Err(self.refused(Reason::WaitTooLong, &refusal));
             }
             place.expect_at(at);
-            // Permits that are given back, or new numbers, may come sooner.
-            tokio::select! {
-                () = limits.clock.sleep(wait.min(limits.store.look_again_after(wait))) => {}
-                () = place.stirred(seen.stirs) => {}
-                () = limits.renewed(seen.generation) => {}
-            }
+            self.nap(limits, place, whole_ms(wait), seen).await;
+        }
+    }
+
+    /// Sleeps for so many milliseconds at the most: permits that are given back, or new numbers, may
+    /// come sooner.
+    pub(super) async fn nap(&self, limits: &Inner, place: &Place<'_>, wait_ms: u64, seen: Seen) {
+        let wait = Duration::from_millis(wait_ms);
+        tokio::select! {
+            () = limits.clock.sleep(wait.min(limits.store.look_again_after(wait))) => {}
+            () = place.stirred(seen.stirs) => {}
+            () = limits.renewed(seen.generation) => {}
         }
     }
 
     /// To be read before the store is asked.
-    fn seen(&self, limits: &Inner) -> Seen {
+    pub(super) fn seen(&self, limits: &Inner) -> Seen {
         Seen { stirs: self.queue.stirs(), generation: limits.generation() }
     }
 
     /// Waits for this caller to be the head.
-    async fn turn<'a>(
+    pub(super) async fn turn<'a>(
         &self,
         limits: &Inner,
         place: &Place<'a>,
@@ -263,7 +279,7 @@ impl Core {
             .with_violated(refusal.violated.clone())
     }
 
-    fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
+    pub(super) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
         let config = self.in_force();
         let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
         match config {

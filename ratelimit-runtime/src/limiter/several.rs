@@ -10,7 +10,8 @@ use std::{iter, sync::Arc};
 
 use ratelimit_spec::{Algorithm, Mode, format_duration};
 
-use self::combined::{bit, combined, next_refusal};
+pub(super) use self::combined::combined;
+use self::combined::{bit, next_refusal};
 use super::{
     Core, Numbers,
     here::counted_here,
@@ -78,7 +79,7 @@ impl<'a> Part<'a> {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
 
-    fn request(&self, limits: &Inner) -> Request<'a> {
+    pub(super) fn request(&self, limits: &Inner) -> Request<'a> {
         Request::new(&self.core.keys, self.numbers.config, self.rule.since)
             .revision(limits.revision())
             .assertion(assertion(self.rule, self.numbers))

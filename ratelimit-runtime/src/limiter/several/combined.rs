@@ -27,7 +27,7 @@ fn weight(outcome: Outcome) -> u8 {
 
 /// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
 /// violated one with the longest wait, or the one that is used up the most.
-pub(super) fn combined(replies: &[Reply]) -> Reply {
+pub(in crate::limiter) fn combined(replies: &[Reply]) -> Reply {
     let used_up = |reply: &Reply| {
         let capacity = u128::from(reply.config.capacity().max(1));
         u128::from(u64::MAX) - u128::from(reply.remaining) * u128::from(u32::MAX) / capacity

@@ -1,0 +1,168 @@
+//! Attributes of one function whose keys share a hash tag: decided in one step.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Limiter, Limits, Reason, Rejection, limiter, rate_limit};
+use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
+use tokio::time::sleep;
+
+/// Three a shop, and two for each of its users.
+#[rate_limit(key = "{{shop}}:all", rate = 3, per = "1h", wait = "none")]
+#[rate_limit(key = "{{shop}}:{user}", rate = 2, per = "1h", wait = "none")]
+async fn order(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "{{jobs}}:many", rate = 2, per = "1h", wait = "forever")]
+#[rate_limit(key = "{{jobs}}:few", rate = 1, per = "700ms", wait = "2s")]
+async fn job() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "{{quiet}}:one", rate = 1, per = "300ms")]
+#[rate_limit(key = "{{quiet}}:two", rate = 100, per = "1h")]
+async fn quiet() {}
+
+async fn redis(url: &str) -> Limits {
+    let builder = Limits::builder().redis(url).no_limits_file();
+    builder.deadline(Duration::from_secs(5)).build().await.unwrap()
+}
+
+fn scripts(server: &RedisServer) -> u64 {
+    let stats: String = server.cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+async fn free(limiter: &Limiter) -> u64 {
+    limiter.available_permits().await.unwrap()
+}
+
+async fn all_or_nothing(limits: &Limits) {
+    limits
+        .scope(async {
+            let (shop, ann) = (limiter!("{{shop}}:all"), limiter!("{{shop}}:{user}", user = "ann"));
+            order("ann").await.unwrap();
+            order("ann").await.unwrap();
+            let rejection = order("ann").await.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::Limited);
+            assert_eq!(rejection.limiter(), "{{shop}}:{user}");
+            assert_eq!((free(&shop).await, free(&ann).await), (1, 0));
+            order("bob").await.unwrap();
+            let rejection = order("bob").await.unwrap_err();
+            assert_eq!(rejection.limiter(), "{{shop}}:all");
+            assert_eq!(free(&limiter!("{{shop}}:{user}", user = "bob")).await, 1);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_takes_of_all_limits_or_of_none() {
+    all_or_nothing(&Limits::builder().memory().no_limits_file().build().await.unwrap()).await;
+    let server = RedisServer::start();
+    all_or_nothing(&redis(&server.url()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_decides_them_on_one_node() {
+    let cluster = RedisCluster::start();
+    all_or_nothing(&redis(&cluster.url()).await).await;
+}
+
+#[tokio::test]
+async fn a_refusal_leaves_no_trace_and_is_one_call_at_most() {
+    let server = RedisServer::start();
+    let limits = redis(&server.url()).await;
+    limits
+        .scope(async {
+            order("ann").await.unwrap();
+            order("ann").await.unwrap();
+            let log = || {
+                server.cli::<Vec<Vec<u8>>>(&[
+                    "ZRANGE",
+                    "{shop}:all:permits",
+                    "0",
+                    "-1",
+                    "WITHSCORES",
+                ])
+            };
+            let (before, calls) = (log(), scripts(&server));
+            for _ in 0..20 {
+                order("ann").await.unwrap_err();
+            }
+            assert_eq!(log(), before, "given back later, they would be dated anew");
+            assert!(scripts(&server) - calls <= 1, "{} calls", scripts(&server) - calls);
+            let calls = scripts(&server);
+            order("bob").await.unwrap();
+            assert_eq!(scripts(&server) - calls, 1);
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_one_holds_nothing_of_the_others() {
+    let server = RedisServer::start();
+    let limits = redis(&server.url()).await;
+    let calling = |limits: Limits| tokio::spawn(async move { limits.scope(job()).await });
+    calling(limits.clone()).await.unwrap().unwrap();
+    let start = Instant::now();
+    let first = calling(limits.clone());
+    sleep(Duration::from_millis(300)).await;
+    let second = calling(limits.clone());
+    let many = limits.configured("{jobs}:many");
+    assert_eq!(free(&many).await, 1, "the first call's alone is taken");
+    first.await.unwrap().unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(400), "{:?}", start.elapsed());
+    // An hour is more than forever has; the queue is left.
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    assert_eq!(free(&many).await, 0);
+    many.release(2).await.unwrap();
+    sleep(Duration::from_millis(800)).await;
+    calling(limits.clone()).await.unwrap().unwrap();
+    let rejection = async {
+        let few = limits.configured("{jobs}:few");
+        few.set_rate(&ratelimit_runtime::Quota::new(1, Duration::from_secs(60)).unwrap())
+            .await
+            .unwrap();
+        few.acquire(1).await.unwrap();
+        calling(limits.clone()).await.unwrap().unwrap_err()
+    };
+    let rejection = rejection.await;
+    assert_eq!((rejection.reason(), rejection.limiter()), (Reason::WaitTooLong, "{{jobs}}:few"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_cannot_be_refused_wait_in_turn() {
+    let server = RedisServer::start();
+    let limits = redis(&server.url()).await;
+    let start = Instant::now();
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let limits = limits.clone();
+            tokio::spawn(async move { limits.scope(quiet()).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+    assert_eq!(free(&limits.configured("{quiet}:two")).await, 96);
+}
+
+#[tokio::test]
+async fn without_redis_each_goes_by_its_policy() {
+    let server = RedisServer::start();
+    let limits = redis(&server.url()).await;
+    limits
+        .scope(async {
+            order("ann").await.unwrap();
+            server.kill_hard();
+            for _ in 0..2 {
+                order("ann").await.unwrap();
+            }
+            assert_eq!(order("ann").await.unwrap_err().reason(), Reason::Limited);
+        })
+        .await;
+}
