@@ -7,12 +7,13 @@ mod config;
 mod fixed_window;
 mod meter;
 pub(crate) mod reconcile;
+mod reserve;
 mod sliding_window;
 mod state;
 mod token_bucket;
 
-pub use self::config::Config;
-pub(crate) use self::state::State;
+pub use self::{config::Config, reserve::Ticket};
+pub(crate) use self::{reserve::Booking, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,11 +15,13 @@ use tokio::time::Instant;
 pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
-pub use self::redis::{script_call, script_release, script_replies};
+pub use self::redis::{
+    script_call, script_give_up, script_release, script_replies, script_reservation, script_reserve,
+};
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
-    Config,
+    Config, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 
@@ -61,6 +63,35 @@ pub trait Store: Send + Sync + 'static {
         request: &Request<'_>,
         costs: &[u32],
     ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
+
+    /// Takes permits that are free now or within so many milliseconds, in one atomic step, and says
+    /// when the caller may go: whoever asks later comes after it. What is free too late, or is
+    /// counted by a rule without reservations ([`Reservation`]), is refused, with nothing taken.
+    ///
+    /// However long it can wait, nobody reserves further ahead than 2^51 / `rate` milliseconds: 17
+    /// minutes at the greatest rate, and 70 000 years at 1.
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire).
+    fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> impl Future<Output = Result<Reservation, StoreError>> + Send;
+
+    /// Gives a reservation back that nothing was taken after; else it is lost. Returns whether it
+    /// did.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Says what [`acquire`](Self::acquire) would, and changes nothing.
     ///
@@ -247,6 +278,19 @@ pub struct Reply {
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
     pub reconciled: Option<Reconciled>,
+}
+
+/// What a [`Store`] answers to a caller that can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reservation {
+    /// The answer as to any other request, as of after the permits were taken. A limiter whose rule in
+    /// force is no bucket refuses.
+    pub reply: Reply,
+    /// Milliseconds after which the caller may go; 0 unless it was granted.
+    pub wait_ms: u64,
+    /// What to [give it up](Store::give_up) with.
+    pub ticket: Ticket,
 }
 
 /// Whether a [`Store`] handed the permits out.

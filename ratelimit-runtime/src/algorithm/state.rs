@@ -139,13 +139,13 @@ impl State {
 
     /// Whether there is nothing to count, as long as nobody is admitted. A log can say even then when
     /// it will be empty; another state is left for the numbers that come after.
-    fn is_moot(&self, config: &Config) -> bool {
+    pub(super) fn is_moot(&self, config: &Config) -> bool {
         let logged = matches!(self, Self::Log(_)) && config.algorithm == Algorithm::SlidingWindow;
         config.rate == 0 && !logged
     }
 
     /// Whether it was counted by another rule, or by numbers that make it mean something else.
-    fn is_foreign(&self, config: &Config) -> bool {
+    pub(super) fn is_foreign(&self, config: &Config) -> bool {
         match (self, config.algorithm) {
             (Self::Bucket(bucket), Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
                 !bucket.fits(config)
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    fn level(&self, config: &Config, now: u64) -> Level {
+    pub(super) fn level(&self, config: &Config, now: u64) -> Level {
         match self {
             Self::Bucket(bucket) if bucket.fits(config) => bucket.at(config, now),
             _ => Level::new(config, self.carried(config, now)),

@@ -1,5 +1,6 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
+mod reserve;
 mod slot;
 mod slots;
 
@@ -11,7 +12,8 @@ use tokio::time::Instant;
 pub(crate) use self::slot::{Pass, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
-    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, StateKeys, Store, WriteWhen,
+    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, Reservation, StateKeys, Store,
+    Ticket, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -237,6 +239,26 @@ impl Store for MemoryStore {
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
         Ok(if costs.is_empty() { Vec::new() } else { self.decide_all(request, costs) })
+    }
+
+    async fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> Result<Reservation, StoreError> {
+        Ok(self.reserve_now(request, within_ms))
+    }
+
+    async fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> Result<bool, StoreError> {
+        Ok(self.change(keys, |state, now| match state.stored {
+            Some(stored) => state.used.give_up(&stored.config, permits.into(), ticket, now),
+            None => false,
+        }))
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

@@ -1,10 +1,12 @@
 //! The Redis store: one script call per decision, in the state format of Redisson.
 
 pub(crate) mod address;
+mod attempt;
 mod connect;
 mod fault;
 mod link;
 mod reply;
+mod reserve;
 mod rule;
 mod script;
 
@@ -13,23 +15,31 @@ use std::{fmt, sync::Arc, time::Duration};
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, Mode};
 use redis::{FromRedisValue, Value};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use self::{
     address::Address,
-    fault::{Fault, NotDone, classify},
+    attempt::Attempt,
+    fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
+    reserve::{Reserve, give_up_words, read_reservation},
     rule::write_rule,
-    script::{ASSERT, Ask, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
+    script::{
+        ASSERT, Ask, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
+    },
 };
-use super::{Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
+use super::{
+    Config, Expiry, KeepState, Reply, Request, Reservation, StateKeys, Store, Ticket, WriteWhen,
+};
 use crate::{
     StoreError, StoreErrorKind,
     events::{Event, Events},
 };
 
 pub(crate) use self::connect::Certificates;
+#[cfg(feature = "test-util")]
+pub use self::reserve::{script_give_up, script_reservation, script_reserve};
 
 /// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
 /// their own or run it by the thousand. `since_us` is since when the process has its configuration.
@@ -70,10 +80,6 @@ pub fn script_replies(
 ) -> Result<Vec<Reply>, StoreError> {
     read_replies(value, costs, name != "peek", own)
 }
-
-/// Pauses between attempts the server answered with "not yet".
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LAST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
 /// Redisson's `RRateLimiter` among them.
@@ -200,7 +206,7 @@ impl RedisStore {
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
-        let mut attempt = Attempt { link: &self.link, used: None, excuse: None };
+        let mut attempt = Attempt::new(&self.link);
         match timeout(self.deadline, attempt.call(call)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
@@ -222,62 +228,6 @@ impl RedisStore {
                 Err(error)
             }
         }
-    }
-}
-
-/// One decision's way through the connection, remembered for when the deadline cuts it short.
-struct Attempt<'a> {
-    link: &'a Arc<Link>,
-    used: Option<Arc<Live>>,
-    excuse: Option<StoreError>,
-}
-
-impl Attempt<'_> {
-    async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
-        let (mut by_name, mut pause) = (true, FIRST_PAUSE);
-        loop {
-            let live = self.link.live(call.keys()).await?;
-            self.used = Some(Arc::clone(&live));
-            let command = call.command(&live, by_name);
-            let error = match live.connection().query(&command).await {
-                Ok(value) => {
-                    self.link.answered(&live);
-                    return Ok(value);
-                }
-                Err(error) => error,
-            };
-            match classify(&error) {
-                Fault::NotDone(NotDone::NoScript) => by_name = false,
-                Fault::NotDone(NotDone::Moving(moving)) => {
-                    let command = call.command(&live, false);
-                    match live.connection().query_moving(&command, &moving).await {
-                        Ok(value) => return Ok(value),
-                        Err(error) => {
-                            let excuse = StoreError::unavailable(format!("redis: {error}"));
-                            self.pause(&mut pause, excuse).await;
-                        }
-                    }
-                }
-                Fault::NotDone(NotDone::ReadOnly(error)) => {
-                    self.link.discard(&live);
-                    self.pause(&mut pause, error).await;
-                }
-                Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
-                Fault::Permanent(error) => return Err(error),
-                Fault::Transient(store_error) => {
-                    if error.is_connection_dropped() {
-                        self.link.discard(&live);
-                    }
-                    return Err(store_error);
-                }
-            }
-        }
-    }
-
-    async fn pause(&mut self, pause: &mut Duration, excuse: StoreError) {
-        self.excuse = Some(excuse);
-        sleep(*pause).await;
-        *pause = (*pause * 2).min(LAST_PAUSE);
     }
 }
 
@@ -316,6 +266,27 @@ impl Store for RedisStore {
         }
         let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
         read_replies(&value, costs, true, &request.config)
+    }
+
+    async fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> Result<Reservation, StoreError> {
+        let value = self.run(&Reserve { request, within_ms }).await?;
+        read_reservation(&value, request)
+    }
+
+    async fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> Result<bool, StoreError> {
+        let words = give_up_words(permits, ticket);
+        let (outcome, given, _): (u8, u64, u8) =
+            self.tell(&Tell { script: &GIVE_UP, keys, words }).await?;
+        if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

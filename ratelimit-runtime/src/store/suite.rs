@@ -10,6 +10,7 @@
 
 mod general;
 mod meters;
+mod reservations;
 mod sliding_window;
 
 use std::time::Duration;
@@ -116,4 +117,5 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     }
     sliding_window::run(store, prefix, time).await;
     meters::run(store, prefix, time).await;
+    reservations::run(store, prefix, time).await;
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What comes before the waits; see `lua/acquire.lua`.
-const HEAD: usize = 9;
+pub(super) const HEAD: usize = 9;
 
 /// Reads the replies to requests for these costs by a process with its `own` numbers; unless they
 /// `take`, none leaves less to the next.
@@ -47,7 +47,7 @@ pub(super) fn read_replies(
     Ok(replies.collect())
 }
 
-fn integer(item: &Value) -> Option<u64> {
+pub(super) fn integer(item: &Value) -> Option<u64> {
     match item {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -56,7 +56,7 @@ fn integer(item: &Value) -> Option<u64> {
 
 /// What is the same for all requests, as a reply: what is free remains, and is granted where the
 /// store counts at all.
-fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
+pub(super) fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
     let [kind, remaining, reset_after, now, rate, per, rule, event, ahead] = head;
     let outcome = match integer(kind)? {
         1 => Outcome::Granted,

@@ -77,6 +77,32 @@ pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| {
         "release.lua"
     ))
 });
+pub(super) static RESERVE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "reserve.lua"
+    ))
+});
+pub(super) static GIVE_UP: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "log.lua",
+        "bucket.lua",
+        "window.lua",
+        "meter.lua",
+        "give_up.lua",
+        "release.lua"
+    ))
+});
 pub(super) static SET_RATE: Lazy<Script> = Lazy::new(|| {
     Script::new(lua!(
         "clock.lua",
@@ -102,8 +128,8 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 5] =
-    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 6] =
+    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &RESERVE, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -144,6 +170,13 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+        let mut command = self.stated(since_us, by_name);
+        command.arg(&member_id()[..]);
+        command
+    }
+
+    /// Such a command, up to what only this call takes.
+    pub(super) fn stated(&self, since_us: u64, by_name: bool) -> Cmd {
         let Request { keys, config, revision, assertion, .. } = self.request;
         let mut command = self.script.on(keys, by_name);
         command.arg(runs(self.costs));
@@ -156,7 +189,6 @@ impl Ask<'_> {
             Assertion::First(OnDrift::Carry) => "carry",
             Assertion::First(_) => "reset",
         });
-        command.arg(&member_id()[..]);
         command
     }
 }

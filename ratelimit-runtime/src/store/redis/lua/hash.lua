@@ -3,6 +3,7 @@
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
 --                algorithm, burst: ours, absent for a sliding window; epoch, vouched
 --                (ms), reset (ms), counted: ours
+-- ARGV[4]        our mode and algorithm, see acquire.lua
 --
 -- A configuration is { rate, per, mode, algorithm, burst, keep_alive }; without an
 -- algorithm it is a sliding window.

@@ -37,7 +37,8 @@ local function read_meter(config, text, now)
   if text and not (bucket or window or tonumber(text)) then return nil end
   local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
   if drains and bucket and bucket.rate == config.rate and bucket.per == config.per then
-    return bucket_meter(config, backlog_of(bucket, now), now), false
+    local ahead = math.max(0, bucket.at - now)
+    return bucket_meter(config, backlog_of(bucket, now), now, ahead), false
   elseif not drains and window and window.per == config.per then
     return window_meter(config, window, now), false
   elseif bucket or window then
@@ -50,7 +51,7 @@ local function read_meter(config, text, now)
     used = whole and members or capacity_of(config)
   end
   used = math.min(used, capacity_of(config))
-  if drains then return bucket_meter(config, used * config.per, now), found end
+  if drains then return bucket_meter(config, used * config.per, now, 0), found end
   local taken = { start = now - now % config.per, used = used }
   return window_meter(config, taken, now), found
 end

@@ -1,0 +1,35 @@
+-- Takes permits of a bucket now or in advance: who comes later comes after.
+--
+-- KEYS[1..3]  hash, another rule's state, log: see hash.lua, meter.lua, log.lua
+-- ARGV[1]  integer  permits to take
+-- ARGV[2..8]        as for acquire.lua
+-- ARGV[9]  integer  how long the caller can wait, ms
+--
+-- Returns what acquire.lua returns, as of after the permits were taken; then, when
+-- counted, { wait until the same could be granted again (ms), taken (1 or 0), wait
+-- of this caller (ms), EMPTY_AT, TICKS }: see bucket.lua. A rule in force that
+-- knows no reservations takes nothing.
+local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+
+local config, event = reconcile(own_config(ARGV), now)
+if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
+if config.mode == '1' then return reply_of(OTHER_MODE, 0, 0, now, config, event, 0) end
+local cost, answer = tonumber(ARGV[1]), nil
+if config.rate == 0 or (config.algorithm ~= 'token_bucket' and config.algorithm ~= 'leaky_bucket') then
+  answer = reply_of(COUNTED, 0, 0, now, config, event, 0)
+  for i = 1, 5 do answer[#answer + 1] = 0 end
+  return answer
+end
+local meter, found = read_meter(config, redis.call('GET', KEYS[2]), now)
+if not meter then return reply_of(FOREIGN, 0, 0, now, config, event, 0) end
+
+local wait = meter.reserve(cost, tonumber(ARGV[9]))
+if wait or found or meter.ahead > 0 then store_meter(meter, config, now) end
+local left = read_bucket(wait and meter.text() or nil) or { empty_at = 0, ticks = 0 }
+answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead)
+answer[#answer + 1] = cost <= meter.capacity and meter.wait(cost) or 0
+answer[#answer + 1] = wait and 1 or 0
+answer[#answer + 1] = wait or 0
+answer[#answer + 1] = left.empty_at
+answer[#answer + 1] = left.ticks
+return answer
