@@ -9,6 +9,7 @@ mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod reserve;
 mod shadow;
 mod share;
 mod tally;

@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// What there is to say before anything is counted.
-    fn ready<'a>(
+    pub(super) fn ready<'a>(
         &self,
         limits: &Inner,
         rule: &'a Rule,
@@ -120,7 +120,7 @@ impl Core {
         Ok(Ready::Ask(numbers))
     }
 
-    fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
+    pub(super) fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
             .assertion(assertion(rule, numbers))
@@ -169,7 +169,7 @@ impl Core {
 }
 
 /// Whether a decision needs to be counted.
-enum Ready<'a> {
+pub(super) enum Ready<'a> {
     Decided(Decision),
     Ask(&'a Numbers),
 }

@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Something may be free before its time.
-    fn changed(&self) {
+    pub(super) fn changed(&self) {
         self.denied.forget();
         self.queue.stir();
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Between looks at a limiter that can refuse nobody and cannot admit this call yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,17 @@ impl From<Wait> for Patience {
             Wait::None => Self::None,
             Wait::UpTo(limit) => Self::UpTo(limit),
             Wait::Forever => Self::Forever,
+        }
+    }
+}
+
+impl Patience {
+    /// For a call that may wait, the milliseconds for which it may.
+    pub(super) fn whole_ms(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::UpTo(limit) => Some(whole_ms(limit)),
+            Self::Forever => Some(u64::MAX),
         }
     }
 }
@@ -105,6 +116,11 @@ impl Core {
         permits: u32,
         patience: Patience,
     ) -> Result<Decision, Rejection> {
+        if self.takes_reservations(limits.inner())
+            && let Some(result) = self.take_or_reserve(limits, permits, patience).await
+        {
+            return result;
+        }
         let started = limits.inner().clock.now_ms();
         let (mut refusal, seen) = (None, self.seen(limits.inner()));
         // Those who wait since before the limiter was in shadow mode hold nobody up.

@@ -56,15 +56,21 @@ impl Core {
         configured: Config,
         take: bool,
     ) -> Option<Decision> {
-        let mut config = counted_here(self.in_force().unwrap_or(configured));
-        config.rate = config.rate.div_ceil(limits.instances().into());
-        config.burst = config.burst.div_ceil(limits.instances());
+        let config = self.share_of(limits, configured);
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
             limits.local.look(&self.keys, config, permits)
         };
         self.settle(&reply, permits, true).ok()
+    }
+
+    /// What this process may grant while the store is away.
+    pub(super) fn share_of(&self, limits: &Inner, configured: Config) -> Config {
+        let mut config = counted_here(self.in_force().unwrap_or(configured));
+        config.rate = config.rate.div_ceil(limits.instances().into());
+        config.burst = config.burst.div_ceil(limits.instances());
+        config
     }
 
     /// Tells once that a function which cannot refuse is counted locally.

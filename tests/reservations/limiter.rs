@@ -1,0 +1,162 @@
+//! What a caller that waits for a bucket sees.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Decision, KeepState, Limiter, Limits, Quota, Reason, Rejection};
+use tests::{monitor::Monitor, redis_server::RedisServer};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn quota(rate: u32, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+async fn embedded(yaml: &str) -> Limits {
+    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+}
+
+async fn on(server: &RedisServer) -> Limits {
+    let builder = Limits::builder().redis(server.url()).no_limits_file();
+    builder.deadline(5 * SECOND).build().await.unwrap()
+}
+
+type Waiter = JoinHandle<Result<Decision, Rejection>>;
+
+/// Starts a call that has to wait, and lets it take its slot.
+async fn waits(limiter: &Limiter) -> Waiter {
+    let limiter = limiter.clone();
+    let waiter = tokio::spawn(async move { limiter.acquire(1).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!waiter.is_finished(), "it waits");
+    waiter
+}
+
+/// Drops a call that waits, and lets it give its slot back.
+async fn drops(waiter: Waiter) {
+    waiter.abort();
+    assert!(waiter.await.is_err());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+async fn refused_for(limiter: &Limiter) -> Duration {
+    limiter.try_acquire(1).await.unwrap_err().retry_after().unwrap()
+}
+
+/// When each of these costs goes, asked for one after the other, in milliseconds.
+async fn waits_of(limiter: &Limiter, costs: &[u32]) -> Vec<u128> {
+    let mut waits = Vec::new();
+    for cost in costs {
+        let start = Instant::now();
+        limiter.acquire(*cost).await.unwrap();
+        waits.push(start.elapsed().as_millis());
+    }
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn bursts_and_weights_wait_as_long_as_they_cost() {
+    let limits = embedded("{}").await;
+    let bursty = limits.limiter("bursty", quota(5, SECOND).token_bucket(6).unwrap());
+    assert_eq!(waits_of(&bursty, &[1, 1, 3, 1, 1]).await, [0, 0, 0, 0, 200]);
+    let weighted = limits.limiter("weighted", quota(8, 8 * SECOND).leaky_bucket().unwrap());
+    let waits = waits_of(&weighted, &[1, 1, 2, 4, 8, 1]).await;
+    assert_eq!(waits, [0, 1000, 1000, 2000, 4000, 8000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_too_long_is_refused_at_once_with_the_exact_time() {
+    let limits = embedded("{}").await;
+    let limiter = limits.limiter("lim", quota(1, SECOND).token_bucket(100).unwrap());
+    limiter.acquire(100).await.unwrap();
+    let first = limiter.clone();
+    let first = tokio::spawn(async move { first.acquire(50).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let start = Instant::now();
+    let rejection = limiter.acquire_timeout(10, 59 * SECOND).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    let wait = rejection.retry_after().unwrap();
+    assert_eq!((wait, start.elapsed()), (Duration::from_millis(59_999), Duration::ZERO));
+    limiter.acquire_timeout(10, wait).await.unwrap();
+    assert_eq!(start.elapsed(), wait);
+    assert!(first.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_dropped_call_gives_its_slot_back_unless_somebody_comes_after() {
+    let server = RedisServer::start();
+    let limiter = on(&server).await.limiter("lim", quota(60, HOUR).leaky_bucket().unwrap());
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let within = |wait: Duration, n: u64| minutes(n) - SECOND < wait && wait <= minutes(n);
+    limiter.acquire(1).await.unwrap();
+    let [first, second, third] =
+        [waits(&limiter).await, waits(&limiter).await, waits(&limiter).await];
+    assert!(within(refused_for(&limiter).await, 4));
+    drops(third).await;
+    assert!(within(refused_for(&limiter).await, 3), "it was the last one");
+    drops(first).await;
+    assert!(within(refused_for(&limiter).await, 3), "a slot in the middle is lost");
+    drops(second).await;
+    assert!(within(refused_for(&limiter).await, 2), "and this was the last one again");
+}
+
+#[tokio::test]
+async fn who_waits_keeps_its_slot_whatever_becomes_of_the_limiter() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(1, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    let start = Instant::now();
+    let waiter = waits(&limiter).await;
+    limiter.release(2).await.unwrap();
+    limiter.update_rate(&quota(1, HOUR).leaky_bucket().unwrap(), KeepState::Reset).await.unwrap();
+    limiter.delete().await.unwrap();
+    waiter.await.unwrap().unwrap();
+    let passed = start.elapsed();
+    assert!(passed > Duration::from_millis(950) && passed < 2 * SECOND, "{passed:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_needs_no_wait_is_the_one_call_it_always_was() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(9, HOUR).token_bucket(9).unwrap());
+    limiter.acquire(1).await.unwrap();
+    let monitor = Monitor::start(&server);
+    for _ in 0..3 {
+        limiter.acquire(1).await.unwrap();
+    }
+    let entries = monitor.finish();
+    let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA");
+    assert_eq!(calls.count(), 3);
+}
+
+#[tokio::test]
+async fn the_local_policy_hands_out_slots_as_well() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(4, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    server.kill_hard();
+    // Sees that the store is away.
+    let _ = limiter.try_acquire(1).await;
+    let start = Instant::now();
+    let (first, second) = (limiter.acquire(1), limiter.acquire(1));
+    let (first, second) = tokio::join!(first, second);
+    assert!(first.unwrap().degraded && second.unwrap().degraded);
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+    let waiting = timeout(Duration::from_millis(50), limiter.acquire(1));
+    assert!(waiting.await.is_err(), "it waits, and gives its slot back");
+    assert!(refused_for(&limiter).await <= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_does_a_limiter_that_is_counted_in_each_process() {
+    let yaml = "limiters:\n  x: { rate: 4, per: 1s, algorithm: leaky_bucket, mode: per_client }\n";
+    let limiter = embedded(yaml).await.configured("x");
+    assert_eq!(waits_of(&limiter, &[1, 2, 1]).await, [0, 250, 500]);
+}
