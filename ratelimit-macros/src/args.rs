@@ -24,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) mode: Slot<LitStr>,
     pub(crate) algorithm: Slot<LitStr>,
     pub(crate) burst: Slot<Number>,
+    pub(crate) warm_up: Slot<LitStr>,
     pub(crate) permits: Slot<Number>,
     pub(crate) wait: Slot<LitStr>,
     pub(crate) on_store_error: Slot<LitStr>,
@@ -72,6 +73,7 @@ impl Args {
             "mode" => self.mode.set(name, value, text),
             "algorithm" => self.algorithm.set(name, value, text),
             "burst" => self.burst.set(name, value, rate),
+            "warm_up" => self.warm_up.set(name, value, text),
             "permits" => self.permits.set(name, value, permits),
             "wait" => self.wait.set(name, value, text),
             "on_store_error" => self.on_store_error.set(name, value, text),
@@ -97,6 +99,7 @@ impl Args {
             Some("per") => self.per.give_up(),
             Some("algorithm") => self.algorithm.give_up(),
             Some("burst") => self.burst.give_up(),
+            Some("warm_up") => self.warm_up.give_up(),
             Some("wait") => self.wait.give_up(),
             Some("on_store_error") => self.on_store_error.give_up(),
             _ => {}

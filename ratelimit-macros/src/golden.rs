@@ -74,6 +74,19 @@ fn every_setting() {
 }
 
 #[test]
+fn a_bucket_that_warms_up() {
+    golden(
+        "warm_up",
+        r#"
+        #[rate_limit(key = "quote", rate = 2, per = "1s", algorithm = "token_bucket", warm_up = "4s")]
+        async fn quote() -> Price {
+            price().await
+        }
+        "#,
+    );
+}
+
+#[test]
 fn a_call_that_waits_as_long_as_it_takes() {
     golden(
         "wait_forever",

@@ -5,6 +5,8 @@ mod declared;
 mod names;
 mod numbers;
 
+use std::time::Duration;
+
 use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
 use syn::{Expr, LitStr, Path};
 
@@ -26,6 +28,7 @@ pub(crate) struct Guard<'a> {
     pub(crate) mode: Option<Mode>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) burst: Option<Expr>,
+    pub(crate) warm_up: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) permits: Permits<'a>,
@@ -62,6 +65,7 @@ pub(crate) fn validate<'a>(
     let key = key(&args.key, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
+    let warm_up = args.warm_up.value().and_then(|text| numbers::duration(text, problems));
     let per = args.per.value().and_then(|per| numbers::duration(per, problems));
     let words = Words {
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
@@ -75,6 +79,7 @@ pub(crate) fn validate<'a>(
     fallback_can_be_called(args, &words, &declared, problems);
     let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
     algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
+    algorithm::warm_up_is_a_buckets(args, warm_up, algorithm, &declared, problems);
     algorithm::can_be_counted(args, words.algorithm, per, problems);
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
@@ -86,6 +91,7 @@ pub(crate) fn validate<'a>(
         mode: words.mode,
         algorithm: words.algorithm,
         burst,
+        warm_up,
         wait: words.wait,
         on_store_error: words.on_store_error,
         permits: permits?,

@@ -11,6 +11,7 @@ mod reserve;
 mod sliding_window;
 mod state;
 mod token_bucket;
+mod warm_up;
 
 pub use self::{config::Config, reserve::Ticket};
 pub(crate) use self::{reserve::Booking, state::State};

@@ -17,6 +17,7 @@ pub struct Annotation {
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
+    warm_up_ms: Option<u64>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     pub(crate) cost: Cost,
@@ -65,6 +66,7 @@ impl Annotation {
             mode: None,
             algorithm: None,
             burst: None,
+            warm_up_ms: None,
             wait: None,
             on_store_error: None,
             cost: Cost::Literal(1),
@@ -121,6 +123,13 @@ impl Annotation {
     pub const fn burst(mut self, burst: u32) -> Self {
         assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
         self.burst = Some(burst);
+        self
+    }
+
+    /// How long a token bucket takes to warm up, in milliseconds.
+    #[must_use]
+    pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
+        self.warm_up_ms = Some(warm_up_ms);
         self
     }
 
@@ -181,6 +190,7 @@ impl Annotation {
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
+            warm_up: self.warm_up_ms.map(Duration::from_millis),
             wait: self.wait,
             on_store_error: self.on_store_error,
             ..Settings::default()

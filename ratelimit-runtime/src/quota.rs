@@ -2,7 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use ratelimit_spec::{Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_duration};
+use ratelimit_spec::{
+    Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, WarmUpError, check_warm_up, format_duration,
+};
+
+use crate::store::Config;
 
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
@@ -15,6 +19,10 @@ use ratelimit_spec::{Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, format_dur
 /// let quota = Quota::new(100, Duration::from_secs(1))?;
 /// assert_eq!(quota.to_string(), "100 per 1s");
 /// assert_eq!(quota.token_bucket(500)?.to_string(), "100 per 1s, token bucket of 500");
+/// assert_eq!(
+///     quota.warm_up(Duration::from_secs(4))?.to_string(),
+///     "100 per 1s, token bucket that warms up in 4s"
+/// );
 /// assert_eq!(quota.leaky_bucket()?.to_string(), "100 per 1s, leaky bucket");
 /// assert_eq!(quota.fixed_window().to_string(), "100 per 1s, fixed window");
 ///
@@ -28,6 +36,7 @@ pub struct Quota {
     per: Duration,
     algorithm: Algorithm,
     burst: u32,
+    warm_up: Duration,
 }
 
 impl Quota {
@@ -48,7 +57,8 @@ impl Quota {
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
         }
-        Ok(Self { rate: rate.into(), per, algorithm: Algorithm::SlidingWindow, burst: 0 })
+        let (algorithm, warm_up) = (Algorithm::SlidingWindow, Duration::ZERO);
+        Ok(Self { rate: rate.into(), per, algorithm, burst: 0, warm_up })
     }
 
     /// The same numbers as a token bucket: what is not taken is kept, up to `burst` permits, so that
@@ -68,6 +78,20 @@ impl Quota {
         self.counted_as(Algorithm::TokenBucket, burst)
     }
 
+    /// The same numbers as a token bucket that warms up: after a pause of as long it hands out a third of
+    /// the rate first, and more with each permit. Callers are spaced; one request gets at most `rate`.
+    ///
+    /// # Errors
+    ///
+    /// When `warm_up` is not in 1 ms to 366 days or not a whole number of milliseconds, `rate` times
+    /// the milliseconds of it is beyond 2^40, or `rate` times those of the window beyond 2^52.
+    pub fn warm_up(self, warm_up: Duration) -> Result<Self, QuotaError> {
+        let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
+        check_warm_up(rate, warm_up).map_err(|problem| QuotaError(Wrong::WarmUp(problem)))?;
+        let quota = self.counted_as(Algorithm::TokenBucket, 0)?;
+        Ok(Self { warm_up, ..quota })
+    }
+
     /// The same numbers as a leaky bucket: one permit every `per / rate`, evenly spaced. What is not
     /// taken is not kept.
     ///
@@ -82,7 +106,7 @@ impl Quota {
     /// all permits are free again.
     #[must_use]
     pub fn fixed_window(self) -> Self {
-        Self { algorithm: Algorithm::FixedWindow, burst: 0, ..self }
+        Self { algorithm: Algorithm::FixedWindow, burst: 0, warm_up: Duration::ZERO, ..self }
     }
 
     fn counted_as(self, algorithm: Algorithm, burst: u32) -> Result<Self, QuotaError> {
@@ -90,12 +114,15 @@ impl Quota {
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
         let checked = algorithm.check(rate, self.per, Some(burst).filter(|burst| *burst > 0));
         checked.map_err(|too_large| QuotaError(Wrong::TooLarge(too_large)))?;
-        Ok(Self { algorithm, burst, ..self })
+        Ok(Self { algorithm, burst, warm_up: Duration::ZERO, ..self })
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(rate: u64, per_ms: u64, algorithm: Algorithm, burst: u32) -> Self {
-        Self { rate, per: Duration::from_millis(per_ms), algorithm, burst }
+    pub(crate) fn stored(config: &Config) -> Self {
+        let Config { rate, algorithm, burst, .. } = *config;
+        let per = Duration::from_millis(config.per_ms);
+        let warm_up = Duration::from_millis(config.warm_up_ms);
+        Self { rate, per, algorithm, burst, warm_up }
     }
 
     /// Permits per window.
@@ -116,10 +143,17 @@ impl Quota {
         self.algorithm
     }
 
-    /// What a token bucket holds; `None` for every other algorithm.
+    /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
     #[must_use]
     pub fn burst(&self) -> Option<u32> {
-        (self.algorithm == Algorithm::TokenBucket).then_some(self.burst)
+        let holds = self.algorithm == Algorithm::TokenBucket && self.warm_up.is_zero();
+        holds.then_some(self.burst)
+    }
+
+    /// How long a token bucket that warms up takes for that.
+    #[must_use]
+    pub fn warms_up_in(&self) -> Option<Duration> {
+        Some(self.warm_up).filter(|warm_up| !warm_up.is_zero())
     }
 }
 
@@ -127,6 +161,9 @@ impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} per {}", self.rate, format_duration(self.per))?;
         match self.algorithm {
+            Algorithm::TokenBucket if !self.warm_up.is_zero() => {
+                write!(f, ", token bucket that warms up in {}", format_duration(self.warm_up))
+            }
             Algorithm::TokenBucket => write!(f, ", token bucket of {}", self.burst),
             Algorithm::FixedWindow => f.write_str(", fixed window"),
             Algorithm::LeakyBucket => f.write_str(", leaky bucket"),
@@ -147,6 +184,7 @@ enum Wrong {
     NoBurst,
     HighBurst(u32),
     TooLarge(TooLarge),
+    WarmUp(WarmUpError),
 }
 
 impl fmt::Display for QuotaError {
@@ -171,6 +209,7 @@ impl fmt::Display for QuotaError {
                 write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
             }
             Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
+            Wrong::WarmUp(problem) => write!(f, "{problem}"),
         }
     }
 }

@@ -72,8 +72,10 @@ pub struct Effective {
     pub mode: Sourced<Mode>,
     /// The rule by which permits are counted.
     pub algorithm: Sourced<Algorithm>,
-    /// What a token bucket holds; `None` for every other algorithm.
+    /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
     pub burst: Option<Sourced<u32>>,
+    /// How long a token bucket that warms up takes for that.
+    pub warm_up: Option<Sourced<Duration>>,
     /// How long a call may wait.
     pub wait: Sourced<Wait>,
     /// How many calls of this process may wait at the same time.
@@ -125,7 +127,12 @@ impl Effective {
             Keys::Many => (per.value * 2).max(Duration::from_secs(60)),
         };
         let algorithm = or_built_in(first(layers, |s| s.algorithm), Algorithm::SlidingWindow);
-        let burst = first(layers, |s| s.burst).unwrap_or(rate);
+        // Both say what a token bucket stores; the nearer one counts.
+        let is_bucket = algorithm.value == Algorithm::TokenBucket;
+        let nearest =
+            layers.iter().find(|(_, said)| said.burst.is_some() || said.warm_up.is_some());
+        let warm_up = nearest.and_then(|layer| first(std::slice::from_ref(layer), |s| s.warm_up));
+        let burst = first(layers, |s| s.burst);
         Ok(Self {
             enabled,
             shadow: or_built_in(first(layers, |s| s.shadow), false),
@@ -133,7 +140,8 @@ impl Effective {
             per,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
             algorithm,
-            burst: (algorithm.value == Algorithm::TokenBucket).then_some(burst),
+            burst: (is_bucket && warm_up.is_none()).then_some(burst.unwrap_or(rate)),
+            warm_up: warm_up.filter(|_| is_bucket),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
             max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
@@ -146,7 +154,8 @@ impl Effective {
     pub(crate) fn config(&self) -> Config {
         let (rate, per_ms) = (self.rate.value.into(), whole_ms(self.per.value));
         let config = Config::new(rate, per_ms, self.mode.value)
-            .algorithm(self.algorithm.value, self.burst.map_or(0, |burst| burst.value));
+            .algorithm(self.algorithm.value, self.burst.map_or(0, |burst| burst.value))
+            .warm_up_ms(self.warm_up.map_or(0, |warm_up| whole_ms(warm_up.value)));
         // Redisson refuses a shorter one, and state must outlive what it counts.
         config.keep_alive_ms(match whole_ms(self.keep_alive.value) {
             0 => 0,

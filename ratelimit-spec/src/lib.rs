@@ -15,6 +15,7 @@ mod name;
 mod quote;
 pub mod suggest;
 pub mod template;
+mod warm_up;
 pub mod words;
 
 pub use algorithm::{Algorithm, TooLarge};
@@ -27,4 +28,5 @@ pub use limits_file::{
 pub use name::KeyName;
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
+pub use warm_up::{WarmUpError, check_warm_up};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};

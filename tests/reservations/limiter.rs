@@ -69,6 +69,49 @@ async fn bursts_and_weights_wait_as_long_as_they_cost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bucket_that_warms_up_is_slow_after_a_pause() {
+    let yaml = "limiters:\n  x: { rate: 2, per: 1s, algorithm: token_bucket, warm_up: 4s }\n";
+    let limits = embedded(yaml).await;
+    let in_code = limits.limiter("in code", quota(2, SECOND).warm_up(4 * SECOND).unwrap());
+    let cold = [0, 1375, 1125, 875, 625, 500, 500, 500];
+    for limiter in [limits.configured("x"), in_code] {
+        assert_eq!(waits_of(&limiter, &[1; 8]).await, cold);
+        tokio::time::sleep(Duration::from_millis(4500)).await;
+        assert_eq!(waits_of(&limiter, &[1; 8]).await, cold, "after as long a pause");
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(waits_of(&limiter, &[1; 3]).await, [0, 500, 500], "half of it is none");
+        let rejection = limiter.acquire(3).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+        let quota = rejection.quota().unwrap().to_string();
+        assert_eq!(quota, "2 per 1s, token bucket that warms up in 4s");
+    }
+}
+
+#[tokio::test]
+async fn a_warm_up_lies_beside_the_numbers_and_is_followed() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let warms_up = quota(60, HOUR).warm_up(HOUR).unwrap();
+    limits.limiter("lim", warms_up).acquire(1).await.unwrap();
+    let fields = ["algorithm", "burst", "warm_up"];
+    let stored = fields.map(|field| server.cli::<Option<String>>(&["HGET", "lim", field]));
+    let [algorithm, burst, warm_up] = stored;
+    assert_eq!((algorithm.as_deref(), burst), (Some("token_bucket"), None));
+    assert_eq!(warm_up.as_deref(), Some("3600000"));
+    let ttl: u64 = server.cli(&["PTTL", "{lim}:value"]);
+    // What the next caller waits for, and one permit's time to be as cold again.
+    assert!((235_000..240_000).contains(&ttl), "{ttl} ms");
+
+    let other = on(&server).await.configured("lim");
+    assert!(refused_for(&other).await > Duration::from_secs(120), "cold, it takes longer");
+    assert_eq!(other.quota().unwrap(), warms_up);
+    // Another rule counts on, and what was written for the warm-up goes with it.
+    other.update_rate(&quota(60, HOUR).token_bucket(60).unwrap(), KeepState::Keep).await.unwrap();
+    assert_eq!(other.try_acquire(1).await.unwrap().remaining, 60 - 4);
+    assert_eq!(server.cli::<Option<String>>(&["HGET", "lim", "warm_up"]), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_is_too_long_is_refused_at_once_with_the_exact_time() {
     let limits = embedded("{}").await;
     let limiter = limits.limiter("lim", quota(1, SECOND).token_bucket(100).unwrap());

@@ -7,7 +7,7 @@ use ratelimit_runtime::{
     Algorithm, ManualClock, Mode,
     store::{
         Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_call,
-        script_give_up, script_replies, script_reservation, script_reserve,
+        script_give_up, script_release, script_replies, script_reservation, script_reserve,
     },
 };
 use redis::Connection;
@@ -31,6 +31,12 @@ enum Step {
     },
     /// One of the last reservations, from the end.
     GiveUp(usize),
+    Peek {
+        permits: u32,
+    },
+    Release {
+        permits: u32,
+    },
 }
 
 /// A limiter in both worlds, with one time.
@@ -75,6 +81,8 @@ impl Twins {
                 self.reserve(configs[process], process, permits, within);
             }
             Step::GiveUp(back) => self.give_up(back),
+            Step::Peek { permits } => self.peek(configs[0], permits),
+            Step::Release { permits } => self.release(permits),
         }
     }
 
@@ -100,6 +108,24 @@ impl Twins {
             assert!(lua.wait_ms <= within && lua.wait_ms <= lua.reply.reset_after_ms);
             self.reserved.push((permits, lua.ticket));
         }
+    }
+
+    fn peek(&mut self, config: Config, permits: u32) {
+        let keys = self.keys.clone();
+        let (request, since) = request(&keys, self.base, config, 0, permits);
+        let rust = self.runtime.block_on(self.memory.peek(&request)).unwrap();
+        let mut call = script_call("peek", &request, &[permits], since, false);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_replies("peek", &value, &config, &[permits]).unwrap();
+        assert_eq!(lua[0], rust, "(lua, rust) peek of {permits} by {config:?}");
+    }
+
+    fn release(&mut self, permits: u32) {
+        let release = self.memory.release(&self.keys, permits);
+        let rust = self.runtime.block_on(release).unwrap();
+        let mut call = script_release(&self.keys, permits);
+        let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) release of {permits}");
     }
 
     fn give_up(&mut self, back: usize) {
@@ -138,6 +164,8 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         1 => (1..per * 3).prop_map(Step::Rewind),
         4 => (0..processes, permits.clone())
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
+        1 => permits.clone().prop_map(|permits| Step::Peek { permits }),
+        1 => permits.clone().prop_map(|permits| Step::Release { permits }),
         8 => (0..processes, permits, within)
             .prop_map(|(process, permits, within)| Step::Reserve { process, permits, within }),
         3 => (0..3_usize).prop_map(Step::GiveUp),
@@ -151,13 +179,22 @@ fn random_traces(
     rates: std::ops::Range<u32>,
     algorithms: &'static [Algorithm],
     pers: &'static [u64],
+    warm_ups: &'static [u64],
 ) {
     let server = RedisServer::start();
-    let trace = (rates, prop::sample::select(pers)).prop_flat_map(move |(rate, per)| {
+    let numbers = (rates, prop::sample::select(pers), prop::sample::select(warm_ups));
+    let trace = numbers.prop_flat_map(move |(rate, per, warm_up)| {
         let config = |(n, algorithm): (u32, &Algorithm)| {
             let rate = rate * (n % 3 + 1) / 2 + 1;
             let burst = if *algorithm == Algorithm::TokenBucket { rate * 2 / 3 + 1 } else { 0 };
-            Config::new(rate.into(), per, Mode::Overall).algorithm(*algorithm, burst)
+            let config = Config::new(rate.into(), per, Mode::Overall).algorithm(*algorithm, burst);
+            match (warm_up, algorithm) {
+                (0, _) => config,
+                (warm_up, Algorithm::TokenBucket) if n % 2 == 0 => {
+                    config.algorithm(*algorithm, 0).warm_up_ms(warm_up)
+                }
+                _ => config,
+            }
         };
         let configs: Vec<Config> = (0..).zip(algorithms).map(config).collect();
         (Just(configs), steps(per, rate, algorithms.len()))
@@ -178,8 +215,16 @@ fn random_traces(
 
 #[test]
 fn scripts_and_rules_reserve_alike() {
-    random_traces("token", 200, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000]);
-    random_traces("leaky", 200, 1..40, &[Algorithm::LeakyBucket], &[7, 1000, 60_000]);
+    random_traces("token", 200, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], &[0]);
+    random_traces("leaky", 200, 1..40, &[Algorithm::LeakyBucket], &[7, 1000, 60_000], &[0]);
+}
+
+#[test]
+fn also_when_a_bucket_warms_up() {
+    let warm_ups = &[1, 333, 4000, 60_001];
+    random_traces("warm", 300, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], warm_ups);
+    // As many ticks as are allowed: 2^40.
+    random_traces("long", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], &[1000], &[2_097_000]);
 }
 
 #[test]
@@ -191,12 +236,12 @@ fn also_when_the_rule_changes() {
         Algorithm::FixedWindow,
         Algorithm::TokenBucket,
     ];
-    random_traces("rules", 200, 1..30, rules, &[7, 1000, 40_000]);
+    random_traces("rules", 200, 1..30, rules, &[7, 1000, 40_000], &[0, 5000]);
 }
 
 #[test]
 fn also_with_as_many_ticks_as_there_can_be() {
     let large = &[1_000_003, 31_622_400_000 >> 4];
-    random_traces("large", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], large);
-    random_traces("larger", 100, 1 << 19..1 << 20, &[Algorithm::LeakyBucket], &[999_983]);
+    random_traces("large", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], large, &[0]);
+    random_traces("larger", 100, 1 << 19..1 << 20, &[Algorithm::LeakyBucket], &[999_983], &[0]);
 }

@@ -18,6 +18,9 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// What a token bucket holds; 0 for every other algorithm.
     pub burst: u32,
+    /// How long a token bucket takes to warm up, in milliseconds; 0 is not at all. One that does has no
+    /// burst.
+    pub warm_up_ms: u64,
     /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
     pub keep_alive_ms: u64,
 }
@@ -27,13 +30,20 @@ impl Config {
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
         let algorithm = Algorithm::SlidingWindow;
-        Self { rate, per_ms, mode, algorithm, burst: 0, keep_alive_ms: 0 }
+        Self { rate, per_ms, mode, algorithm, burst: 0, warm_up_ms: 0, keep_alive_ms: 0 }
     }
 
     /// Sets the algorithm; `burst` is what a token bucket holds, and 0 for every other one.
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm, burst: u32) -> Self {
-        (self.algorithm, self.burst) = (algorithm, burst);
+        (self.algorithm, self.burst, self.warm_up_ms) = (algorithm, burst, 0);
+        self
+    }
+
+    /// Sets how long a token bucket takes to warm up, in milliseconds.
+    #[must_use]
+    pub fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
+        self.warm_up_ms = warm_up_ms;
         self
     }
 
@@ -55,7 +65,7 @@ impl Config {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
-            Algorithm::TokenBucket if self.rate > 0 => self.burst.into(),
+            Algorithm::TokenBucket if self.rate > 0 && self.warm_up_ms == 0 => self.burst.into(),
             _ => self.rate,
         }
     }
@@ -67,7 +77,8 @@ impl Config {
             Algorithm::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
             // A clock that steps back leaves a window in force until it is over again.
             Algorithm::FixedWindow => self.per_ms.saturating_mul(2),
-            _ => self.span_ms(self.capacity()),
+            // As long again, half of it, until a warm one is cold.
+            _ => self.span_ms(self.capacity()).saturating_add(self.warm_up_ms * 2),
         };
         longest.saturating_add(1)
     }
@@ -83,6 +94,7 @@ impl Config {
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let windows = (ahead + permits - 1).checked_div(self.rate).unwrap_or(0);
         match self.algorithm {
+            Algorithm::TokenBucket if self.warm_up_ms > 0 => self.span_ms(ahead),
             Algorithm::TokenBucket => {
                 self.span_ms((ahead + permits).saturating_sub(self.capacity()))
             }
@@ -93,6 +105,6 @@ impl Config {
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        Quota::stored(self.rate, self.per_ms, self.algorithm, self.burst)
+        Quota::stored(self)
     }
 }

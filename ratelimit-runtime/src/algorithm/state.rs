@@ -8,6 +8,7 @@ use super::{
     meter::Meter,
     sliding_window::Log,
     token_bucket::{Bucket, Level},
+    warm_up::{Heat, Warm},
 };
 
 /// The state of one limiter, with the numbers that are needed to read it: another configuration finds
@@ -16,6 +17,7 @@ use super::{
 pub(crate) enum State {
     Log(Log),
     Bucket(Bucket),
+    Warm(Warm),
     Window(Window),
 }
 
@@ -55,6 +57,14 @@ impl State {
             return costs.map(|_| Verdict::default()).collect();
         }
         match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+                let mut heat = self.heat(config, now);
+                let verdicts = heat.decide(costs);
+                if self.is_foreign(config) || has_changed(&verdicts) {
+                    *self = Self::Warm(heat.warm(now));
+                }
+                verdicts
+            }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let mut level = self.level(config, now);
                 let verdicts = level.decide(costs);
@@ -86,6 +96,7 @@ impl State {
             return Verdict::default();
         }
         match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => self.heat(config, now).look(permits),
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 self.level(config, now).look(permits)
             }
@@ -103,6 +114,14 @@ impl State {
             return 0;
         }
         match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+                let mut heat = self.heat(config, now);
+                let back = heat.give_back(permits);
+                if back > 0 || self.is_foreign(config) {
+                    *self = Self::Warm(heat.warm(now));
+                }
+                back
+            }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let mut level = self.level(config, now);
                 let back = level.give_back(permits);
@@ -133,6 +152,7 @@ impl State {
         match self {
             Self::Log(log) => log.is_idle(per, now),
             Self::Bucket(bucket) => bucket.is_idle(now),
+            Self::Warm(warm) => warm.is_idle(now),
             Self::Window(window) => window.is_idle(now),
         }
     }
@@ -148,8 +168,9 @@ impl State {
     pub(super) fn is_foreign(&self, config: &Config) -> bool {
         match (self, config.algorithm) {
             (Self::Bucket(bucket), Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                !bucket.fits(config)
+                config.warm_up_ms > 0 || !bucket.fits(config)
             }
+            (Self::Warm(warm), Algorithm::TokenBucket) => !warm.fits(config),
             (Self::Window(window), Algorithm::FixedWindow) => !window.fits(config),
             (Self::Log(_), Algorithm::SlidingWindow) => false,
             _ => true,
@@ -160,6 +181,13 @@ impl State {
         match self {
             Self::Bucket(bucket) if bucket.fits(config) => bucket.at(config, now),
             _ => Level::new(config, self.carried(config, now)),
+        }
+    }
+
+    pub(super) fn heat(&self, config: &Config, now: u64) -> Heat {
+        match self {
+            Self::Warm(warm) if warm.fits(config) => warm.at(now),
+            _ => Heat::new(config, self.carried(config, now)),
         }
     }
 
@@ -183,6 +211,7 @@ impl State {
         let used = match self {
             Self::Log(log) => log.used(config.per_ms, now),
             Self::Bucket(bucket) => bucket.used(now),
+            Self::Warm(warm) => warm.used(now),
             Self::Window(window) => window.used(now),
         };
         used.min(config.capacity())

@@ -3,15 +3,11 @@
 //!
 //! What was taken and has not come back is a backlog that drains steadily (GCRA). It is counted in
 //! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
-//! Whoever [reserves](Level::reserve) adds to it beyond what the bucket holds.
+//! Whoever [reserves](super::reserve) adds to it beyond what the bucket holds.
 
 use ratelimit_spec::Algorithm;
 
 use super::{Config, Ticket, meter::Meter};
-
-/// The most ticks a caller can reserve ahead: with as many as a bucket can hold (2^52) they stay
-/// below 2^53, and so does the time at which they are gone.
-const MOST_AHEAD: u64 = 1 << 51;
 
 /// When the backlog is gone, and the numbers it was counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +66,7 @@ impl Bucket {
 
     /// What tells it from any other state of the same limiter.
     pub(super) fn ticket(&self) -> Ticket {
-        Ticket { empty_at_ms: self.empty_at, ticks: self.ticks }
+        Ticket { empty_at_ms: self.empty_at, ticks: self.ticks, stored: 0 }
     }
 }
 
@@ -95,14 +91,6 @@ impl Level {
         let (empty_at, at) =
             if backlog > 0 { (now.saturating_add(backlog / rate), now) } else { (0, 0) };
         Bucket { empty_at, ticks: backlog % rate, rate, per, at }
-    }
-
-    /// Takes permits if they are free within so many milliseconds, and says in how many they are.
-    pub(super) fn reserve(&mut self, permits: u64, within: u64) -> Option<u64> {
-        let within = within.min(MOST_AHEAD / self.rate);
-        let wait = (permits <= self.capacity).then(|| self.wait(permits))?;
-        (wait <= within).then(|| self.take(permits))?;
-        Some(wait)
     }
 
     /// Gives permits back, and returns how many there were to give back.
@@ -305,7 +293,7 @@ mod tests {
         assert_eq!((booking.verdict.granted, booking.wait), (true, 3000));
         assert_eq!(state.acquire(&config, 1, 3999).retry_after, 1, "it comes after");
         assert!(!state.reserve(&config, 6, u64::MAX, 0).verdict.granted, "never");
-        let most = MOST_AHEAD / 1000;
+        let most = (1 << 51) / 1000;
         let fast = bucket(1000, 1, 1);
         state = State::default();
         for (within, granted) in [(most, true), (u64::MAX, true), (u64::MAX, true)] {

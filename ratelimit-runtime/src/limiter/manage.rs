@@ -44,7 +44,8 @@ impl Core {
         let kept = self.kept(limits).await?;
         let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
         let config = Config { rate, per_ms, ..kept }
-            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0));
+            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0))
+            .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms));
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.

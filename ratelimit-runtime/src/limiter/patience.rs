@@ -129,6 +129,13 @@ impl Core {
             if decision.allowed {
                 return Ok(decision);
             }
+            // What is in force may be known only now.
+            if self.takes_reservations(limits.inner())
+                && let Some(result) =
+                    self.wait_for_slot(limits, permits, patience, Some(decision.clone())).await
+            {
+                return result;
+            }
             refusal = Some((decision, seen));
         }
         let until = match patience {

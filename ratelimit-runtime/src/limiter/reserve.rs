@@ -60,6 +60,18 @@ impl Core {
                 decided => return Some(decided),
             }
         }
+        self.wait_for_slot(limits, permits, patience, refusal).await
+    }
+
+    /// Waits, after a refusal or without having asked. Nothing as for
+    /// [`take_or_reserve`](Self::take_or_reserve).
+    pub(super) async fn wait_for_slot(
+        self: &Arc<Self>,
+        limits: &Limits,
+        permits: u32,
+        patience: Patience,
+        refusal: Option<Decision>,
+    ) -> Option<Result<Decision, Rejection>> {
         let inner = limits.inner();
         let result = match (patience.whole_ms(), refusal) {
             (None, Some(refusal)) => Err(self.refused(Reason::Limited, &refusal)),

@@ -80,6 +80,7 @@ impl Current {
             per: Some(quota.per()),
             algorithm: Some(quota.algorithm()),
             burst: quota.burst(),
+            warm_up: quota.warms_up_in(),
             ..Settings::default()
         });
         Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)

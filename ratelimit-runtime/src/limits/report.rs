@@ -121,6 +121,9 @@ impl fmt::Display for LimiterReport {
         if let Some(burst) = &settings.burst {
             line(f, "burst", burst, burst.value)?;
         }
+        if let Some(warm_up) = &settings.warm_up {
+            line(f, "warm_up", warm_up, format_duration(warm_up.value))?;
+        }
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;

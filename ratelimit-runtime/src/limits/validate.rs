@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_spec::{LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, nearest};
+use ratelimit_spec::{
+    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_warm_up, nearest,
+};
 
 use super::{
     current::global,
@@ -74,7 +76,15 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
-        [("rate", rate), ("per", per), ("mode", mode), ("algorithm", algorithm), ("burst", burst)]
+        let warm_up = text(said.warm_up);
+        [
+            ("rate", rate),
+            ("per", per),
+            ("mode", mode),
+            ("algorithm", algorithm),
+            ("burst", burst),
+            ("warm_up", warm_up),
+        ]
     };
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
@@ -138,16 +148,16 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                let burst = layers.iter().find(|(_, said)| said.burst.is_some());
-                if let Some((source, _)) = burst
-                    && effective.burst.is_none()
-                    && effective.algorithm.source >= *source
-                {
+                for (field, source, what) in idle(&layers, &effective) {
                     let place = match source {
                         Source::Annotation => place(sites[0]),
-                        _ => at("burst"),
+                        _ => at(field),
                     };
-                    problems.push(idle_burst(&place, key, &effective));
+                    let algorithm = effective.algorithm.value;
+                    problems.push(format!(
+                        "{place}: `{key}` has a `{field}`, which is {what}, and is a `{algorithm}`; \
+                         write `algorithm: token_bucket`, or remove `{field}`"
+                    ));
                 }
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
@@ -157,13 +167,23 @@ fn limiter(
     }
 }
 
-/// A burst that nothing but a token bucket has.
-fn idle_burst(place: &str, key: &str, effective: &Effective) -> String {
-    let algorithm = effective.algorithm.value;
-    format!(
-        "{place}: `{key}` has a `burst`, which is what a token bucket holds, and is a `{algorithm}`; \
-         write `algorithm: token_bucket`, or remove `burst`"
-    )
+/// What nothing but a token bucket has, set where the algorithm is another by then.
+fn idle(
+    layers: &[(Source, &Settings)],
+    effective: &Effective,
+) -> Vec<(&'static str, Source, &'static str)> {
+    if effective.algorithm.value == Algorithm::TokenBucket {
+        return Vec::new();
+    }
+    let source = |is_set: fn(&Settings) -> bool| {
+        let set = layers.iter().find(|(_, said)| is_set(said)).map(|(source, _)| *source);
+        set.filter(|source| effective.algorithm.source >= *source)
+    };
+    let burst = source(|said| said.burst.is_some());
+    let warm_up = source(|said| said.warm_up.is_some());
+    let burst = burst.map(|source| ("burst", source, "what a token bucket holds"));
+    let warm_up = warm_up.map(|source| ("warm_up", source, "what a token bucket can do"));
+    burst.into_iter().chain(warm_up).collect()
 }
 
 /// Where the file sets a field of a limiter, or of one of its overrides.
@@ -256,8 +276,14 @@ fn uncountable(
     effective: &Effective,
     at: &dyn Fn(&str) -> String,
 ) -> Option<String> {
-    let Effective { rate, per, algorithm, burst, .. } = effective;
+    let Effective { rate, per, algorithm, burst, warm_up, .. } = effective;
     let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
+    if let Some(warm_up) = warm_up
+        && let Err(error) = check_warm_up(rate, warm_up.value)
+    {
+        let place = at("warm_up");
+        return Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {error}"));
+    }
     let checked = algorithm.check(rate, per, burst.map(|burst| burst.value));
     let too_large = checked.err()?;
     let place = at(too_large.name());

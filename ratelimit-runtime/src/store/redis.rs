@@ -326,22 +326,36 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields = &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst"];
+        let fields =
+            &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst", "warm_up"];
         let call = Plain { name: "HMGET", keys, all: false, fields };
-        type Fields =
-            (Option<u64>, Option<u64>, Option<u8>, Option<u64>, Option<String>, Option<u32>);
-        let (rate, per, mode, keep_alive, algorithm, burst): Fields = self.tell(&call).await?;
+        type Fields = (
+            Option<u64>,
+            Option<u64>,
+            Option<u8>,
+            Option<u64>,
+            Option<String>,
+            Option<u32>,
+            Option<u64>,
+        );
+        let (rate, per, mode, keep_alive, algorithm, burst, warm_up): Fields =
+            self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
         let algorithm = match algorithm {
             Some(word) => word.parse().map_err(|_| reply::foreign())?,
             None => Algorithm::SlidingWindow,
         };
+        let warm_up =
+            warm_up.filter(|ms| *ms > 0 && algorithm == Algorithm::TokenBucket).unwrap_or(0);
         let burst = match algorithm {
-            Algorithm::TokenBucket => burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX),
+            Algorithm::TokenBucket if warm_up == 0 => {
+                burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX)
+            }
             _ => 0,
         };
-        let config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        let config =
+            Config::new(rate, per_ms, mode).algorithm(algorithm, burst).warm_up_ms(warm_up);
         Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 

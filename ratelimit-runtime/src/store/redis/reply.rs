@@ -37,7 +37,8 @@ pub(super) fn read_replies(
         if take && reply.outcome == Outcome::Granted {
             // A leaky bucket hands out one request's permits and is closed.
             let left = reply.remaining - u64::from(*cost);
-            let spaced = reply.config.algorithm == Algorithm::LeakyBucket;
+            let spaced =
+                reply.config.algorithm == Algorithm::LeakyBucket || reply.config.warm_up_ms > 0;
             reply.remaining = if spaced { 0 } else { left };
             common.remaining = reply.remaining;
         }

@@ -41,7 +41,8 @@ impl Call for Reserve<'_> {
 
 /// What the script that gives a reservation back takes.
 pub(super) fn give_up_words(permits: u32, ticket: Ticket) -> Vec<String> {
-    vec![permits.to_string(), ticket.empty_at_ms.to_string(), ticket.ticks.to_string()]
+    let Ticket { empty_at_ms, ticks, stored } = ticket;
+    [permits.into(), empty_at_ms, ticks, stored].map(|number| number.to_string()).into()
 }
 
 /// Reads what the script says; an unknown shape is an error, never a grant.
@@ -64,14 +65,15 @@ pub(super) fn read_reservation(
 
 /// What follows the head where the store counts.
 fn read_counted(reply: Reply, rest: &[Value], permits: u64) -> Option<Reservation> {
-    let [again, taken, wait, empty_at, ticks] = rest else { return None };
+    let [again, taken, wait, empty_at, ticks, stored] = rest else { return None };
     let outcome = match integer(taken)? {
         0 if permits > reply.config.capacity() => Outcome::ExceedsCapacity,
         0 => Outcome::Refused,
         1 => Outcome::Granted,
         _ => return None,
     };
-    let ticket = Ticket { empty_at_ms: integer(empty_at)?, ticks: integer(ticks)? };
+    let (empty_at_ms, ticks, stored) = (integer(empty_at)?, integer(ticks)?, integer(stored)?);
+    let ticket = Ticket { empty_at_ms, ticks, stored };
     let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
 }

@@ -6,12 +6,15 @@ use ratelimit_spec::{Algorithm, Mode};
 
 use crate::store::Config;
 
-/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`
-/// or `0/token_bucket/20`.
+/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`,
+/// `0/token_bucket/20`, or with a warm-up in milliseconds `0/token_bucket/w4000`.
 pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
     match config.algorithm {
         Algorithm::SlidingWindow => mode.into(),
+        Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+            format!("{mode}/token_bucket/w{}", config.warm_up_ms).into()
+        }
         Algorithm::TokenBucket => format!("{mode}/token_bucket/{}", config.burst).into(),
         other => format!("{mode}/{other}").into(),
     }
@@ -27,8 +30,12 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
     };
     let config = Config::new(rate, per_ms, mode);
     let Some(algorithm) = words.next() else { return Some(config) };
-    let burst = words.next().map_or(Some(0), |burst| burst.parse().ok())?;
-    Some(config.algorithm(algorithm.parse().ok()?, burst))
+    let algorithm = algorithm.parse().ok()?;
+    let number = words.next().unwrap_or("0");
+    if let Some(warm_up) = number.strip_prefix('w') {
+        return Some(config.algorithm(algorithm, 0).warm_up_ms(warm_up.parse().ok()?));
+    }
+    Some(config.algorithm(algorithm, number.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -48,7 +55,13 @@ mod tests {
                 assert_eq!(read_rule(&write_rule(&config), 5, 1000), Some(config));
             }
         }
-        for unknown in ["", "2", "0/", "0/gcra", "0/token_bucket/", "0/token_bucket/x"] {
+        let warms_up = Config::new(5, 1000, Mode::Overall).algorithm(Algorithm::TokenBucket, 0);
+        let warms_up = warms_up.warm_up_ms(4000);
+        assert_eq!(write_rule(&warms_up), "0/token_bucket/w4000");
+        assert_eq!(read_rule("0/token_bucket/w4000", 5, 1000), Some(warms_up));
+        for unknown in
+            ["", "2", "0/", "0/token_bucket/w", "0/gcra", "0/token_bucket/", "0/token_bucket/x"]
+        {
             assert_eq!(read_rule(unknown, 5, 1000), None, "{unknown}");
         }
     }

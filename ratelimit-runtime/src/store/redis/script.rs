@@ -27,6 +27,7 @@ macro_rules! acquire {
                 "mend.lua",
                 "costs.lua",
                 "bucket.lua",
+        "warm_up.lua",
                 "window.lua",
                 "meter.lua",
                 "acquire.lua"
@@ -57,6 +58,7 @@ pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
         "log.lua",
         "costs.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "peek.lua"
@@ -72,6 +74,7 @@ pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| {
         "hash.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "release.lua"
@@ -85,6 +88,7 @@ pub(super) static RESERVE: Lazy<Script> = Lazy::new(|| {
         "config.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "reserve.lua"
@@ -97,6 +101,7 @@ pub(super) static GIVE_UP: Lazy<Script> = Lazy::new(|| {
         "hash.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "give_up.lua",
@@ -120,6 +125,7 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
         "hash.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "expire.lua"

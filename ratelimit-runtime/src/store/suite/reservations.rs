@@ -20,6 +20,8 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     let saves = Config { burst: 3, ..config(Algorithm::TokenBucket, 5, 1000) };
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
     only_the_last_one_is_given_up(&process("given-up", spaces)).await;
+    let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
+    a_cold_bucket_is_slow_first(&process("warms-up", warms_up.warm_up_ms(4000))).await;
     let slides = config(Algorithm::SlidingWindow, 5, 1000);
     other_rules_know_none(&process("slides", slides)).await;
 }
@@ -76,6 +78,20 @@ async fn only_the_last_one_is_given_up<S: Store>(limiter: &Process<'_, S>) {
     assert!(limiter.give_up(1, last.ticket).await, "the last one is given back");
     assert!(!limiter.give_up(1, last.ticket).await, "once");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 400, "to whoever comes next");
+}
+
+async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {
+    let start = goes_at(&limiter.reserve(1, 0).await);
+    for slot in [1375, 2500, 3375, 4000, 4500, 5000] {
+        let told = limiter.reserve(1, 60_000).await;
+        assert_eq!(goes_at(&told), start + slot, "up to three times as long, then the rate");
+    }
+    let last = limiter.reserve(2, 60_000).await;
+    assert_eq!(goes_at(&last), start + 5500, "what it costs, the next one waits for");
+    assert!(limiter.give_up(2, last.ticket).await, "and it is given back whole");
+    assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 5500, "to whoever is next");
+    let reply = limiter.acquire(3).await;
+    assert_eq!(reply.outcome, Outcome::ExceedsCapacity, "one request gets a rate at the most");
 }
 
 async fn other_rules_know_none<S: Store>(limiter: &Process<'_, S>) {

@@ -6,6 +6,7 @@ use crate::limits_file::Settings;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::{Position, Report};
 use crate::quote::either;
+use crate::warm_up::check_warm_up;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError};
 
 /// The names of the fields.
@@ -17,6 +18,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "mode",
     "algorithm",
     "burst",
+    "warm_up",
     "wait",
     "max_waiters",
     "on_store_error",
@@ -30,6 +32,7 @@ pub(super) struct SettingsReader {
     settings: Settings,
     rate_at: Option<Position>,
     burst_at: Option<Position>,
+    warm_up_at: Option<Position>,
     per_at: Option<Position>,
     keep_alive_at: Option<Position>,
 }
@@ -57,6 +60,10 @@ impl SettingsReader {
                 settings.burst = report.number(field, (1, MAX_RATE.into()), expected);
                 self.burst_at = field.position;
             }
+            "warm_up" => {
+                settings.warm_up = report.duration(field);
+                self.warm_up_at = field.position;
+            }
             "wait" => {
                 let expected = "`forever`, `none` or a duration such as `250ms`";
                 settings.wait = report.word(field, expected);
@@ -82,6 +89,7 @@ impl SettingsReader {
     pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
         let all = self.settings.clone().or(inherited);
         self.check_bucket(&all, report);
+        self.check_warm_up(&all, report);
         // Without a position neither field is set here, and what is inherited is checked there.
         let position = self.keep_alive_at.or(self.per_at);
         if let (Some(per), Some(keep_alive), Some(_)) = (all.per, all.keep_alive, position)
@@ -97,6 +105,31 @@ impl SettingsReader {
             });
         }
         self.settings
+    }
+
+    /// Of a `burst` and a `warm_up` in different places the nearer one counts.
+    fn check_warm_up(&self, all: &Settings, report: &mut Report) {
+        let Some(warm_up) = self.settings.warm_up else { return };
+        if self.settings.burst.is_some() {
+            report.add(self.warm_up_at, || {
+                "`warm_up` says how much a token bucket stores, and so does `burst`; remove one of \
+                 the two"
+                    .to_owned()
+            });
+        } else if let Some(algorithm) = all.algorithm
+            && algorithm != Algorithm::TokenBucket
+        {
+            report.add(self.warm_up_at, || {
+                format!(
+                    "`warm_up` is what a token bucket can do, and this is a `{algorithm}`; write \
+                     `algorithm: token_bucket`, or remove `warm_up`"
+                )
+            });
+        } else if let Some(rate) = all.rate
+            && let Err(error) = check_warm_up(rate, warm_up)
+        {
+            report.add(self.warm_up_at, || error.to_string());
+        }
     }
 
     /// What the annotation says of them is only known at startup, so it is left to that.

@@ -22,7 +22,7 @@ local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local config, event
 if settled then
-  config = { rate = rate, per = per, mode = '0', burst = 0, keep_alive = integer(stored[4]) or 0 }
+  config = { rate = rate, per = per, mode = '0', burst = 0, warm_up = 0, keep_alive = integer(stored[4]) or 0 }
   event = NOTHING
 else
   config, event = reconcile(own_config(ARGV), now)

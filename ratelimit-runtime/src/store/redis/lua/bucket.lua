@@ -6,8 +6,7 @@
 --
 -- A tick is the rate'th part of a millisecond, in which one of them drains; a
 -- permit is `per` ticks. So every number is whole, and below 2^53: a bucket holds
--- 2^52 ticks at the most, and what is reserved beyond is never more than 2^51.
-local MOST_AHEAD = 2 ^ 51
+-- 2^52 ticks at the most, and what is reserved beyond (reserve.lua) is 2^51 more.
 
 local function read_bucket(text)
   local empty_at, ticks, rate, per, at =
@@ -36,15 +35,6 @@ local function bucket_meter(config, backlog, now, ahead)
   end
 
   function meter.take(permits) backlog = backlog + permits * per end
-
-  -- Takes permits that are free within so many ms, and says in how many they are.
-  function meter.reserve(permits, within)
-    if permits > capacity then return nil end
-    local wait = meter.wait(permits)
-    if wait > math.min(within, math.floor(MOST_AHEAD / rate)) then return nil end
-    meter.take(permits)
-    return wait
-  end
 
   function meter.give_back(permits)
     local used = math.ceil(backlog / per)
