@@ -6,8 +6,6 @@ use ratelimit_spec::{
     Algorithm, MAX_PER, MAX_RATE, MIN_PER, TooLarge, WarmUpError, check_warm_up, format_duration,
 };
 
-use crate::store::Config;
-
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
 /// # Examples
@@ -118,10 +116,14 @@ impl Quota {
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(config: &Config) -> Self {
-        let Config { rate, algorithm, burst, .. } = *config;
-        let per = Duration::from_millis(config.per_ms);
-        let warm_up = Duration::from_millis(config.warm_up_ms);
+    pub(crate) fn stored(
+        rate: u64,
+        per_ms: u64,
+        algorithm: Algorithm,
+        burst: u32,
+        warm_up_ms: u64,
+    ) -> Self {
+        let (per, warm_up) = (Duration::from_millis(per_ms), Duration::from_millis(warm_up_ms));
         Self { rate, per, algorithm, burst, warm_up }
     }
 

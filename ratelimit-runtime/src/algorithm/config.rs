@@ -105,6 +105,7 @@ impl Config {
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        Quota::stored(self)
+        let Self { rate, per_ms, algorithm, burst, warm_up_ms, .. } = *self;
+        Quota::stored(rate, per_ms, algorithm, burst, warm_up_ms)
     }
 }

@@ -23,11 +23,6 @@ local function is_metered(config, text)
   return config.rate == 0 and (read_bucket(text) or read_window(text) or read_warm(text))
 end
 
--- Whether a bucket that warms up was counted by these numbers.
-local function fits_warm(config, warm)
-  return config.rate == warm.rate and config.per == warm.per and config.warm_up == warm.warm_up
-end
-
 -- Nobody is admitted, and nothing is looked at.
 local function closed_meter()
   local function nothing() return 0 end
@@ -62,10 +57,7 @@ local function read_meter(config, text, now)
     used = whole and members or capacity_of(config)
   end
   used = math.min(used, capacity_of(config))
-  if warms_up then
-    local cold = used == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
-    return warm_meter(config, used * config.per, cold, now, 0), found
-  end
+  if warms_up then return carried_warm(config, used, now), found end
   if drains then return bucket_meter(config, used * config.per, now, 0), found end
   local taken = { start = now - now % config.per, used = used }
   return window_meter(config, taken, now), found

@@ -18,6 +18,11 @@ local function read_warm(text)
   }
 end
 
+-- Whether a bucket that warms up was counted by these numbers.
+local function fits_warm(config, warm)
+  return config.rate == warm.rate and config.per == warm.per and config.warm_up == warm.warm_up
+end
+
 -- Half of what can be stored; below it a permit costs its time.
 local function threshold_of(rate, warm_up)
   return math.max(1, math.floor(rate * warm_up / 2))
@@ -102,4 +107,10 @@ local function warm_meter(config, pending, stored, now, ahead)
   end
 
   return meter
+end
+
+-- One of which so many permits were just taken: a cold one, unless there were any.
+local function carried_warm(config, used, now)
+  local cold = used == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
+  return warm_meter(config, used * config.per, cold, now, 0)
 end
