@@ -1,6 +1,6 @@
 //! What a caller that waits for a bucket sees.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{Decision, KeepState, Limiter, Limits, Quota, Reason, Rejection};
 use tests::{monitor::Monitor, redis_server::RedisServer};
@@ -163,6 +163,28 @@ async fn who_waits_keeps_its_slot_whatever_becomes_of_the_limiter() {
     assert!(passed > Duration::from_millis(950) && passed < 2 * SECOND, "{passed:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn in_shadow_mode_whoever_waits_goes_at_once_and_gives_its_slot_back() {
+    let text = |shadow| {
+        format!(
+            "limiters:\n  x: {{ rate: 1, per: 1h, algorithm: leaky_bucket, shadow: {shadow} }}\n"
+        )
+    };
+    let file = std::env::temp_dir().join(format!("ratelimit-slots-{}.yaml", std::process::id()));
+    std::fs::write(&file, text(false)).unwrap();
+    let limits = Limits::builder().memory().limits_file(&file).build().await.unwrap();
+    let limiter = limits.configured("x");
+    limiter.acquire(1).await.unwrap();
+    let waiter = waits(&limiter).await;
+    std::fs::write(&file, text(true)).unwrap();
+    limits.reload().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let decision = waiter.await.unwrap().unwrap();
+    assert!(decision.shadowed, "{decision:?}");
+    tokio::time::sleep(HOUR).await;
+    assert!(!limiter.try_acquire(1).await.unwrap().shadowed, "the slot was given back");
+}
+
 #[tokio::test]
 async fn a_call_that_needs_no_wait_is_the_one_call_it_always_was() {
     let server = RedisServer::start();
@@ -176,6 +198,38 @@ async fn a_call_that_needs_no_wait_is_the_one_call_it_always_was() {
     let entries = monitor.finish();
     let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA");
     assert_eq!(calls.count(), 3);
+}
+
+/// ```sh
+/// cargo test -p tests --test reservations at_once -- --nocapture
+/// ```
+#[tokio::test]
+async fn many_that_wait_at_once_take_a_call_and_a_sleep_each() {
+    const CALLERS: u64 = 256;
+    let server = RedisServer::start();
+    let limiter = on(&server).await.limiter("lim", quota(200, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    let monitor = Monitor::start(&server);
+    let start = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.acquire(1).await.unwrap().at })
+        })
+        .collect();
+    let mut slots = Vec::new();
+    for caller in callers {
+        let slot = caller.await.unwrap();
+        slots.push(slot.duration_since(UNIX_EPOCH).unwrap().as_millis());
+    }
+    let passed = start.elapsed();
+    let entries = monitor.finish();
+    let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA").count() as u64;
+    println!("{CALLERS} callers: {calls} calls, {passed:?}");
+    assert!((CALLERS..=CALLERS + 2).contains(&calls), "{calls} calls");
+    slots.sort_unstable();
+    // The first may come when the bucket is empty for a while already.
+    assert!(slots[1..].windows(2).all(|pair| pair[1] - pair[0] == 5), "{slots:?}");
 }
 
 #[tokio::test]
