@@ -6,17 +6,22 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use ratelimit_runtime::{
     Algorithm, Mode, OnDrift,
-    store::{Assertion, Config, Request, StateKeys, script_call},
+    store::{Assertion, Config, Request, StateKeys, script_call, script_joint_call},
 };
 use redis::{Cmd, Connection, Value};
 use tests::redis_server::RedisServer;
 use tokio::time::Instant;
 
 const CALLS: u32 = 20_000;
+/// One measures at a time.
+static MEASURING: Mutex<()> = Mutex::new(());
 const HOUR: u64 = 3_600_000;
 
 fn call(name: &str, config: Config, assertion: Assertion, costs: &[u32], by_name: bool) -> Cmd {
@@ -31,6 +36,15 @@ fn steady(name: &str, config: Config) -> Cmd {
 
 fn first(name: &str, config: Config) -> Cmd {
     call(name, config, Assertion::First(OnDrift::Reset), &[1], true)
+}
+
+/// A call for one permit of each of these, under names in one slot.
+fn joint(name: &str, configs: &[Config], by_name: bool) -> Cmd {
+    let keys: Vec<_> =
+        (0..configs.len()).map(|n| StateKeys::new(format!("{{{name}}}:{n}"))).collect();
+    let request = |(keys, config)| Request::new(keys, config, Instant::now());
+    let requests: Vec<_> = keys.iter().zip(configs.iter().copied()).map(request).collect();
+    script_joint_call(&requests, &vec![&[1][..]; configs.len()], |_| 1, by_name)
 }
 
 /// Runs the decisions, and returns how many calls of the server each took.
@@ -63,6 +77,7 @@ fn calls_of(redis: &mut Connection, what: &str, decision: impl Fn(u32) -> Cmd) -
 
 #[test]
 fn a_decision_takes_few_calls_of_the_server() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start();
     let mut redis = server.connect().unwrap();
     let fixed = |rate| Config::new(rate, HOUR, Mode::Overall);
@@ -122,4 +137,32 @@ fn a_decision_takes_few_calls_of_the_server() {
         call("batch", fixed(1_000_000_000), Assertion::Steady, &[1; 50], true)
     });
     assert!(batch <= 9.1, "{batch}");
+}
+
+#[test]
+fn a_joint_decision_takes_few_calls_for_each_limiter() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    let fixed = |rate| Config::new(rate, HOUR, Mode::Overall);
+    joint("loaded", &[fixed(1)], false).exec(&mut redis).unwrap();
+    for (what, rate, most) in [("grants", 1_000, 11.0), ("refusals", 1, 20.0)] {
+        let of = |n: u32| format!("{what}:{}", n % 1000);
+        let configs = [fixed(rate), fixed(1_000)];
+        let what = format!("{what} by two sliding windows, 1 000 keys");
+        if rate > 1 {
+            calls_of(&mut redis, &format!("first {what}"), |n| joint(&of(n), &configs, true));
+        }
+        let calls = calls_of(&mut redis, &what, |n| joint(&of(n), &configs, true));
+        assert!(calls <= most + 0.3, "{calls}");
+    }
+    let configs = [fixed(1_000_000_000), fixed(2_000_000_000)];
+    let what = "grants by two sliding windows, one key of 10^9 an hour";
+    let calls = calls_of(&mut redis, what, |_| joint("hot", &configs, true));
+    assert!(calls <= 17.3, "{calls}");
+    // What expires is part of it.
+    let configs = [Config::new(10, 3, Mode::Overall), fixed(1_000_000_000)];
+    let what = "ten in 3 ms and 10^9 an hour, asked all the time";
+    let calls = calls_of(&mut redis, what, |_| joint("busy", &configs, true));
+    assert!(calls <= 26.0, "{calls}");
 }

@@ -240,6 +240,31 @@ async fn bad_files_are_refused_with_every_problem_and_its_place() {
 }
 
 #[tokio::test]
+async fn a_burst_of_keys_that_exist_at_run_time_needs_a_token_bucket_too() {
+    let whole = "rate: 2, per: 1s, burst: 5";
+    let yaml = format!(
+        "limiters: {{ late: {{ {whole} }} }}\nprefixes:\n  - {{ prefix: \"test:\", {whole} }}\n\
+         default: {{ {whole} }}\n"
+    );
+    let error = refused(embedded(&yaml)).await;
+    for (place, name) in [("1:46", "late"), ("3:49", "test:*"), ("4:37", "default")] {
+        let problem = format!(
+            "limits:{place}: `{name}` has a `burst`, which is what a token bucket holds, and is a \
+             `sliding_window`; write `algorithm: token_bucket`, or remove `burst`"
+        );
+        assert!(error.contains(&problem), "{error}");
+    }
+    for yaml in [
+        "prefixes: [{ prefix: a, burst: 5 }]\ndefault: { rate: 2, per: 1s, algorithm: token_bucket }",
+        "prefixes: [{ prefix: a, rate: 2, per: 1s, algorithm: token_bucket, burst: 5 }]",
+        // The quota in code says what it is.
+        "prefixes: [{ prefix: a, burst: 5 }]",
+    ] {
+        embedded(yaml).build().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_hostile_file_is_refused_quickly() {
     let start = std::time::Instant::now();
     let error = refused(embedded(&"[".repeat(100_000))).await;

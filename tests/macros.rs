@@ -9,6 +9,8 @@ mod arguments;
 mod methods;
 #[path = "macros/names.rs"]
 mod names;
+#[path = "macros/settled.rs"]
+mod settled;
 #[path = "macros/shapes.rs"]
 mod shapes;
 

@@ -1,20 +1,29 @@
 //! Each script against its Rust rule: random traces must give the same decisions.
+//!
+//! A million operations of each algorithm, with what came of them:
+//!
+//! ```sh
+//! RATELIMIT_FULL_LENGTH=1 cargo test --release -p tests --test scripts million -- --nocapture
+//! ```
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
     store::{
-        Assertion, Config, MemoryStore, Outcome, Reply, Request, StateKeys, Store, script_call,
-        script_release, script_replies,
+        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
+        WriteWhen, script_call, script_release, script_replies, script_write,
     },
 };
-use redis::Connection;
+use redis::{Cmd, Connection, FromRedisValue};
 use tests::redis_server::RedisServer;
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -27,6 +36,15 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
+    tally: Tally,
+}
+
+/// What was decided alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    operations: u64,
+    granted: u64,
+    refused: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -39,25 +57,43 @@ enum Step {
     Peek { permits: u32 },
     First { process: usize, carry: bool },
     Release { permits: u32 },
+    Write { process: usize, when: WriteWhen, state: KeepState },
 }
 
 impl Twins {
     fn new(redis: Connection, name: String) -> Self {
         let clock = ManualClock::new();
         Self {
-            runtime: Runtime::new().unwrap(),
+            runtime: Builder::new_current_thread().build().unwrap(),
             memory: MemoryStore::new(clock.clone().into()),
             clock,
             now: START_MS,
             base: Instant::now() + Duration::from_millis(1),
             redis,
             keys: StateKeys::new(name),
+            tally: Tally::default(),
         }
     }
 
-    fn request(&self, config: Config, since: u64, assertion: Assertion) -> Request<'_> {
+    /// Calls a script at the time of both worlds.
+    fn call<T: FromRedisValue>(&mut self, call: impl Fn(bool) -> Cmd) -> T {
+        match call(true).arg(self.now).query(&mut self.redis) {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                call(false).arg(self.now).query(&mut self.redis).unwrap()
+            }
+            reply => reply.unwrap(),
+        }
+    }
+
+    fn request<'a>(
+        &self,
+        keys: &'a StateKeys,
+        config: Config,
+        since: u64,
+        assertion: Assertion,
+    ) -> Request<'a> {
         let since = self.base + Duration::from_millis(since);
-        Request::new(&self.keys, config, since).assertion(assertion)
+        Request::new(keys, config, since).assertion(assertion)
     }
 
     fn rust(&self, name: &str, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
@@ -87,16 +123,21 @@ impl Twins {
         costs: &[u32],
         assertion: Assertion,
     ) {
-        let request = self.request(config, since, assertion);
+        let keys = self.keys.clone();
+        let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
-        let mut call = script_call(name, &request, costs, since * 1000, false);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let value = self.call(|by_name| script_call(name, &request, costs, since * 1000, by_name));
         let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
+        let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
+        self.tally.granted += count(Outcome::Granted);
+        self.tally.refused += count(Outcome::Refused);
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
         let since = |process: usize| 10 + process as u64;
+        let moves = matches!(step, Step::Advance(_) | Step::Rewind(_));
+        self.tally.operations += u64::from(!moves);
         match step {
             Step::Advance(ms) => {
                 self.now += ms;
@@ -124,9 +165,19 @@ impl Twins {
             Step::Release { permits } => {
                 let release = self.memory.release(&self.keys, permits);
                 let rust = self.runtime.block_on(release).unwrap();
-                let mut call = script_release(&self.keys, permits);
-                let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+                let keys = self.keys.clone();
+                let (_, lua, _): (u8, u64, u8) =
+                    self.call(|by_name| script_release(&keys, permits, by_name));
                 assert_eq!(lua, rust, "(lua, rust) release of {permits}");
+            }
+            Step::Write { process, when, state } => {
+                let config = configs[process];
+                let write = self.memory.write(&self.keys, config, when, state);
+                let rust = self.runtime.block_on(write).unwrap();
+                let keys = self.keys.clone();
+                let lua: bool =
+                    self.call(|by_name| script_write(&keys, config, when, state, by_name));
+                assert_eq!(lua, rust, "(lua, rust) write of {config:?} {when:?} {state:?}");
             }
             Step::First { process, carry } => {
                 let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
@@ -138,25 +189,20 @@ impl Twins {
 
     /// Counter and log always add up to the rate in force.
     fn assert_whole(&mut self) {
-        let stored: Option<u64> =
-            redis::cmd("HGET").arg(self.keys.config()).arg("rate").query(&mut self.redis).unwrap();
-        let counter: Option<String> =
-            redis::cmd("GET").arg(self.keys.counter()).query(&mut self.redis).unwrap();
+        let mut pipe = redis::pipe();
+        pipe.hget(self.keys.config(), "rate").get(self.keys.counter());
+        pipe.zrange(self.keys.log(), 0, -1);
+        let (stored, counter, log): (Option<u64>, Option<String>, Vec<Vec<u8>>) =
+            pipe.query(&mut self.redis).unwrap();
         let (Some(rate), Some(counter)) = (stored, counter) else {
             return;
         };
         let Ok(counter) = counter.parse::<i64>() else {
             return self.assert_ends();
         };
-        let log: Vec<Vec<u8>> = redis::cmd("ZRANGE")
-            .arg(self.keys.log())
-            .arg(0)
-            .arg(-1)
-            .query(&mut self.redis)
-            .unwrap();
         let used: i64 = log.iter().map(|member| permits_of(member)).sum();
         assert_eq!(counter + used, i64::try_from(rate).unwrap(), "counter {counter}, log {used}");
-        assert!(log.len() <= 152, "{} members", log.len());
+        assert!(log.len() <= 116, "{} members", log.len());
     }
 }
 
@@ -197,6 +243,8 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
     let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
         runs.into_iter().flat_map(|(cost, count)| std::iter::repeat_n(cost, count)).collect()
     });
+    let when = prop::sample::select(vec![WriteWhen::Always, WriteWhen::Absent, WriteWhen::Present]);
+    let state = prop::sample::select(vec![KeepState::Keep, KeepState::Reset]);
     let step = prop_oneof![
         6 => advance.prop_map(Step::Advance),
         1 => (1..per * 3).prop_map(Step::Rewind),
@@ -207,6 +255,8 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         2 => permits.clone().prop_map(|permits| Step::Peek { permits }),
         1 => permits.prop_map(|permits| Step::Release { permits }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
+        1 => (0..processes, when, state)
+            .prop_map(|(process, when, state)| Step::Write { process, when, state }),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -217,10 +267,9 @@ fn random_traces(
     rates: std::ops::Range<u32>,
     algorithms: &'static [Algorithm],
     pers: &'static [u64],
-) {
+) -> Tally {
     let processes = algorithms.len();
     let server = RedisServer::start();
-    let mut case = 0;
     let trace = (rates, prop::sample::select(pers), prop::sample::select(vec![0, 1 << 40]))
         .prop_flat_map(move |(rate, per, keep)| {
             let configs: Vec<Config> = (0..)
@@ -241,19 +290,33 @@ fn random_traces(
         failure_persistence: None,
         ..ProptestConfig::with_cases(cases)
     });
-    let connection = || server.connect().unwrap();
-    let case = std::cell::RefCell::new(&mut case);
+    let (case, tally) = (Cell::new(0), Cell::new(Tally::default()));
+    let connection = Cell::new(None);
     runner
         .run(&trace, |(configs, trace)| {
-            **case.borrow_mut() += 1;
-            let mut twins = Twins::new(connection(), format!("{name}:{}", case.borrow()));
+            case.set(case.get() + 1);
+            let redis = connection.take().unwrap_or_else(|| server.connect().unwrap());
+            let mut twins = Twins::new(redis, format!("{name}:{}", case.get()));
             for step in trace {
                 twins.run(&configs, step);
                 twins.assert_whole();
             }
+            tally.set(tally.get().and(twins.tally));
+            connection.set(Some(twins.redis));
             Ok(())
         })
         .unwrap();
+    tally.get()
+}
+
+impl Tally {
+    fn and(self, other: Self) -> Self {
+        Self {
+            operations: self.operations + other.operations,
+            granted: self.granted + other.granted,
+            refused: self.refused + other.refused,
+        }
+    }
 }
 
 /// What is taken of, and left in, a limiter of ten a minute that others write to as well.
@@ -271,9 +334,11 @@ impl Shared {
     }
 
     fn acquire(&mut self, permits: u32) -> Reply {
-        let request = self.twins.request(self.config, 10, Assertion::Steady);
-        let mut call = script_call("acquire", &request, &[permits], 10_000, false);
-        let value = call.arg(self.twins.now).query(&mut self.twins.redis).unwrap();
+        let keys = self.twins.keys.clone();
+        let request = self.twins.request(&keys, self.config, 10, Assertion::Steady);
+        let value = self
+            .twins
+            .call(|by_name| script_call("acquire", &request, &[permits], 10_000, by_name));
         script_replies("acquire", &value, &self.config, &[permits]).unwrap()[0]
     }
 
@@ -341,6 +406,18 @@ fn keys_are_kept_alive_together_and_not_with_every_grant() {
 }
 
 #[test]
+fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
+    let mut shared = Shared::start();
+    shared.config.keep_alive_ms = 600_000;
+    for permits in [1, 2, 2, 9] {
+        shared.acquire(permits);
+        shared.twins.now += 60_000;
+        let ttl: i64 = shared.server.cli(&["PTTL", "{shared}:permits"]);
+        assert!(ttl > 600_000, "{ttl} after {permits}");
+    }
+}
+
+#[test]
 fn one_configuration_decides_alike() {
     random_traces("one", 300, 1..40, &[SlidingWindow], &[100, 1000, 60_000]);
 }
@@ -401,4 +478,29 @@ fn a_change_of_the_rule_is_reconciled_alike() {
     let rules = &[TokenBucket, TokenBucket, LeakyBucket, SlidingWindow];
     random_traces("buckets", 200, 1..30, rules, &[7, 1000, 40_000]);
     random_traces("windows", 200, 1..30, &[FixedWindow; 3], &[7, 1000, 40_000]);
+}
+
+/// Operations of each algorithm, a million with `RATELIMIT_FULL_LENGTH`.
+fn many() -> u64 {
+    if std::env::var_os("RATELIMIT_FULL_LENGTH").is_some() { 1_000_000 } else { 5_000 }
+}
+
+#[test]
+fn a_million_operations_of_each_rule_decide_alike() {
+    for algorithms in [
+        // Two configurations each, that are written over each other now and then.
+        &[SlidingWindow; 2],
+        &[TokenBucket; 2],
+        &[FixedWindow; 2],
+        &[LeakyBucket; 2],
+    ] {
+        let (start, mut all, mut round) = (Instant::now(), Tally::default(), 0);
+        while all.operations < many() {
+            round += 1;
+            let name = format!("many:{round}");
+            let more = random_traces(&name, 200, 1..200, algorithms, &[100, 1000, 60_000]);
+            all = all.and(more);
+        }
+        println!("{}: {all:?}, no differences, in {:?}", algorithms[0], start.elapsed());
+    }
 }

@@ -36,7 +36,8 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 /// The floor of a module of the runtime; the architecture's first table.
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
-        "annotation" | "key" | "quota" | "decision" | "rejection" | "error" | "clock" => 0,
+        "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
+        | "clock" | "calendar" => 0,
         "algorithm" => 1,
         "store" => 2,
         "limiter" | "coalesce" | "waiting" | "limits" | "settings" => 3,
@@ -51,13 +52,14 @@ fn floor(module: &str) -> Option<u8> {
 fn home(name: &str) -> Option<&'static str> {
     Some(match name {
         "Clock" | "ManualClock" => "clock",
-        "Decision" => "decision",
+        "Charge" | "Decision" => "decision",
         "SetupError" | "StoreError" | "StoreErrorKind" => "error",
         "Event" => "events",
         "KeyPart" | "KeyText" => "key",
         "Limiter" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
-        "Quota" | "QuotaError" => "quota",
+        "Quota" | "QuotaError" | "Quotas" => "quota",
+        "Refundable" => "refund",
         "FromRejection" | "Reason" | "Rejection" => "rejection",
         _ => return None,
     })

@@ -18,10 +18,11 @@ const CASES: &str = "RATELIMIT_UI_CASES";
 const LIMITS: &str = "RATELIMIT_LIMITS";
 
 /// Which cases see which limits file.
-const RUNS: [(&str, Option<&str>); 8] = [
+const RUNS: [(&str, Option<&str>); 9] = [
     ("ui/signature/*.rs", None),
     ("ui/arguments/*.rs", None),
     ("ui/values/*.rs", None),
+    ("ui/limits/*.rs", None),
     ("ui/types/*.rs", None),
     ("ui/limits_file/strict/*.rs", Some("ui/limits_file/strict/ratelimit.yaml")),
     ("ui/limits_file/loose/*.rs", Some("ui/limits_file/loose/ratelimit.yaml")),

@@ -1,9 +1,10 @@
 //! What the user wrote between the parentheses, with its places. Only syntax is judged here.
 
+mod limits;
 mod slot;
 mod value;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
@@ -11,6 +12,7 @@ use syn::{Expr, Ident, LitStr, Path, Token};
 use crate::problems::Problems;
 use crate::suggest::did_you_mean;
 
+pub(crate) use limits::Limit;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::Number;
 use value::{example, function, krate, permits, rate, text, ungrouped};
@@ -21,6 +23,8 @@ pub(crate) struct Args {
     pub(crate) key: Slot<LitStr>,
     pub(crate) rate: Slot<Number>,
     pub(crate) per: Slot<LitStr>,
+    pub(crate) time_zone: Slot<LitStr>,
+    pub(crate) limits: Slot<Vec<Limit>>,
     pub(crate) mode: Slot<LitStr>,
     pub(crate) algorithm: Slot<LitStr>,
     pub(crate) burst: Slot<Number>,
@@ -28,9 +32,12 @@ pub(crate) struct Args {
     pub(crate) permits: Slot<Number>,
     pub(crate) wait: Slot<LitStr>,
     pub(crate) on_store_error: Slot<LitStr>,
+    pub(crate) refund_on: Slot<LitStr>,
     pub(crate) fallback: Slot<Path>,
     pub(crate) skip_if: Slot<Expr>,
     pub(crate) krate: Slot<Path>,
+    /// Where it stands, unless it is the attribute that is being expanded.
+    pub(crate) below: Option<Span>,
 }
 
 impl Args {
@@ -53,6 +60,11 @@ impl Args {
         args
     }
 
+    /// Where messages without a better place go.
+    pub(crate) fn place(&self) -> Span {
+        self.below.unwrap_or_else(Span::call_site)
+    }
+
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         if let Ok(key) = input.fork().parse::<LitStr>() {
             self.key.give_up();
@@ -70,6 +82,8 @@ impl Args {
             "key" => self.key.set(name, value, text),
             "rate" => self.rate.set(name, value, rate),
             "per" => self.per.set(name, value, text),
+            "time_zone" => self.time_zone.set(name, value, text),
+            "limits" => self.limits.set(name, value, limits::limits),
             "mode" => self.mode.set(name, value, text),
             "algorithm" => self.algorithm.set(name, value, text),
             "burst" => self.burst.set(name, value, rate),
@@ -77,6 +91,7 @@ impl Args {
             "permits" => self.permits.set(name, value, permits),
             "wait" => self.wait.set(name, value, text),
             "on_store_error" => self.on_store_error.set(name, value, text),
+            "refund_on" => self.refund_on.set(name, value, text),
             "fallback" => self.fallback.set(name, value, function),
             "skip_if" => self.skip_if.set(name, value, |_, value| Ok(value)),
             "crate" => self.krate.set(name, value, krate),
@@ -97,11 +112,13 @@ impl Args {
             Some("key") => self.key.give_up(),
             Some("rate") => self.rate.give_up(),
             Some("per") => self.per.give_up(),
+            Some("limits") => self.limits.give_up(),
             Some("algorithm") => self.algorithm.give_up(),
             Some("burst") => self.burst.give_up(),
             Some("warm_up") => self.warm_up.give_up(),
             Some("wait") => self.wait.give_up(),
             Some("on_store_error") => self.on_store_error.give_up(),
+            Some("refund_on") => self.refund_on.give_up(),
             _ => {}
         }
     }

@@ -1,20 +1,23 @@
 //! An annotated function with its guard.
 
+mod stacked;
+
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt, quote_spanned};
+use ratelimit_spec::TimeZone;
 
 use crate::args::Args;
 use crate::function::{Body, Code, Function, ends};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 use crate::site::{self, Runtime, generated, reported_at};
-use crate::validate::{Guard, Numbers, Permits, validate};
+use crate::validate::{Guard, Numbers, Permits, keys_differ, needs_an_async_body, validate};
 
 /// The whole attribute: what it takes, what it is on, what it becomes.
 pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
     let mut problems = Problems::default();
-    let args = Args::parse(args, &mut problems);
-    let function: Function = match syn::parse2(item.clone()) {
+    let mut all = vec![Args::parse(args, &mut problems)];
+    let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
             problems.at(error.span(), "`#[rate_limit]` goes on an `async fn`; move it to one");
@@ -22,13 +25,20 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
             return generated!(#errors #item);
         }
     };
-    match validate(&args, &function, lookup, &mut problems) {
-        Some(guard) if problems.is_empty() => {
-            let runtime = Runtime::new(args.krate.value());
-            with_body(&function, |body| guarded(&runtime, &guard, &function, lookup, &body))
-        }
-        _ => unguarded(&function, problems),
+    let below = function.take_limits();
+    all.extend(below.iter().map(|attribute| stacked::arguments(attribute, &mut problems)));
+    needs_an_async_body(&function, &mut problems);
+    keys_differ(&all, &mut problems);
+    let guards: Vec<Guard<'_>> =
+        all.iter().filter_map(|args| validate(args, &function, lookup, &mut problems)).collect();
+    if !problems.is_empty() {
+        return unguarded(&function, problems);
     }
+    let runtime = Runtime::new(all.iter().find_map(|args| args.krate.value()));
+    with_body(&function, |body| match &guards[..] {
+        [guard] if guard.refund_on.is_none() => guarded(&runtime, guard, &function, lookup, &body),
+        guards => stacked::guarded(&runtime, guards, &function, lookup, &body),
+    })
 }
 
 /// The function as it was, so that one mistake is one error and not one more per caller.
@@ -80,46 +90,60 @@ fn guarded(
     body: &TokenStream,
 ) -> TokenStream {
     let private = runtime.private();
-    let start = guard.numbers.rate.as_ref().map_or_else(Span::call_site, |rate| ends(rate).0);
-    let annotation = site::annotation(runtime, &guard.key, Some(&function.name()), start);
-    let settings = settings(runtime, guard);
+    let annotation = annotation(runtime, guard, function);
     let registration = site::registration(runtime, lookup);
     let admission = admission(runtime, guard, function);
-    let admission = match guard.skip_if {
-        Some(condition) => {
-            let condition = function.in_its_body(condition.to_token_stream());
-            let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
-            generated! {
-                let __skip: #ty = #condition;
-                if !__skip { #admission }
-            }
-        }
+    let admission = match skip(guard, function) {
+        Some(skip) => generated! {
+            #skip
+            if !__skip { #admission }
+        },
         None => admission,
     };
-    let place = function.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join());
-    let body = braced(body.clone(), place);
+    let body = braced(body.clone(), function.body_span());
     generated! {
-        static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation #settings);
+        static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation);
         #registration
         #admission
         #body
     }
 }
 
+fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
+    let start = guard.numbers.rate.as_ref().map_or_else(Span::call_site, |rate| ends(rate).0);
+    let annotation = site::annotation(runtime, &guard.key, Some(&function.name()), start);
+    let settings = settings(runtime, guard);
+    generated!(#annotation #settings)
+}
+
+/// Whether the call is left alone.
+fn skip(guard: &Guard<'_>, function: &Function) -> Option<TokenStream> {
+    let condition = function.in_its_body(guard.skip_if?.to_token_stream());
+    let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
+    Some(generated!(let __skip: #ty = #condition;))
+}
+
 /// What was written in the annotation, and nothing else: the limits file may set the rest.
 fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
-    let Numbers { rate, per, declared } = &guard.numbers;
+    let Numbers { rate, per, limits, .. } = &guard.numbers;
     let mut settings = TokenStream::new();
     if let Some(rate) = rate {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
     }
-    if let Some(per) = per.map(site::milliseconds) {
-        settings.extend(generated!(.per_ms(#per)));
+    if let Some(per) = per {
+        settings.extend(site::per(runtime, *per));
     }
-    if let Some((rate, per)) = declared {
-        let per = site::milliseconds(*per);
-        settings.extend(generated!(.declared(#rate, #per)));
+    if let Some(zone) = guard.time_zone.map(TimeZone::name) {
+        settings.extend(generated!(.time_zone(#zone)));
     }
+    if let Some(limits) = limits {
+        let limits = limits.iter().map(|(rate, per)| {
+            let per = site::milliseconds(*per);
+            generated!((#rate, #per))
+        });
+        settings.extend(generated!(.limits(&[#(#limits),*])));
+    }
+    settings.extend(site::declared(runtime, &guard.numbers));
     if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }
@@ -141,6 +165,9 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     {
         settings.extend(generated!(.on_store_error(#policy)));
     }
+    if let Some(outcome) = guard.refund_on.map(|outcome| site::word(runtime, "RefundOn", outcome)) {
+        settings.extend(generated!(.refund_on(#outcome)));
+    }
     settings.extend(match guard.permits {
         Permits::Fixed(1) => TokenStream::new(),
         Permits::Fixed(permits) => {
@@ -157,11 +184,8 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
 
 /// The statements that end with a permit, or leave the function.
 fn admission(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
-    let key = site::key(runtime, &guard.parts);
-    let (computation, permits) = match guard.permits {
-        Permits::Fixed(permits) => (None, permits.to_token_stream()),
-        Permits::Computed(expr) => (Some(computed(runtime, expr, function)), generated!(__permits)),
-    };
+    let key = site::key(runtime, &generated!(__LIMIT), &guard.parts);
+    let (computation, permits) = permits(runtime, guard, function);
     if !guard.can_reject() {
         return generated! {
             let __key = #key;
@@ -178,10 +202,19 @@ fn admission(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> Token
     }
 }
 
-fn computed(runtime: &Runtime, expr: &syn::Expr, function: &Function) -> TokenStream {
+/// How many permits the call takes, and the statement that computes it.
+fn permits(
+    runtime: &Runtime,
+    guard: &Guard<'_>,
+    function: &Function,
+) -> (Option<TokenStream>, TokenStream) {
+    let expr = match guard.permits {
+        Permits::Fixed(permits) => return (None, permits.to_token_stream()),
+        Permits::Computed(expr) => expr,
+    };
     let code = function.in_its_body(expr.to_token_stream());
     let permits = runtime.call("permits", ends(expr), &code);
-    generated!(let __permits = #permits;)
+    (Some(generated!(let __permits = #permits;)), generated!(__permits))
 }
 
 /// What a call without a permit returns.

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{
-    AttrStyle, Attribute, FnArg, Pat, ReturnType, Signature, Token, Visibility, braced, token,
+    AttrStyle, Attribute, FnArg, Pat, ReturnType, Signature, Token, Type, Visibility, braced, token,
 };
 
 use crate::async_trait::{self, Boxed};
@@ -82,6 +82,11 @@ impl Function {
         self.body.as_ref().and_then(|body| body.code.boxed())
     }
 
+    /// Where its body stands.
+    pub(crate) fn body_span(&self) -> Span {
+        self.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join())
+    }
+
     /// The names a key may use: what the parameters bind, `self`, and const generics.
     pub(crate) fn names(&self) -> Vec<Ident> {
         let constants = self.sig.generics.const_params().map(|constant| constant.ident.clone());
@@ -107,13 +112,28 @@ impl Function {
 
     /// From where to where the type is written that a rejection has to become.
     pub(crate) fn return_type_span(&self) -> (Span, Span) {
+        let name = self.sig.ident.span();
+        self.output().map_or((name, name), ends)
+    }
+
+    /// The type of what the body returns, unless that is nothing.
+    pub(crate) fn output(&self) -> Option<&Type> {
         match &self.sig.output {
-            ReturnType::Default => (self.sig.ident.span(), self.sig.ident.span()),
+            ReturnType::Default => None,
             ReturnType::Type(_, declared) => {
                 let boxed = self.boxed().and_then(|_| async_trait::output_of(declared));
-                ends(boxed.unwrap_or(declared))
+                Some(boxed.unwrap_or(declared))
             }
         }
+    }
+
+    /// Takes the other limits of this function off it, in the order they are written.
+    pub(crate) fn take_limits(&mut self) -> Vec<Attribute> {
+        let is_limit = |attr: &mut Attribute| {
+            let last = attr.path().segments.last();
+            last.is_some_and(|segment| segment.ident == "rate_limit")
+        };
+        self.attrs.extract_if(.., is_limit).collect()
     }
 
     /// Code of an argument, as it reads where the guard goes.

@@ -1,6 +1,8 @@
 //! What users get, word for word: each case is expanded and compared with `tests/expanded/<name>.rs`.
 //! `BLESS=1 cargo test -p ratelimit-macros` writes the files anew.
 
+mod rules;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
@@ -68,19 +70,6 @@ fn every_setting() {
         )]
         async fn quote() -> Result<Price, ShopError> {
             Ok(price().await?)
-        }
-        "#,
-    );
-}
-
-#[test]
-fn a_bucket_that_warms_up() {
-    golden(
-        "warm_up",
-        r#"
-        #[rate_limit(key = "quote", rate = 2, per = "1s", algorithm = "token_bucket", warm_up = "4s")]
-        async fn quote() -> Price {
-            price().await
         }
         "#,
     );
@@ -221,6 +210,59 @@ fn a_method_that_async_trait_has_rewritten() {
 }
 
 #[test]
+fn several_limits_with_a_way_out_each() {
+    golden(
+        "stacked_ways_out",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s", wait = "none", skip_if = user == 0)]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+        #[ratelimit_runtime::rate_limit(key = "rows", rate = 9, per = "1s", permits = rows.len(), fallback = later)]
+        #[inline]
+        async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
+            store(user, rows).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn several_limits_that_refuse_nobody() {
+    golden(
+        "stacked_forever",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s")]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+        async fn price(user: u64) -> Price {
+            prices().of(user).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn permits_of_failed_calls_come_back() {
+    golden(
+        "refund_on",
+        r#"
+        #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
+        async fn quote(&self, item: &str) -> Result<Price, ShopError> {
+            Ok(self.prices().await?.of(item))
+        }
+        "#,
+    );
+    golden(
+        "stacked_refund_on",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s", refund_on = "never")]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s", wait = "none")]
+        async fn quote(user: u64) -> Result<Price, ShopError> {
+            price(user).await
+        }
+        "#,
+    );
+}
+
+#[test]
 fn numbers_from_the_limits_file() {
     golden_with(
         "limits_file",
@@ -281,10 +323,14 @@ fn a_handle() {
 }
 
 fn limits_file() -> Lookup {
+    found(LIMITS)
+}
+
+fn found(text: &str) -> Lookup {
     Lookup::Found(Found {
         path: "/shop/ratelimit.yaml".into(),
         name: "ratelimit.yaml".to_owned(),
-        contents: Arc::new(LimitsFile::parse(LIMITS)),
+        contents: Arc::new(LimitsFile::parse(text)),
     })
 }
 

@@ -106,17 +106,14 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     };
     let runtime = Runtime::new(call.krate.as_ref());
     let key = Key::parse(&call.key, &mut problems);
-    let numbers = declared(key.as_ref(), lookup, &mut problems).both();
+    let numbers = declared(key.as_ref(), Span::call_site(), lookup, &mut problems).alone();
     let parts = key.as_ref().map(|key| parts(key, &call.bindings, &mut problems));
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
             let private = runtime.private();
             let annotation = site::annotation(&runtime, &key, None, Span::call_site());
             let registration = site::registration(&runtime, lookup);
-            let numbers = numbers.map(|(rate, per)| {
-                let per = site::milliseconds(per);
-                generated!(.declared(#rate, #per))
-            });
+            let numbers = site::declared(&runtime, &numbers);
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {
@@ -139,7 +136,7 @@ fn mistaken(runtime: &Runtime, problems: Problems) -> TokenStream {
 
 /// Bound by a `match`, the values are evaluated once and in order, and what they borrow lives long enough.
 fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
-    let key = site::key(runtime, parts);
+    let key = site::key(runtime, &generated!(__LIMIT), parts);
     if call.bindings.is_empty() {
         return generated!(__LIMIT.limiter(#key));
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use ratelimit_spec::Wait;
+use ratelimit_spec::{Limit, Per, Wait};
 
 use crate::key::Key;
 use crate::limits_file::Lookup;
-use crate::validate::Part;
+use crate::validate::{DeclaredNumbers, Numbers, Part};
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
 macro_rules! generated {
@@ -101,13 +101,23 @@ pub(crate) fn annotation(
     quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
 
-/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again: the
-/// limits file and the variable that names it.
+/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again.
 pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
+    let submission = submission(runtime, &generated!(__LIMIT));
+    let dependencies = dependencies(lookup);
+    generated!(#submission #dependencies)
+}
+
+/// A static in the program's list of limits.
+pub(crate) fn submission(runtime: &Runtime, limit: &TokenStream) -> TokenStream {
     let private = runtime.private();
+    generated!(#private::submit! { &#limit })
+}
+
+/// The reasons to compile this crate again: the limits file and the variable that names it.
+pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
     let contents = lookup.found().and_then(|found| include(&found.path));
     generated! {
-        #private::submit! { &__LIMIT }
         #contents
         const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
     }
@@ -120,13 +130,40 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
+/// What the limits file says: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
+pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
+    let mut settings = TokenStream::new();
+    if let Some(numbers) = &numbers.declared {
+        settings.extend(declared_numbers(runtime, numbers));
+    }
+    if let Some(limits) = &numbers.declared_limits {
+        let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
+        settings.extend(generated!(.declared_limits(&[#(#limits),*])));
+    }
+    settings
+}
+
+fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
+    fn option(value: Option<TokenStream>) -> TokenStream {
+        match value {
+            Some(value) => generated!(::core::option::Option::Some(#value)),
+            None => generated!(::core::option::Option::None),
+        }
+    }
+    let (rate, per) = (Literal::u32_unsuffixed(limit.rate), milliseconds(limit.per));
+    let algorithm = option(limit.algorithm.map(|algorithm| word(runtime, "Algorithm", algorithm)));
+    let burst = limit.burst.map(|burst| Literal::u32_unsuffixed(burst).to_token_stream());
+    let burst = option(burst);
+    generated!((#rate, #per, #algorithm, #burst))
+}
+
 /// `__LIMIT.key(&[key_part(&user_id)])`
-pub(crate) fn key(runtime: &Runtime, parts: &[Part]) -> TokenStream {
+pub(crate) fn key(runtime: &Runtime, limit: &TokenStream, parts: &[Part]) -> TokenStream {
     let parts = parts.iter().map(|Part { reference, optional, place }| {
         let name = if *optional { "key_part_or_absent" } else { "key_part" };
         runtime.call(name, (*place, *place), reference)
     });
-    generated!(__LIMIT.key(&[#(#parts),*]))
+    generated!(#limit.key(&[#(#parts),*]))
 }
 
 /// `::ratelimit_runtime::__private::Mode::PerClient`, or another word by its type and its name there.
@@ -143,6 +180,32 @@ pub(crate) fn wait(runtime: &Runtime, wait: Wait) -> TokenStream {
     let private = runtime.private();
     let longest = milliseconds(longest);
     generated!(#private::Wait::UpTo(::core::time::Duration::from_millis(#longest)))
+}
+
+/// `.per_ms(1000)`, or `.unit(CalendarUnit::Day)`
+pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
+    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
+        Some(unit) => generated!(.unit(#unit)),
+        None => {
+            let per = milliseconds(per.length);
+            generated!(.per_ms(#per))
+        }
+    }
+}
+
+/// `.declared(100, 1000)`, or `.declared_unit(100, CalendarUnit::Day, "Europe/Vienna")`
+fn declared_numbers(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
+    let DeclaredNumbers { rate, per, time_zone } = numbers;
+    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
+        Some(unit) => {
+            let zone = time_zone.name();
+            generated!(.declared_unit(#rate, #unit, #zone))
+        }
+        None => {
+            let per = milliseconds(per.length);
+            generated!(.declared(#rate, #per))
+        }
+    }
 }
 
 fn generated_name(name: &str) -> Ident {

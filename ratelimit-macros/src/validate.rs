@@ -1,13 +1,16 @@
 //! The rules. Each is judged whatever the others say, so that one build shows every broken one.
 
 mod algorithm;
+mod calendar;
 mod declared;
+mod limits;
 mod names;
 mod numbers;
+mod refund;
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait};
 use syn::{Expr, LitStr, Path};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -16,7 +19,7 @@ use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 
-pub(crate) use declared::{Declared, Numbers, declared};
+pub(crate) use declared::{Declared, DeclaredNumbers, Numbers, declared};
 pub(crate) use names::Part;
 pub(crate) use numbers::Permits;
 
@@ -25,12 +28,14 @@ pub(crate) struct Guard<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) parts: Vec<Part>,
     pub(crate) numbers: Numbers,
+    pub(crate) time_zone: Option<TimeZone>,
     pub(crate) mode: Option<Mode>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) burst: Option<Expr>,
     pub(crate) warm_up: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) refund_on: Option<RefundOn>,
     pub(crate) permits: Permits<'a>,
     pub(crate) fallback: Option<&'a Path>,
     pub(crate) skip_if: Option<&'a Expr>,
@@ -42,6 +47,7 @@ struct Words {
     algorithm: Option<Algorithm>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
+    refund_on: Option<RefundOn>,
 }
 
 impl Guard<'_> {
@@ -54,6 +60,21 @@ impl Guard<'_> {
     }
 }
 
+/// Two limits of one name are one limiter, which every call would take from twice.
+pub(crate) fn keys_differ(all: &[Args], problems: &mut Problems) {
+    let key = |args: &Args| args.key.value().map(|key| (key.value(), key.span()));
+    let keys: Vec<_> = all.iter().filter_map(key).collect();
+    for (n, (text, span)) in keys.iter().enumerate() {
+        if let Some((_, first)) = keys[..n].iter().find(|(other, _)| other == text) {
+            problems.at(
+                *span,
+                format!("key `{text}` is on this function twice; remove one of the two, or name another key"),
+            );
+            problems.at(*first, format!("`{text}` is here first"));
+        }
+    }
+}
+
 /// The annotation as code can be generated from it; meaningless when `problems` holds any.
 pub(crate) fn validate<'a>(
     args: &'a Args,
@@ -61,26 +82,33 @@ pub(crate) fn validate<'a>(
     lookup: &Lookup,
     problems: &mut Problems,
 ) -> Option<Guard<'a>> {
-    needs_an_async_body(function, problems);
-    let key = key(&args.key, problems);
+    let key = key(args, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
     let warm_up = args.warm_up.value().and_then(|text| numbers::duration(text, problems));
-    let per = args.per.value().and_then(|per| numbers::duration(per, problems));
+    let per = args.per.value().and_then(|per| parsed(per, problems));
+    let time_zone = args.time_zone.value().and_then(|name| parsed(name, problems));
     let words = Words {
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
         algorithm: args.algorithm.value().and_then(|word| parsed(word, problems)),
         wait: args.wait.value().and_then(|word| parsed(word, problems)),
         on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
+        refund_on: args.refund_on.value().and_then(|word| parsed(word, problems)),
     };
+    refund::result_has_a_name(args, function, problems);
     let permits = numbers::permits(&args.permits, problems);
-    let declared = declared(key.as_ref(), lookup, problems);
-    let numbers = declared.numbers(args, rate, per, problems);
-    fallback_can_be_called(args, &words, &declared, problems);
+    let declared = declared(key.as_ref(), args.place(), lookup, problems);
     let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
+    let limits = limits::limits(args, algorithm, problems);
+    let numbers = declared.numbers(args, rate, per, problems);
+    let numbers = Numbers { limits, ..numbers };
+    fallback_can_be_called(args, &words, &declared, problems);
     algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
     algorithm::warm_up_is_a_buckets(args, warm_up, algorithm, &declared, problems);
     algorithm::can_be_counted(args, words.algorithm, per, problems);
+    calendar::windows_are_its(args, per, algorithm, &declared, problems);
+    calendar::zone_has_a_calendar(args, per, &declared, problems);
+    limits::permits_fit_all(args, permits, problems);
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);
@@ -88,19 +116,21 @@ pub(crate) fn validate<'a>(
         key,
         parts,
         numbers,
+        time_zone,
         mode: words.mode,
         algorithm: words.algorithm,
         burst,
         warm_up,
         wait: words.wait,
         on_store_error: words.on_store_error,
+        refund_on: words.refund_on,
         permits: permits?,
         fallback: args.fallback.value(),
         skip_if: args.skip_if.value(),
     })
 }
 
-fn needs_an_async_body(function: &Function, problems: &mut Problems) {
+pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) {
     let sig = &function.sig;
     match &function.body {
         None => problems.on(&sig.ident, "`#[rate_limit]` needs a body to guard; move it to the method's implementations"),
@@ -119,15 +149,15 @@ fn needs_an_async_body(function: &Function, problems: &mut Problems) {
     }
 }
 
-fn key<'a>(slot: &'a Slot<LitStr>, problems: &mut Problems) -> Option<Key<'a>> {
-    if slot.is_absent() {
+fn key<'a>(args: &'a Args, problems: &mut Problems) -> Option<Key<'a>> {
+    if args.key.is_absent() {
         problems.at(
-            proc_macro2::Span::call_site(),
+            args.place(),
             "`#[rate_limit]` needs a key, the name of what is limited; write `key = \"orders\"`, or \
              `key = \"orders:{user_id}\"` for one limit per user",
         );
     }
-    Key::parse(slot.value()?, problems)
+    Key::parse(args.key.value()?, problems)
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(

@@ -3,17 +3,17 @@
 use std::future::{Future, Ready, ready};
 
 pub use inventory;
-pub use ratelimit_spec::{Algorithm, Mode, OnStoreError, Wait};
+pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, RefundOn, Wait};
 
 pub use crate::{
     __ratelimit_submit as submit,
     annotation::{Annotation, Location, Registered},
     call_site::{
-        CallSite, Key, OptionalKeyPart, Part, PermitCount, Permits, key_part, key_part_or_absent,
-        permits,
+        Asked, CallSite, Key, OptionalKeyPart, Part, PermitCount, Permits, Settlement, acquire_all,
+        admit_all, key_part, key_part_or_absent, permits, skipped,
     },
 };
-use crate::{FromRejection, Rejection};
+use crate::{FromRejection, Refundable, Rejection};
 
 /// Puts a call site on the list of all there are.
 #[doc(hidden)]
@@ -28,6 +28,12 @@ macro_rules! __ratelimit_submit {
 #[must_use]
 pub fn reject<T: FromRejection>(rejection: Rejection) -> T {
     T::from_rejection(rejection)
+}
+
+/// Whether a call comes to nothing, by what its body returned.
+#[must_use]
+pub fn is_failure<T: Refundable>(result: &T) -> bool {
+    result.is_failure()
 }
 
 /// What a fallback returned: the answer, or a future of it.

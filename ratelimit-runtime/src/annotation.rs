@@ -1,9 +1,11 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, MAX_RATE, Mode, OnStoreError, Settings, Wait};
+use ratelimit_spec::{
+    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, RefundOn, Settings, Wait,
+};
 
 /// What was written in one place in the source.
 #[derive(Clone, Copy, Debug)]
@@ -13,17 +15,28 @@ pub struct Annotation {
     pub(crate) location: Location,
     rate: Option<u32>,
     per_ms: Option<u64>,
+    unit: Option<CalendarUnit>,
+    time_zone: Option<&'static str>,
+    limits: &'static [(u32, u64)],
     declared: Option<(u32, u64)>,
+    declared_calendar: Option<(CalendarUnit, &'static str)>,
+    declared_limits: &'static [DeclaredLimit],
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
     warm_up_ms: Option<u64>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
+    refund_on: Option<RefundOn>,
+    /// Whether it is compiled to give permits back.
+    pub(crate) settles: bool,
     pub(crate) cost: Cost,
     /// Whether the function can carry a rejection.
     pub(crate) fallible: bool,
 }
+
+/// A limit of the limits file: its rate, its window in milliseconds, its algorithm and its burst.
+pub(crate) type DeclaredLimit = (u32, u64, Option<Algorithm>, Option<u32>);
 
 /// How many permits a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +75,20 @@ impl Annotation {
             location,
             rate: None,
             per_ms: None,
+            unit: None,
+            time_zone: None,
+            limits: &[],
             declared: None,
+            declared_calendar: None,
+            declared_limits: &[],
             mode: None,
             algorithm: None,
             burst: None,
             warm_up_ms: None,
             wait: None,
             on_store_error: None,
+            refund_on: None,
+            settles: false,
             cost: Cost::Literal(1),
             fallible: false,
         }
@@ -93,10 +113,60 @@ impl Annotation {
         self
     }
 
+    /// The window, as a unit of the calendar.
+    #[must_use]
+    pub const fn unit(mut self, unit: CalendarUnit) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// By whose clocks it begins; a name that the macro found in the database.
+    #[must_use]
+    pub const fn time_zone(mut self, name: &'static str) -> Self {
+        self.time_zone = Some(name);
+        self
+    }
+
     /// What the limits file said at compile time, where the annotation says nothing.
     #[must_use]
     pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
         self.declared = Some((rate, per_ms));
+        self
+    }
+
+    /// The same, with a window that is a unit of the calendar.
+    #[must_use]
+    pub const fn declared_unit(
+        mut self,
+        rate: u32,
+        unit: CalendarUnit,
+        time_zone: &'static str,
+    ) -> Self {
+        (self.declared, self.declared_calendar) = (Some((rate, 0)), Some((unit, time_zone)));
+        self
+    }
+
+    /// Several limits that all hold: the rate of each, and its window in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, when a constant is no rate.
+    #[must_use]
+    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
+        let mut n = 0;
+        while n < limits.len() {
+            let (rate, _) = limits[n];
+            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+            n += 1;
+        }
+        self.limits = limits;
+        self
+    }
+
+    /// The several limits of the limits file at compile time, where the annotation says nothing.
+    #[must_use]
+    pub const fn declared_limits(mut self, limits: &'static [DeclaredLimit]) -> Self {
+        self.declared_limits = limits;
         self
     }
 
@@ -147,6 +217,15 @@ impl Annotation {
         self
     }
 
+    /// Whether a call whose body fails gives its permits back. The function is compiled to do so
+    /// either way.
+    #[must_use]
+    pub const fn refund_on(mut self, refund_on: RefundOn) -> Self {
+        self.refund_on = Some(refund_on);
+        self.settles = true;
+        self
+    }
+
     /// What a call takes.
     #[must_use]
     pub const fn permits(mut self, permits: u32) -> Self {
@@ -170,7 +249,9 @@ impl Annotation {
 
     /// Marks a `limiter!`, whose cost is whatever its methods are asked for.
     #[must_use]
-    pub const fn handle(self) -> Self {
+    pub const fn handle(mut self) -> Self {
+        // Whoever holds it gives back what it likes.
+        self.settles = true;
         self.computed_permits().fallible()
     }
 
@@ -186,25 +267,50 @@ impl Annotation {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             rate: self.rate,
-            per: self.per_ms.map(Duration::from_millis),
+            per: length(self.per_ms, self.unit),
+            unit: self.unit,
+            time_zone: self.time_zone.and_then(|name| name.parse().ok()),
+            limits: several(self.limits, |(rate, per_ms)| {
+                Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
             warm_up: self.warm_up_ms.map(Duration::from_millis),
             wait: self.wait,
             on_store_error: self.on_store_error,
+            refund_on: self.refund_on,
             ..Settings::default()
         }
     }
 
     /// What the limits file said at compile time.
     pub(crate) fn declared_settings(&self) -> Settings {
+        let unit = self.declared_calendar.map(|(unit, _)| unit);
+        let zone = self.declared_calendar.map(|(_, zone)| zone);
         Settings {
             rate: self.declared.map(|(rate, _)| rate),
-            per: self.declared.map(|(_, per_ms)| Duration::from_millis(per_ms)),
+            per: length(self.declared.map(|(_, per_ms)| per_ms), unit),
+            unit,
+            time_zone: zone.and_then(|name| name.parse().ok()),
+            algorithm: unit.map(|_| Algorithm::FixedWindow),
+            limits: several(self.declared_limits, |(rate, per_ms, algorithm, burst)| Limit {
+                algorithm: *algorithm,
+                burst: *burst,
+                ..Limit::new(*rate, Duration::from_millis(*per_ms))
+            }),
             ..Settings::default()
         }
     }
+}
+
+/// The length of a window; of one by the calendar, the usual one.
+fn length(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Duration> {
+    unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))
+}
+
+fn several<T>(limits: &[T], limit: impl Fn(&T) -> Limit) -> Option<Arc<[Limit]>> {
+    (!limits.is_empty()).then(|| limits.iter().map(limit).collect())
 }
 
 /// An annotation on the list of all there are.

@@ -1,11 +1,14 @@
 //! One annotated function, or one `limiter!`, and the limiter it uses.
 
+mod stack;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::{KeyName, KeyWriter, MAX_RATE};
 
+pub use self::stack::{Asked, Settlement, acquire_all, admit_all, skipped};
 use crate::{
     KeyPart, KeyText, Limiter, Limits, Rejection,
     annotation::Annotation,

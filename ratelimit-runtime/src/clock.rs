@@ -111,7 +111,15 @@ impl ManualClock {
     /// A clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Manual { now_ms: AtomicU64::new(1_700_000_000_000), moved: Notify::new() }))
+        Self::at(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+    }
+
+    /// A clock that stands at this time, of which parts of a millisecond are dropped. Before 1970 is
+    /// 1970.
+    #[must_use]
+    pub fn at(time: SystemTime) -> Self {
+        let now_ms = whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
+        Self(Arc::new(Manual { now_ms: AtomicU64::new(now_ms), moved: Notify::new() }))
     }
 
     /// Moves the time forward and wakes whoever slept until then. Parts of a millisecond are

@@ -16,9 +16,21 @@ pub mod outages {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
+/// More than one rate for one key.
+#[doc = include_str!("../docs/several-limits.md")]
+pub mod several_limits {}
+
+/// One very hot limiter on several nodes of a cluster.
+#[doc = include_str!("../docs/shards.md")]
+pub mod shards {}
+
 /// Limits that are tried out before they refuse anybody.
 #[doc = include_str!("../docs/shadow.md")]
 pub mod shadow {}
+
+/// What is known of a call only when it is over: refunds and charges.
+#[doc = include_str!("../docs/settlement.md")]
+pub mod settlement {}
 
 /// When configured and stored numbers differ.
 #[doc = include_str!("../docs/reconciliation.md")]

@@ -32,6 +32,7 @@
 //! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
 //! - [`guide::outages`]: what happens when Redis is slow or gone.
 //! - [`guide::shadow`]: trying a limit out before it refuses anybody.
+//! - [`guide::settlement`]: giving permits back, several limits on one function, costs known afterwards.
 //! - [`guide::redisson`]: sharing limiters with Java services.
 //! - [`guide::architecture`]: the floors, the call path, the format of the state.
 //!
@@ -72,6 +73,7 @@ pub mod __private;
 
 mod algorithm;
 mod annotation;
+mod calendar;
 mod call_site;
 mod clock;
 mod coalesce;
@@ -83,6 +85,7 @@ mod key;
 mod limiter;
 mod limits;
 mod quota;
+mod refund;
 mod rejection;
 mod settings;
 pub mod store;
@@ -92,18 +95,20 @@ mod web;
 
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{
-    Algorithm, Mode, OnDrift, OnStoreError, Wait, format_duration, parse_duration,
+    Algorithm, Calendar, CalendarUnit, Mode, OnDrift, OnStoreError, RefundOn, TimeZone, Wait,
+    format_duration, parse_duration,
 };
 
 pub use self::{
     clock::{Clock, ManualClock},
-    decision::Decision,
+    decision::{Charge, Decision},
     error::{SetupError, StoreError, StoreErrorKind},
     events::Event,
     key::{KeyPart, KeyText},
     limiter::Limiter,
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init},
-    quota::{Quota, QuotaError},
+    quota::{Quota, QuotaError, Quotas},
+    refund::Refundable,
     rejection::{FromRejection, Reason, Rejection},
     settings::{Effective, Source, Sourced},
     store::{Config, KeepState},

@@ -2,7 +2,9 @@
 
 mod ask;
 mod core;
+mod debt;
 mod denied;
+mod each;
 mod handle;
 mod here;
 mod manage;
@@ -10,9 +12,18 @@ mod numbers;
 mod patience;
 mod policy;
 mod reserve;
+mod settle;
+mod several;
 mod shadow;
+mod shards;
 mod share;
 mod tally;
 
 pub use self::handle::Limiter;
-pub(crate) use self::{core::Core, numbers::Numbers, patience::Patience, tally::Tally};
+pub(crate) use self::{
+    core::Core,
+    numbers::Numbers,
+    patience::Patience,
+    settle::{Pending, Taken},
+    tally::Tally,
+};

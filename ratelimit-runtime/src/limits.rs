@@ -32,7 +32,7 @@ pub use self::{
 };
 pub(crate) use self::{current::Current, family::Family};
 use crate::{
-    Clock, Limiter, Quota, SetupError, StoreError,
+    Clock, Limiter, Quotas, SetupError, StoreError,
     annotation::{self, Annotation},
     events::{Event, Events},
     limiter::Core,
@@ -129,6 +129,7 @@ macro_rules! forward {
 
 forward! {
     acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
+    acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
     reserve(request: &Request<'_>, within_ms: u64) -> Reservation;
     give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> bool;
     peek(request: &Request<'_>) -> Reply;
@@ -202,14 +203,15 @@ impl Limits {
     }
 
     /// The limiter of this name, which is made if there is none. The quota is what the limits file
-    /// says for it under `limiters` or `prefixes`, else the one given here.
+    /// says for it under `limiters` or `prefixes`, else the one given here; or [several](crate::Quota::and).
     ///
     /// Any text is a safe name. One that only consists of what keys may hold is used as it is, so
     /// that `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
     #[must_use]
-    pub fn limiter(&self, name: &str, quota: Quota) -> Limiter {
-        let core = self.0.named(name, Keys::One, Some(quota));
-        core.give(&self.0, quota);
+    pub fn limiter(&self, name: &str, quota: impl Into<Quotas>) -> Limiter {
+        let quotas = quota.into();
+        let core = self.0.named(name, Keys::One, Some(&quotas));
+        core.give(&self.0, &quotas);
         Limiter::new(core, self.clone())
     }
 
@@ -306,7 +308,7 @@ impl Inner {
     }
 
     /// The limiter of a name built at run time.
-    fn named(&self, name: &str, keys: Keys, given: Option<Quota>) -> Arc<Core> {
+    fn named(&self, name: &str, keys: Keys, given: Option<&Quotas>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
         if let Some(site) = annotation::of_fixed(name) {
             return self.family_of(site).only(self, name);
@@ -318,7 +320,7 @@ impl Inner {
                 // Names are many, so nothing but their limiter remembers them.
                 None => Arc::new(Family::unannotated(&name, keys)),
             };
-            Core::new(self, family, &name, given)
+            Core::new(self, family, &name, given.cloned())
         })
     }
 

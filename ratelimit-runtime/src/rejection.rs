@@ -1,6 +1,6 @@
 //! A refusal as an error, and how it leaves a function.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, slice, sync::Arc, time::Duration};
 
 use crate::Quota;
 
@@ -35,6 +35,7 @@ pub struct Rejection {
     reason: Reason,
     retry_after: Option<Duration>,
     quota: Option<Quota>,
+    violated: Option<Arc<[Quota]>>,
     detail: Option<Arc<str>>,
 }
 
@@ -65,7 +66,14 @@ pub enum Reason {
 
 impl Rejection {
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
-        Self { limiter: Arc::clone(limiter), reason, retry_after: None, quota: None, detail: None }
+        Self {
+            limiter: Arc::clone(limiter),
+            reason,
+            retry_after: None,
+            quota: None,
+            violated: None,
+            detail: None,
+        }
     }
 
     pub(crate) fn retry_after_some(mut self, retry_after: Option<Duration>) -> Self {
@@ -75,6 +83,11 @@ impl Rejection {
 
     pub(crate) fn with_quota(mut self, quota: Quota) -> Self {
         self.quota = Some(quota);
+        self
+    }
+
+    pub(crate) fn with_violated(mut self, violated: Option<Arc<[Quota]>>) -> Self {
+        self.violated = violated;
         self
     }
 
@@ -102,10 +115,21 @@ impl Rejection {
         self.retry_after
     }
 
-    /// The quota that refused the call, where one did.
+    /// The quota that refused the call, where one did: of several, the one with the longest wait.
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
         self.quota
+    }
+
+    /// The quotas that refused the call, the shortest window first: more than one where a key has
+    /// [several limits](crate::guide::several_limits).
+    #[must_use]
+    pub fn violated(&self) -> &[Quota] {
+        match (&self.violated, &self.quota) {
+            (Some(quotas), _) => quotas,
+            (None, Some(quota)) => slice::from_ref(quota),
+            (None, None) => &[],
+        }
     }
 }
 
@@ -136,6 +160,10 @@ impl fmt::Display for Rejection {
                 write!(f, "rate limit `{limiter}` was asked for a senseless number of permits")?;
             }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
+        }
+        if let Some(quotas) = &self.violated {
+            let quotas: Vec<String> = quotas.iter().map(ToString::to_string).collect();
+            write!(f, ": {}", quotas.join(" and "))?;
         }
         if let Some(detail) = &self.detail {
             write!(f, ": {detail}")?;

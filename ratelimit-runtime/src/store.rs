@@ -3,6 +3,7 @@
 //! A [`Store`] answers one [`Request`] with one [`Reply`], atomically. It knows the rules and
 //! nothing of deadlines, policies or waiting: those are the limiter's.
 
+mod joint;
 mod memory;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
@@ -10,13 +11,15 @@ pub mod suite;
 
 use std::{future::Future, time::Duration};
 
+use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
 pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
-    script_call, script_give_up, script_release, script_replies, script_reservation, script_reserve,
+    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
+    script_release, script_replies, script_reservation, script_reserve, script_write,
 };
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
@@ -92,6 +95,26 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
         ticket: Ticket,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    /// Decides calls that need permits of several limiters at once: each call takes from all of them or
+    /// from none, in one atomic step with one time.
+    ///
+    /// `costs` has a row for each of the `requests`, which are for different limiters, and in it one
+    /// cost for each caller; so have the replies. `request.permits` is not read. Each limiter is
+    /// reconciled as for [`acquire_all`](Self::acquire_all), and a caller's replies tell which of them
+    /// refuse it: whoever would have let it through says [`Outcome::Spared`]. While one of them is
+    /// `PerClient` or `Unknown`, nothing is taken of any, and all the others say `Spared`.
+    ///
+    /// The order of the limiters changes no outcome.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`, for all of them; and when a limiter is there twice or a cost is missing. On
+    /// Redis Cluster also when the limiters are not in one slot.
+    fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> impl Future<Output = Result<Vec<Vec<Reply>>, StoreError>> + Send;
 
     /// Says what [`acquire`](Self::acquire) would, and changes nothing.
     ///
@@ -225,6 +248,9 @@ pub struct Request<'a> {
     pub since: Instant,
     /// Whether the process states its configuration with this request.
     pub assertion: Assertion,
+    /// The calendar that was last found in force, for a process that may go by another's. It is not
+    /// needed: a store that lacks it takes longer.
+    pub in_force: Option<Calendar>,
 }
 
 impl<'a> Request<'a> {
@@ -232,7 +258,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self { keys, permits: 1, config, revision: 0, since, assertion }
+        Self { keys, permits: 1, config, revision: 0, since, assertion, in_force: None }
     }
 
     /// Sets the number of permits.
@@ -246,6 +272,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
+        self
+    }
+
+    /// Says which calendar was last found in force.
+    #[must_use]
+    pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
+        self.in_force = calendar;
         self
     }
 
@@ -278,6 +311,9 @@ pub struct Reply {
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
     pub reconciled: Option<Reconciled>,
+    /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
+    /// together; a store, which knows of one at a time, leaves it empty.
+    pub(crate) violated: u8,
 }
 
 /// What a [`Store`] answers to a caller that can wait.
@@ -303,6 +339,8 @@ pub enum Outcome {
     Refused,
     /// Not ever: a full window has fewer permits.
     ExceedsCapacity,
+    /// Not, though there was room: another limiter that had to grant it too did not. Nothing was taken.
+    Spared,
     /// The limiter is stored as `per_client`, so the store does not count it.
     PerClient,
     /// Nothing is stored, and the process has no numbers of its own.

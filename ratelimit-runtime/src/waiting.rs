@@ -13,10 +13,14 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use crate::store::Config;
 
+/// Beside the number of callers: the limiter owes permits.
+const OWING: u32 = 1 << 31;
+
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Held by the head; tokio's mutex is fair and safe to cancel.
     turn: Mutex<()>,
+    /// How many wait, and [`OWING`].
     waiters: AtomicU32,
     permits: AtomicU64,
     /// When the head expects its permits, in the clock's milliseconds.
@@ -32,13 +36,28 @@ pub(crate) struct Queue {
 pub(crate) struct Full;
 
 impl Queue {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Nobody waits, and nothing is owed.
+    pub(crate) fn is_idle(&self) -> bool {
         self.waiters.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.load(Ordering::Acquire) & !OWING == 0
+    }
+
+    /// Says whether permits are owed.
+    pub(crate) fn set_owing(&self, owing: bool) {
+        if owing {
+            self.waiters.fetch_or(OWING, Ordering::AcqRel);
+        } else {
+            self.waiters.fetch_and(!OWING, Ordering::AcqRel);
+        }
     }
 
     /// Takes a place at the end, unless `room` callers wait already.
     pub(crate) fn join(&self, permits: u32, room: u32) -> Result<Place<'_>, Full> {
-        let one_more = |waiters: u32| (waiters < room).then(|| waiters + 1);
+        let room = room.min(OWING - 1);
+        let one_more = |waiters: u32| (waiters & !OWING < room).then(|| waiters + 1);
         self.waiters
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
             .map_err(|_| Full)?;

@@ -8,25 +8,33 @@
 //! environment, and no input makes it panic.
 
 pub mod algorithm;
+pub mod calendar;
 pub mod duration;
 pub mod key;
+mod limit;
 pub mod limits_file;
 mod name;
+mod per;
 mod quote;
+mod shards;
 pub mod suggest;
 pub mod template;
 mod warm_up;
 pub mod words;
 
 pub use algorithm::{Algorithm, TooLarge};
+pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
+pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
 pub use limits_file::{
     LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
     Unmatched, expand_env,
 };
 pub use name::KeyName;
+pub use per::{CalendarError, Per};
+pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
 pub use warm_up::{WarmUpError, check_warm_up};
-pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, Wait, WordError};
+pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

@@ -25,6 +25,10 @@ impl WordError {
         };
         Self(format!("unknown {what} {}; {hint}", Quoted(word)))
     }
+
+    pub(crate) fn new(message: String) -> Self {
+        Self(message)
+    }
 }
 
 impl fmt::Display for WordError {
@@ -111,6 +115,19 @@ pub enum OnDrift {
 
 words!(OnDrift, "on_drift", "reset" => Reset, "carry" => Carry);
 
+/// Whether a call whose body fails keeps its permits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RefundOn {
+    /// `never`: permits are spent, whatever becomes of the call.
+    #[default]
+    Never,
+    /// `err`: a call that returns an error gives its permits back.
+    Err,
+}
+
+words!(RefundOn, "refund_on", "never" => Never, "err" => Err);
+
 /// How long a call may wait for its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wait {
@@ -165,7 +182,7 @@ impl FromStr for Wait {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, OnDrift, OnStoreError, Wait};
+    use super::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
     use std::fmt::{Debug, Display};
     use std::str::FromStr;
     use std::time::Duration;
@@ -186,6 +203,7 @@ mod tests {
             (OnStoreError::Reject, "reject"),
         ]);
         round_trips(&[(OnDrift::Reset, "reset"), (OnDrift::Carry, "carry")]);
+        round_trips(&[(RefundOn::Never, "never"), (RefundOn::Err, "err")]);
         round_trips(&[
             (Wait::Forever, "forever"),
             (Wait::None, "none"),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    Algorithm, LimitsFile, Match, Mode, OnDrift, OnStoreError, Settings, Step, Unmatched, Wait,
+    Algorithm, CalendarUnit, Limit, LimitsFile, Match, Mode, OnDrift, OnStoreError, RefundOn,
+    Settings, Step, Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -39,6 +40,9 @@ fn every_option_is_read() {
         shadow: Some(false),
         rate: Some(100),
         per: Some(Duration::from_secs(1)),
+        unit: None,
+        time_zone: Some("Europe/Vienna".parse().unwrap()),
+        limits: None,
         mode: Some(Mode::Overall),
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200),
@@ -46,13 +50,15 @@ fn every_option_is_read() {
         wait: Some(Wait::Forever),
         max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
+        refund_on: Some(RefundOn::Never),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
+        shards: Some(1),
     };
     assert_eq!(file.default, default);
 
     let keys: Vec<&str> = file.limiters.iter().map(|entry| entry.key.as_str()).collect();
-    assert_eq!(keys, ["orders:{user_id}", "quote", "search", "report"]);
+    assert_eq!(keys, ["orders:{user_id}", "quote", "export", "search", "mails", "report"]);
     let orders = file.limiter("orders:{user_id}").unwrap();
     assert_eq!(orders.settings.rate, Some(5));
     assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
@@ -62,6 +68,11 @@ fn every_option_is_read() {
     let quote = file.limiter("quote").unwrap();
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
+    let mails = &file.limiter("mails").unwrap().settings;
+    assert_eq!(
+        (mails.unit, mails.per),
+        (Some(CalendarUnit::Day), Some(Duration::from_secs(86_400)))
+    );
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
@@ -102,11 +113,14 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, `burst`, `warm_up`, \
-                    `wait`, `max_waiters`, `on_store_error`, `on_drift`";
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `wait`, \
+                    `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
-        ("limits: {}\n", "1:1: unknown field `limits`; did you mean `limiters`?"),
+        (
+            "limits: {}\n",
+            "1:1: `limits` is not a field of the file; write it under `default` or a limiter",
+        ),
         (
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
@@ -121,17 +135,17 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "4:5: unknown field `raet` in limiter `checkout`; did you mean `rate`?",
         ),
         (
-            "limiters:\n  checkout: { limit: 5 }\n",
+            "limiters:\n  checkout: { quota: 5 }\n",
             &format!(
-                "2:15: unknown field `limit` in limiter `checkout`; expected {settings}, \
-                 `keep_alive` or `overrides`"
+                "2:15: unknown field `quota` in limiter `checkout`; expected {settings}, \
+                 `shards` or `overrides`"
             ),
         ),
         ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",
             &format!(
-                "2:3: unknown field `overrides` in `default`; expected {settings} or `keep_alive`"
+                "2:3: unknown field `overrides` in `default`; expected {settings} or `shards`"
             ),
         ),
         (
@@ -240,6 +254,28 @@ fn numbers_and_durations_are_what_they_seem() {
              4294967295",
         ),
         (
+            "limiters:\n  a: { shards: 0 }\n",
+            "2:16: `shards` cannot be `0`; write a whole number from 1 to 256",
+        ),
+        (
+            "limiters:\n  a: { rate: 5, per: 1s, shards: 6 }\n",
+            "2:34: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+        ),
+        (
+            "limiters:\n  a:\n    shards: 6\n    overrides:\n      - { key: a, rate: 5 }\n",
+            "5:25: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+        ),
+        (
+            "default: { shards: 2, algorithm: leaky_bucket }\n",
+            "1:20: a leaky bucket spaces its permits evenly, which its parts cannot; remove `shards`, or \
+             choose another `algorithm`",
+        ),
+        (
+            "prefixes:\n  - { prefix: a, shards: 2, mode: per_client }\n",
+            "2:26: a `per_client` limiter is counted in each process, which leaves nothing to split; remove \
+             `shards`",
+        ),
+        (
             "default: { max_waiters: 4294967296, max_waiter: 1 }\n",
             "1:25: `max_waiters` cannot be `4294967296`; write a whole number from 0 (nobody waits) to \
              4294967295\n\
@@ -258,6 +294,84 @@ fn numbers_and_durations_are_what_they_seem() {
             "5:28: `keep_alive` of `30s` is shorter than `per`; write at least `1h`",
         ),
     ]);
+}
+
+#[test]
+fn several_limits_are_read_as_they_stand() {
+    let file = parse(
+        "limiters:\n  a:\n    limits:\n      - { rate: 10, per: 1s }\n      - rate: 1000\n        per: 1h\n\
+         \x20       algorithm: fixed_window\n      - { rate: 5, per: 1s, algorithm: token_bucket, burst: 20 }\n\
+         \x20   overrides:\n      - { key: a, rate: 0 }\n",
+    );
+    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+    let entry = file.limiter("a").unwrap();
+    assert_eq!(
+        entry.settings.limits.as_deref().unwrap(),
+        [
+            Limit::new(10, second),
+            Limit { algorithm: Some(Algorithm::FixedWindow), ..Limit::new(1000, hour) },
+            Limit {
+                algorithm: Some(Algorithm::TokenBucket),
+                burst: Some(20),
+                ..Limit::new(5, second)
+            },
+        ]
+    );
+    // Nobody is nobody, whatever the limits around it are.
+    assert_eq!(entry.overrides[0].settings.rate, Some(0));
+    let over = entry.overrides[0].settings.clone().or(&entry.settings);
+    assert_eq!((over.rate, over.limits), (Some(0), None));
+}
+
+#[test]
+fn several_limits_are_refused_where_one_is_of_no_use() {
+    let limiter = |fields: &str| format!("limiters:\n  a:\n    {fields}\n");
+    for (fields, expected) in [
+        (
+            "limits: 5",
+            "3:13: `limits` cannot be `5`; write a list such as `[{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`",
+        ),
+        ("limits: []", "3:5: `limits` has 0 limits; write 1 to 8"),
+        (
+            "limits: [5]",
+            "3:14: a limit cannot be `5`; write fields such as `{ rate: 10, per: 1s }`",
+        ),
+        ("limits: [{ rate: 5 }]", "3:14: a limit needs `per`; write `{ rate: 10, per: 1s }`"),
+        (
+            "limits: [{ rate: 0, per: 1s }]",
+            "3:22: `rate` cannot be `0`; write a whole number from 1 to 2147483647",
+        ),
+        (
+            "limits: [{ rate: 5, per: 1s, brust: 9 }]",
+            "3:34: unknown field `brust` in a limit; did you mean `burst`?",
+        ),
+        (
+            "limits: [{ rate: 5, per: 1s, burst: 9 }]",
+            "3:14: `burst` is what a token bucket holds, and `5 per 1s` is a `sliding_window`; write `algorithm: token_bucket`, or remove `burst`",
+        ),
+        (
+            "limits: [{ rate: 10, per: 1s }, { rate: 100000, per: 1h }]",
+            "3:37: `100000 per 1h` is never reached, since `10 per 1s` never allows more; write at most 35999, or remove it",
+        ),
+        (
+            "limits:\n      - { rate: 10, per: 1s }\n      - { rate: 5, per: 1s }",
+            "5:9: there is a `sliding_window` of `1s` already, `10 per 1s`; keep one of them, or write another window",
+        ),
+        (
+            "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    rate: 5",
+            "4:11: `rate` cannot stand beside `limits`; write it in one of the limits, or remove `limits`",
+        ),
+        (
+            "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    overrides:\n      - { key: a, rate: 5 }",
+            "5:25: `rate` alone does not change the `limits` of the limiter; write `per` too, or `limits`",
+        ),
+        (
+            "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    keep_alive: 30s",
+            "4:17: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
+        ),
+    ] {
+        assert_eq!(report(&limiter(fields)), expected, "{fields}");
+    }
 }
 
 #[test]
@@ -297,6 +411,10 @@ fn a_warm_up_belongs_to_a_token_bucket_without_a_burst() {
             "default: { algorithm: leaky_bucket, warm_up: 5s }\n",
             "1:46: `warm_up` is what a token bucket can do, and this is a `leaky_bucket`; write \
              `algorithm: token_bucket`, or remove `warm_up`",
+        ),
+        (
+            "default: { limits: [{ rate: 2, per: 1s }], warm_up: 5s }\n",
+            "1:53: `warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two",
         ),
         (
             "default: { algorithm: token_bucket, burst: 5, warm_up: 5s }\n",
@@ -568,8 +686,8 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `mode`, `algorithm`, \
-`burst`, `warm_up`, `wait`, `max_waiters`, `on_store_error`, `on_drift`, `keep_alive` or `overrides`
+6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
+`burst`, `warm_up`, `wait`, `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

@@ -1,5 +1,7 @@
 //! The examples that run to an end.
 
+use std::{fs, path::Path};
+
 use tests::redis_server::RedisServer;
 
 use crate::program::{run, run_on_each};
@@ -156,4 +158,24 @@ fn processes_keep_one_limit_together() {
 
     let lines = run("two_processes", None, &[]);
     assert!(lines[0].contains("each process has a limit of its own"), "{lines:#?}");
+}
+
+#[test]
+fn the_plot_and_the_table_of_the_algorithms_are_what_they_admit() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("algorithms");
+    fs::create_dir_all(&made).unwrap();
+    fs::copy(docs.join("algorithms.md"), made.join("algorithms.md")).unwrap();
+    let page = fs::read_to_string(docs.join("algorithms.md")).unwrap();
+    for line in run("algorithms", None, &[]) {
+        assert!(page.contains(&line), "docs/algorithms.md lacks `{line}`");
+    }
+    run("algorithms", None, &["docs", made.to_str().unwrap()]);
+    for file in ["algorithms.md", "algorithms.svg"] {
+        let read = |folder: &Path| fs::read_to_string(folder.join(file)).unwrap();
+        assert!(
+            read(&made) == read(&docs),
+            "docs/{file} is stale; run `cargo run -p examples --example algorithms -- docs docs`"
+        );
+    }
 }

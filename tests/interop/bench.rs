@@ -23,7 +23,7 @@ pub(crate) struct Plan {
 }
 
 /// Each member of the log is one grant.
-pub(crate) const EXACT: Plan = Plan { rate: 90, per_ms: 50, permits: 11 };
+pub(crate) const EXACT: Plan = Plan { rate: 60, per_ms: 50, permits: 8 };
 /// Grants share members.
 pub(crate) const MERGED: Plan = Plan { rate: 2_000, per_ms: 1_000, permits: 12 };
 

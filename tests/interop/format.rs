@@ -103,7 +103,7 @@ async fn rust_reads_the_permits_java_took(redisson: Redisson) {
     State::of(&server, "shared").assert_whole();
 }
 
-/// Beyond a hundred members our permits share members dated at the end of a bucket.
+/// Beyond 64 members our permits share members dated at the end of a bucket.
 async fn java_reads_what_rust_merged(redisson: Redisson) {
     let server = RedisServer::start();
     let mut java = redisson.connect(&server);

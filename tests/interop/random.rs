@@ -19,7 +19,7 @@ on_each_version!(
 );
 
 /// Every answer and every log is what the model gives for some instant of the call, and counter and
-/// log make up the rate after each of them. A log of a hundred members at most is exact.
+/// log make up the rate after each of them. A log of 64 members at most is exact.
 async fn random_operations_agree_with_the_model(redisson: Redisson) {
     let mut bench = Bench::start(&redisson, EXACT, RedisServer::start(), None).await;
     let mut model = Model::new(EXACT);

@@ -197,6 +197,7 @@ async fn self_in_the_arguments_of_a_rewritten_method() {
             Some(Reason::Limited),
             "it costs 2 and 1 is left"
         );
+        assert_eq!(shop("soon").sum(&[1]).await, Ok(1), "the lower one was not asked then");
         assert_eq!(
             refused(shop("late").sum(&[1]).await),
             Some(Reason::Limited),

@@ -206,9 +206,11 @@ async fn two_limits_on_one_function() {
         assert_eq!(
             refused(stacked(1).await),
             Some(Reason::Limited),
-            "by the upper one, after the lower one"
+            "by the upper one, before the lower one"
         );
-        assert_eq!(stacked(2).await, Ok(0), "by the lower one");
+        assert_eq!(stacked(2).await, Ok(2), "which has a permit left");
+        assert_eq!(stacked(3).await, Ok(0), "by the lower one, whose fallback answers");
+        assert_eq!(stacked(3).await, Ok(0), "and the upper one has its permit back");
     })
     .await;
 }

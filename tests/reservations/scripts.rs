@@ -123,7 +123,7 @@ impl Twins {
     fn release(&mut self, permits: u32) {
         let release = self.memory.release(&self.keys, permits);
         let rust = self.runtime.block_on(release).unwrap();
-        let mut call = script_release(&self.keys, permits);
+        let mut call = script_release(&self.keys, permits, false);
         let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) release of {permits}");
     }

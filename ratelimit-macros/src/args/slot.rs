@@ -29,12 +29,16 @@ impl<T> Slot<T> {
         self.given().map(|arg| &arg.value)
     }
 
+    pub(crate) fn name(&self) -> Option<&Ident> {
+        self.given().map(|arg| &arg.name)
+    }
+
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Slot::Absent)
     }
 
     /// It was meant, and the mistake in it is reported elsewhere.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         if self.is_absent() {
             *self = Slot::Broken;
         }

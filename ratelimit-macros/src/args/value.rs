@@ -3,10 +3,12 @@
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 /// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 13] = [
+const ARGUMENTS: [(&str, &str); 16] = [
     ("key", "\"orders:{user_id}\""),
     ("rate", "100"),
     ("per", "\"1s\""),
+    ("time_zone", "\"Europe/Vienna\""),
+    ("limits", "[(10, \"1s\"), (1000, \"1h\")]"),
     ("mode", "\"per_client\""),
     ("algorithm", "\"token_bucket\""),
     ("burst", "200"),
@@ -14,6 +16,7 @@ const ARGUMENTS: [(&str, &str); 13] = [
     ("permits", "1"),
     ("wait", "\"2s\""),
     ("on_store_error", "\"reject\""),
+    ("refund_on", "\"err\""),
     ("fallback", "path::to::function"),
     ("skip_if", "user.is_admin"),
     ("crate", "::path::to::runtime"),
@@ -92,7 +95,7 @@ pub(super) fn ungrouped(value: Expr) -> Expr {
     }
 }
 
-fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
+pub(super) fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
     syn::Error::new_spanned(
         found,
         format!("`{name}` takes {what}; write `{name} = {}`", example(name)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, check_warm_up};
+use ratelimit_spec::{Algorithm, Per, check_warm_up};
 use syn::Expr;
 
 use super::Declared;
@@ -54,7 +54,8 @@ pub(super) fn warm_up_is_a_buckets(
     declared: &Declared<'_>,
     problems: &mut Problems,
 ) {
-    let Some(written) = args.warm_up.given() else { return };
+    // Beside several limits it is refused already.
+    let Some(written) = args.warm_up.given().filter(|_| args.limits.is_absent()) else { return };
     if let Some(burst) = args.burst.given() {
         problems.at(
             written.name.span(),
@@ -87,7 +88,7 @@ pub(super) fn warm_up_is_a_buckets(
 pub(super) fn can_be_counted(
     args: &Args,
     given: Option<Algorithm>,
-    per: Option<Duration>,
+    per: Option<Per>,
     problems: &mut Problems,
 ) {
     let (Some(algorithm), Some(per), Some((rate, rate_source))) = (given, per, literal(&args.rate))
@@ -98,7 +99,7 @@ pub(super) fn can_be_counted(
     if burst.is_none() && !args.burst.is_absent() {
         return;
     }
-    if let Err(error) = algorithm.check(rate, per, burst.map(|(burst, _)| burst)) {
+    if let Err(error) = algorithm.check(rate, per.length, burst.map(|(burst, _)| burst)) {
         let burst = burst.filter(|_| error.name() == "burst");
         problems.on(burst.map_or(rate_source, |(_, source)| source), error);
     }

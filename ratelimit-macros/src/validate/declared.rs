@@ -1,10 +1,13 @@
 //! What the limits file says about a key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
-use ratelimit_spec::{LimiterEntry, LimitsFile, OnStoreError, Settings, Wait, nearest};
+use ratelimit_spec::{
+    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, TimeZone, Wait, nearest,
+};
 use syn::Expr;
 
 use crate::args::Args;
@@ -19,8 +22,17 @@ const MOST_PROBLEMS: usize = 5;
 #[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
-    pub(crate) per: Option<Duration>,
-    pub(crate) declared: Option<(TokenStream, Duration)>,
+    pub(crate) per: Option<Per>,
+    pub(crate) limits: Option<Vec<(Expr, Duration)>>,
+    pub(crate) declared: Option<DeclaredNumbers>,
+    pub(crate) declared_limits: Option<Arc<[Limit]>>,
+}
+
+/// Rate and window as far as the file gives one of them.
+pub(crate) struct DeclaredNumbers {
+    pub(crate) rate: TokenStream,
+    pub(crate) per: Per,
+    pub(crate) time_zone: TimeZone,
 }
 
 /// The file's part in an annotation.
@@ -36,10 +48,11 @@ pub(crate) struct Declared<'a> {
 /// Looks the key up; a key that is not in the file limits nothing its operators know of.
 pub(crate) fn declared<'a>(
     key: Option<&Key<'_>>,
+    place: Span,
     lookup: &'a Lookup,
     problems: &mut Problems,
 ) -> Declared<'a> {
-    let caret = key.map_or_else(Span::call_site, |key| key.literal.span());
+    let caret = key.map_or(place, |key| key.literal.span());
     let mut declared = Declared { caret, found: None, entry: None, reported: false };
     match lookup {
         Lookup::Nothing => {}
@@ -97,8 +110,13 @@ impl Declared<'_> {
         self.settings().find_map(|settings| settings.rate)
     }
 
-    fn per(&self) -> Option<Duration> {
-        self.settings().find_map(|settings| settings.per)
+    fn per(&self) -> Option<Per> {
+        self.settings().find_map(Settings::window)
+    }
+
+    fn declares(&self, rate: TokenStream, per: Per) -> DeclaredNumbers {
+        let time_zone = self.settings().find_map(|settings| settings.time_zone);
+        DeclaredNumbers { rate, per, time_zone: time_zone.unwrap_or_default() }
     }
 
     /// A number of the key's own entry, which wins over the annotation, and where it is.
@@ -116,9 +134,27 @@ impl Declared<'_> {
         })
     }
 
+    /// The file's several limits, unless one rate or window goes before them.
+    fn limits(&self, written: bool) -> Option<Arc<[Limit]>> {
+        let is_one = |settings: &Settings| settings.rate.is_some() || settings.per.is_some();
+        let own = self.entry_settings();
+        match own.and_then(|own| own.limits.clone()) {
+            Some(limits) => Some(limits),
+            None if written || own.is_some_and(is_one) => None,
+            None => self.default_settings().and_then(|settings| settings.limits.clone()),
+        }
+    }
+
     /// The numbers of a key that has no annotation of its own.
-    pub(crate) fn both(&self) -> Option<(TokenStream, Duration)> {
-        Some((number(self.rate()?), self.per()?))
+    pub(crate) fn alone(&self) -> Numbers {
+        match self.limits(false) {
+            Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },
+            None => {
+                let both = self.rate().map(number).zip(self.per());
+                let declared = both.map(|(rate, per)| self.declares(rate, per));
+                Numbers { declared, ..Numbers::default() }
+            }
+        }
     }
 
     /// Every limit needs a rate and a window, from either place.
@@ -126,11 +162,17 @@ impl Declared<'_> {
         &self,
         args: &Args,
         rate: Option<Expr>,
-        per: Option<Duration>,
+        per: Option<Per>,
         problems: &mut Problems,
     ) -> Numbers {
-        if !args.rate.is_absent() && !args.per.is_absent() {
-            return Numbers { rate, per, declared: None };
+        let several = !args.limits.is_absent();
+        if several || !args.rate.is_absent() && !args.per.is_absent() {
+            return Numbers { rate, per, ..Numbers::default() };
+        }
+        let written = !args.rate.is_absent() || !args.per.is_absent();
+        if let Some(limits) = self.limits(written) {
+            let declared_limits = Some(limits);
+            return Numbers { rate, per, declared_limits, ..Numbers::default() };
         }
         let no_rate = args.rate.is_absent() && self.rate().is_none();
         let no_per = args.per.is_absent() && self.per().is_none();
@@ -140,7 +182,8 @@ impl Declared<'_> {
         let declared_rate =
             self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
         let declared = declared_rate.zip(self.per().or(per));
-        Numbers { rate, per, declared }
+        let declared = declared.map(|(rate, per)| self.declares(rate, per));
+        Numbers { rate, per, declared, ..Numbers::default() }
     }
 
     fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {

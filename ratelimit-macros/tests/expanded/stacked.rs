@@ -5,7 +5,23 @@
 // }
 
 async fn quote(user: u64) -> Result<Price, ShopError> {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+        ::ratelimit_runtime::__private::Annotation::new(
+                "user:{user}",
+                &["user:", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000),
+    );
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT_0
+    }
+    static __LIMIT_1: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "everyone",
                 &["everyone"],
@@ -21,34 +37,19 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
             .fallible(),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_1
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 1u32).await
+    let __asked_0 = __LIMIT_0
+        .asks(__LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]), 1u32);
+    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
+    if let ::core::result::Result::Err((_, __rejection)) = ::ratelimit_runtime::__private::acquire_all([
+            __asked_0,
+            __asked_1,
+        ])
+        .await
     {
         return ::ratelimit_runtime::__private::reject(__rejection);
     }
-    {
-        static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            ::ratelimit_runtime::__private::Annotation::new(
-                    "user:{user}",
-                    &["user:", ""],
-                    ::ratelimit_runtime::__private::Location::new(
-                        ::core::concat!(::core::module_path!(), "::quote"),
-                        ::core::file!(),
-                        ::core::line!(),
-                    ),
-                )
-                .rate(2)
-                .per_ms(1000),
-        );
-        ::ratelimit_runtime::__private::submit! {
-            & __LIMIT
-        }
-        const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-        let __key = __LIMIT.key(&[::ratelimit_runtime::__private::key_part(&user)]);
-        __LIMIT.admit(__key, 1u32).await;
-        { price(user).await }
-    }
+    { price(user).await }
 }

@@ -1,8 +1,11 @@
 //! The numbers a limiter is counted by.
 
-use ratelimit_spec::{Algorithm, Mode};
+use ratelimit_spec::{Algorithm, Calendar, Mode};
 
-use crate::Quota;
+use crate::{Quota, calendar::bounds, clock::whole_ms};
+
+/// By how much the clocks of a zone can be put back in two windows, and an hour to spare.
+const CHANGE_MS: u64 = 3 * 3_600_000;
 
 /// The numbers of one limiter, as a store holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Config {
     /// How long a token bucket takes to warm up, in milliseconds; 0 is not at all. One that does has no
     /// burst.
     pub warm_up_ms: u64,
+    /// By which clocks fixed windows begin; without it they follow each other since the Unix epoch.
+    pub calendar: Option<Calendar>,
     /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
     pub keep_alive_ms: u64,
 }
@@ -30,13 +35,23 @@ impl Config {
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
         let algorithm = Algorithm::SlidingWindow;
-        Self { rate, per_ms, mode, algorithm, burst: 0, warm_up_ms: 0, keep_alive_ms: 0 }
+        Self {
+            rate,
+            per_ms,
+            mode,
+            algorithm,
+            burst: 0,
+            warm_up_ms: 0,
+            calendar: None,
+            keep_alive_ms: 0,
+        }
     }
 
     /// Sets the algorithm; `burst` is what a token bucket holds, and 0 for every other one.
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm, burst: u32) -> Self {
-        (self.algorithm, self.burst, self.warm_up_ms) = (algorithm, burst, 0);
+        (self.algorithm, self.burst) = (algorithm, burst);
+        (self.warm_up_ms, self.calendar) = (0, None);
         self
     }
 
@@ -47,11 +62,31 @@ impl Config {
         self
     }
 
+    /// Fixed windows of a calendar; the length is the usual one then.
+    #[must_use]
+    pub fn calendar(mut self, calendar: Calendar) -> Self {
+        self.per_ms = whole_ms(calendar.unit.nominal());
+        self = self.algorithm(Algorithm::FixedWindow, 0);
+        self.calendar = Some(calendar);
+        self
+    }
+
     /// Sets how long an idle limiter is kept, in milliseconds.
     #[must_use]
     pub fn keep_alive_ms(mut self, keep_alive_ms: u64) -> Self {
         self.keep_alive_ms = keep_alive_ms;
         self
+    }
+
+    /// The numbers of a quota, and what it does not say as it is here.
+    pub(crate) fn with_quota(mut self, quota: &Quota) -> Self {
+        (self.rate, self.per_ms) = (quota.rate(), whole_ms(quota.per()));
+        match quota.by_calendar() {
+            Some(calendar) => self.calendar(calendar),
+            None => self
+                .algorithm(quota.algorithm(), quota.burst().unwrap_or(0))
+                .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms)),
+        }
     }
 
     /// Whether both limit alike; how long they are kept does not matter.
@@ -76,11 +111,28 @@ impl Config {
             // The log is a fiftieth of the window coarse.
             Algorithm::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
             // A clock that steps back leaves a window in force until it is over again.
-            Algorithm::FixedWindow => self.per_ms.saturating_mul(2),
+            Algorithm::FixedWindow => {
+                let slack = self.calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
+                self.per_ms.saturating_mul(2).saturating_add(slack)
+            }
             // As long again, half of it, until a warm one is cold.
             _ => self.span_ms(self.capacity()).saturating_add(self.warm_up_ms * 2),
         };
         longest.saturating_add(1)
+    }
+
+    /// When the window of a time begins and how long it is, in milliseconds.
+    pub(super) fn window_at(&self, now: u64) -> (u64, u64) {
+        match self.calendar {
+            Some(calendar) => {
+                let [_, start, end, _] = bounds(calendar, now);
+                (start, end - start)
+            }
+            None => {
+                let per = self.per_ms.max(1);
+                (now - now % per, per)
+            }
+        }
     }
 
     /// The milliseconds in which so many permits come back, at the steady rate; rounded down.
@@ -93,19 +145,21 @@ impl Config {
     /// the first one's turn on. Whoever `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let windows = (ahead + permits - 1).checked_div(self.rate).unwrap_or(0);
+        let window_ms =
+            self.calendar.map_or(self.per_ms, |calendar| whole_ms(calendar.unit.shortest()));
         match self.algorithm {
             Algorithm::TokenBucket if self.warm_up_ms > 0 => self.span_ms(ahead),
             Algorithm::TokenBucket => {
                 self.span_ms((ahead + permits).saturating_sub(self.capacity()))
             }
             Algorithm::LeakyBucket => self.span_ms(ahead),
-            Algorithm::FixedWindow if !waits => windows.saturating_sub(1) * self.per_ms,
-            _ => windows * self.per_ms,
+            Algorithm::FixedWindow if !waits => windows.saturating_sub(1) * window_ms,
+            _ => windows * window_ms,
         }
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        let Self { rate, per_ms, algorithm, burst, warm_up_ms, .. } = *self;
-        Quota::stored(rate, per_ms, algorithm, burst, warm_up_ms)
+        let Self { rate, per_ms, algorithm, burst, warm_up_ms, calendar, .. } = *self;
+        Quota::stored(rate, per_ms, (algorithm, burst), calendar).warming_up(warm_up_ms)
     }
 }

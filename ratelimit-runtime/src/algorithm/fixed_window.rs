@@ -1,5 +1,7 @@
 //! At most `rate` permits in each window, all of which are free again when the next one begins.
-//! Windows follow each other since the Unix epoch.
+//! Windows follow each other since the Unix epoch, or are those of a calendar.
+
+use ratelimit_spec::Calendar;
 
 use super::{Config, meter::Meter};
 
@@ -9,6 +11,7 @@ pub(crate) struct Window {
     start: u64,
     used: u64,
     per: u64,
+    calendar: Option<Calendar>,
 }
 
 /// A window as of one instant.
@@ -23,7 +26,8 @@ pub(super) struct Count {
 impl Window {
     /// Whether it is one of these windows.
     pub(super) fn fits(&self, config: &Config) -> bool {
-        self.per == config.per_ms
+        // A calendar's are of several lengths.
+        self.calendar == config.calendar && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
     /// What was taken in it, unless it is over.
@@ -32,19 +36,25 @@ impl Window {
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
-        self.used == 0 || self.start + self.per <= now
+        self.used == 0 || self.end() <= now
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.per
     }
 
     /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
     /// stepped back into the window before, this one stays in force: another would admit its permits
     /// again. What is further ahead counts from now, or it would lock everybody out.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
+        if self.start <= now && !self.is_idle(now) {
+            return Count { window: *self, rate: config.rate, now, ahead: 0 };
+        }
         let mut count = Count::new(config, 0, now);
-        let current = count.window.start;
-        if self.start > current + self.per {
+        if self.start > count.window.end() {
             count.ahead = self.start - now;
             count.window.used = self.used;
-        } else if self.start >= current {
+        } else if self.start > now {
             count.window = *self;
         }
         count
@@ -54,8 +64,8 @@ impl Window {
 impl Count {
     /// The window that is now, of which so many permits were taken.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
-        let per = config.per_ms.max(1);
-        let window = Window { start: now - now % per, used, per };
+        let (start, per) = config.window_at(now);
+        let window = Window { start, used, per, calendar: config.calendar };
         Self { window, rate: config.rate, now, ahead: 0 }
     }
 
@@ -73,7 +83,7 @@ impl Count {
     }
 
     fn ends_in(&self) -> u64 {
-        self.window.start + self.window.per - self.now
+        self.window.end() - self.now
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Verdict;
 
 /// A state as of one instant.
-pub(super) trait Meter: Copy {
+pub(super) trait Meter {
     /// The most permits one request can get.
     fn capacity(&self) -> u64;
 
@@ -23,19 +23,41 @@ pub(super) trait Meter: Copy {
     fn ahead(&self) -> u64;
 
     /// Takes permits for several requests in order, and says to each how it went.
-    fn decide(&mut self, costs: impl Iterator<Item = u64> + Clone) -> Vec<Verdict> {
-        let mut before = *self;
-        for cost in costs.clone() {
-            self.try_take(cost);
-        }
-        let mut ahead = self.ahead();
-        let verdict = |cost| Verdict {
-            granted: before.try_take(cost),
-            ahead: std::mem::take(&mut ahead),
-            remaining: if cost > self.capacity() { self.capacity() } else { before.free() },
-            ..self.outlook(cost)
+    fn decide(&mut self, costs: impl Iterator<Item = u64> + Clone) -> Vec<Verdict>
+    where
+        Self: Sized,
+    {
+        let decide = |cost| {
+            let fits = cost <= self.free();
+            self.answer(cost, fits)
         };
-        costs.map(verdict).collect()
+        let mut verdicts: Vec<_> = costs.clone().map(decide).collect();
+        self.date(&mut verdicts, costs);
+        verdicts
+    }
+
+    /// Whether there is room for a request, and what is left once it was taken or was not.
+    fn answer(&mut self, cost: u64, take: bool) -> Verdict {
+        let granted = cost <= self.free();
+        if take {
+            self.take(cost);
+        }
+        let remaining = if cost > self.capacity() { self.capacity() } else { self.free() };
+        Verdict { granted, remaining, ..Verdict::default() }
+    }
+
+    /// Adds the times, as of the end of the batch.
+    fn date(&self, verdicts: &mut [Verdict], costs: impl Iterator<Item = u64>)
+    where
+        Self: Sized,
+    {
+        for (verdict, cost) in verdicts.iter_mut().zip(costs) {
+            let Verdict { granted, remaining, .. } = *verdict;
+            *verdict = Verdict { granted, remaining, ..self.outlook(cost) };
+        }
+        if let Some(first) = verdicts.first_mut() {
+            first.ahead = self.ahead();
+        }
     }
 
     /// What it would say to a request.
@@ -45,14 +67,6 @@ pub(super) trait Meter: Copy {
             remaining: if cost > self.capacity() { self.capacity() } else { self.free() },
             ..self.outlook(cost)
         }
-    }
-
-    fn try_take(&mut self, cost: u64) -> bool {
-        let granted = cost <= self.free();
-        if granted {
-            self.take(cost);
-        }
-        granted
     }
 
     /// The times of a verdict.

@@ -26,10 +26,12 @@ pub(crate) struct Epoch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) config: Config,
+    /// What the process of this epoch is configured with; nothing when no process has been here.
+    stated: Option<Config>,
     epoch: Epoch,
     vouched_ms: u64,
     reset_ms: Option<u64>,
-    /// Written on purpose and not by what some process is configured with.
+    /// Written on purpose, and not what that process is configured with.
     pub(crate) outside: bool,
 }
 
@@ -37,9 +39,19 @@ impl Stored {
     /// A configuration written on purpose: it stays until a process starts that is configured
     /// otherwise.
     pub(crate) fn written(config: Config, before: Option<Self>) -> Self {
-        let epoch = before.map_or(Epoch { revision: 0, since: 0 }, |before| before.epoch);
-        let reset_ms = before.and_then(|before| before.reset_ms);
-        Self { config, epoch, vouched_ms: 0, reset_ms, outside: true }
+        let Some(before) = before else {
+            let epoch = Epoch { revision: 0, since: 0 };
+            return Self {
+                config,
+                stated: None,
+                epoch,
+                vouched_ms: 0,
+                reset_ms: None,
+                outside: true,
+            };
+        };
+        let outside = before.stated.is_none_or(|stated| !stated.same_limit(&config));
+        Self { config, outside, ..before }
     }
 }
 
@@ -84,7 +96,14 @@ pub(crate) fn reconcile(
     assertion: Assertion,
     now: u64,
 ) -> (Stored, Option<Reconciled>) {
-    let ours = |reset_ms| Stored { config: own, epoch, vouched_ms: now, reset_ms, outside: false };
+    let ours = |reset_ms| Stored {
+        config: own,
+        stated: Some(own),
+        epoch,
+        vouched_ms: now,
+        reset_ms,
+        outside: false,
+    };
     let Some(mut stored) = stored else {
         return (ours(None), Some(Reconciled::Created));
     };

@@ -7,10 +7,11 @@
 
 use std::collections::VecDeque;
 
-use super::Verdict;
+use super::{Verdict, meter::Meter};
 
-/// Entries beyond which grants share time buckets.
-const MERGE_AT: usize = 100;
+/// Entries beyond which grants share time buckets. With 51 of those a log stays below 128 entries,
+/// up to which Redis stores it compactly.
+const MERGE_AT: usize = 64;
 
 /// The grants of the last window, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -40,44 +41,25 @@ impl Log {
 
     /// Takes permits, or says when they will be free.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
-        let mut verdicts = self.acquire_all(rate, per, std::iter::once(permits), now);
-        verdicts.next().unwrap_or_default()
+        let mut open = self.open(rate, per, std::iter::once(permits), now);
+        let fits = permits <= open.free();
+        let Verdict { granted, remaining, .. } = open.answer(permits, fits);
+        Verdict { granted, remaining, ahead: open.ahead, ..open.outlook(permits) }
     }
 
-    /// Takes permits for several requests at one instant, in order, as one entry. A request for
-    /// more than `rate` takes nothing.
-    pub(crate) fn acquire_all(
+    /// Brings the log up to date for requests at one instant, whose grants are one entry.
+    pub(super) fn open(
         &mut self,
         rate: u64,
         per: u64,
-        costs: impl Iterator<Item = u64> + Clone,
+        costs: impl Iterator<Item = u64>,
         now: u64,
-    ) -> impl Iterator<Item = Verdict> {
+    ) -> OpenLog<'_> {
         let expired = self.expire(per, now);
-        let asked: u64 = costs.clone().filter(|&cost| cost <= rate).sum();
+        let asked: u64 = costs.filter(|&cost| cost <= rate).sum();
         let looked = expired || self.used + asked > rate;
-        let mut ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
-
-        let mut free = rate.saturating_sub(self.used);
-        let left = costs.clone().fold(free, |free, cost| free.checked_sub(cost).unwrap_or(free));
-        let newest = (left < free).then(|| self.record(free - left, per, now));
-        let reset_after =
-            newest.map_or_else(|| self.full_after(per, now), |at| (at + per).saturating_sub(now));
-
-        let log = &*self;
-        costs.map(move |cost| {
-            let granted = cost <= free;
-            if granted {
-                free -= cost;
-            }
-            Verdict {
-                granted,
-                remaining: if cost > rate { rate } else { free },
-                retry_after: log.retry_after(rate, per, cost, now),
-                reset_after,
-                ahead: std::mem::take(&mut ahead),
-            }
-        })
+        let ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
+        OpenLog { log: self, rate, per, now, ahead, entry: None }
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
@@ -95,7 +77,7 @@ impl Log {
     }
 
     /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
-    fn expire(&mut self, per: u64, now: u64) -> bool {
+    pub(super) fn expire(&mut self, per: u64, now: u64) -> bool {
         let before = self.entries.len();
         while let Some(oldest) = self.entries.front()
             && oldest.at + per <= now
@@ -146,8 +128,8 @@ impl Log {
         self.entries.back().is_none_or(|newest| newest.at + per <= now)
     }
 
-    /// Writes a grant down and returns the time it is dated.
-    fn record(&mut self, permits: u64, per: u64, now: u64) -> u64 {
+    /// Writes a grant down and returns which entry it is in.
+    fn record(&mut self, permits: u64, per: u64, now: u64) -> usize {
         self.used += permits;
         let mut at = now;
         if self.entries.len() >= MERGE_AT {
@@ -156,12 +138,12 @@ impl Log {
                 && newest.at == at
             {
                 newest.permits += permits;
-                return at;
+                return self.entries.len() - 1;
             }
         }
         let place = self.entries.partition_point(|entry| entry.at <= at);
         self.entries.insert(place, Entry { at, permits });
-        at
+        place
     }
 
     /// Until so many permits can be taken, counted oldest first: 0 when they can be now, or never.
@@ -181,6 +163,55 @@ impl Log {
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
         self.entries.back().map_or(0, |newest| (newest.at + per).saturating_sub(now))
+    }
+}
+
+/// A log as of one instant.
+#[derive(Debug)]
+pub(super) struct OpenLog<'a> {
+    log: &'a mut Log,
+    rate: u64,
+    per: u64,
+    now: u64,
+    ahead: u64,
+    /// What was taken so far.
+    entry: Option<usize>,
+}
+
+impl Meter for OpenLog<'_> {
+    fn capacity(&self) -> u64 {
+        self.rate
+    }
+
+    fn free(&self) -> u64 {
+        self.rate.saturating_sub(self.log.used)
+    }
+
+    fn take(&mut self, permits: u64) {
+        match self.entry.and_then(|entry| self.log.entries.get_mut(entry)) {
+            Some(entry) => {
+                entry.permits += permits;
+                self.log.used += permits;
+            }
+            None => self.entry = Some(self.log.record(permits, self.per, self.now)),
+        }
+    }
+
+    fn wait(&self, permits: u64) -> u64 {
+        self.log.retry_after(self.rate, self.per, permits, self.now)
+    }
+
+    /// A log is full again when the grants are free that were made now, or those before them.
+    fn full_after(&self) -> u64 {
+        let taken = self.entry.and_then(|entry| self.log.entries.get(entry));
+        match taken {
+            Some(entry) => (entry.at + self.per).saturating_sub(self.now),
+            None => self.log.full_after(self.per, self.now),
+        }
+    }
+
+    fn ahead(&self) -> u64 {
+        self.ahead
     }
 }
 
@@ -232,8 +263,8 @@ mod tests {
     fn a_batch_is_its_calls_one_by_one_as_one_entry() {
         let mut log = Log::default();
         assert!(log.acquire(10, 1000, 4, 0).granted);
-        let verdicts: Vec<_> =
-            log.acquire_all(10, 1000, [3, 11, 5, 2, 1].into_iter(), 400).collect();
+        let costs = [3, 11, 5, 2, 1].into_iter();
+        let verdicts = log.open(10, 1000, costs.clone(), 400).decide(costs);
         let told: Vec<_> =
             verdicts.iter().map(|v| (v.granted, v.remaining, v.retry_after)).collect();
         // Nothing is free at the end; in 600 ms four are, and five a window after the batch.

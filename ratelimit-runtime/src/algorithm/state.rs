@@ -6,6 +6,7 @@ use super::{
     Config, Verdict,
     fixed_window::{Count, Window},
     meter::Meter,
+    open::{Form, Open, Sheet},
     sliding_window::Log,
     token_bucket::{Bucket, Level},
     warm_up::{Heat, Warm},
@@ -53,41 +54,36 @@ impl State {
         costs: impl Iterator<Item = u64> + Clone,
         now: u64,
     ) -> Vec<Verdict> {
+        let mut open = self.open(config, costs.clone(), now);
+        let verdicts = open.decide(costs);
+        open.close(now);
+        verdicts
+    }
+
+    /// What is at hand for requests at one instant; what they take counts once that is
+    /// [closed](Open::close).
+    pub(crate) fn open(
+        &mut self,
+        config: &Config,
+        costs: impl Iterator<Item = u64>,
+        now: u64,
+    ) -> Open<'_> {
         if self.is_moot(config) {
-            return costs.map(|_| Verdict::default()).collect();
+            return Open(Form::Nothing);
         }
-        match config.algorithm {
+        let stale = self.is_foreign(config);
+        Open(match config.algorithm {
             Algorithm::TokenBucket if config.warm_up_ms > 0 => {
-                let mut heat = self.heat(config, now);
-                let verdicts = heat.decide(costs);
-                if self.is_foreign(config) || has_changed(&verdicts) {
-                    *self = Self::Warm(heat.warm(now));
-                }
-                verdicts
+                Form::Warm(Sheet::new(self.heat(config, now), stale), self)
             }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                let mut level = self.level(config, now);
-                let verdicts = level.decide(costs);
-                if self.is_foreign(config) || has_changed(&verdicts) {
-                    *self = Self::Bucket(level.at(now));
-                }
-                verdicts
+                Form::Bucket(Sheet::new(self.level(config, now), stale), self)
             }
             Algorithm::FixedWindow => {
-                let mut count = self.count(config, now);
-                let verdicts = count.decide(costs);
-                if self.is_foreign(config) || has_changed(&verdicts) {
-                    *self = Self::Window(count.window());
-                }
-                verdicts
+                Form::Window(Sheet::new(self.count(config, now), stale), self)
             }
-            _ => {
-                let mut log = self.take_log(config, now);
-                let verdicts = log.acquire_all(config.rate, config.per_ms, costs, now).collect();
-                *self = Self::Log(log);
-                verdicts
-            }
-        }
+            _ => Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now)),
+        })
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
@@ -147,6 +143,16 @@ impl State {
         }
     }
 
+    /// Drops what these numbers do not count any more: they were just written, and others that come
+    /// after them do not count it again.
+    pub(crate) fn trim(&mut self, config: &Config, now: u64) {
+        if let Self::Log(log) = self
+            && config.algorithm == Algorithm::SlidingWindow
+        {
+            log.expire(config.per_ms, now);
+        }
+    }
+
     /// Whether it says no more than a new one; `per` is the window it was last counted with.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         match self {
@@ -198,6 +204,17 @@ impl State {
         }
     }
 
+    /// The log, made of whatever else there was.
+    fn as_log(&mut self, config: &Config, now: u64) -> &mut Log {
+        if !matches!(self, Self::Log(_)) {
+            *self = Self::Log(self.take_log(config, now));
+        }
+        match self {
+            Self::Log(log) => log,
+            _ => unreachable!("it was made one"),
+        }
+    }
+
     /// Leaves an empty state in its place.
     fn take_log(&mut self, config: &Config, now: u64) -> Log {
         match std::mem::take(self) {
@@ -216,10 +233,6 @@ impl State {
         };
         used.min(config.capacity())
     }
-}
-
-fn has_changed(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().any(|verdict| verdict.granted || verdict.ahead > 0)
 }
 
 #[cfg(test)]

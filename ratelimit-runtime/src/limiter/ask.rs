@@ -4,17 +4,24 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, Numbers, here::LOOK_EVERY_MS, numbers::Rule, policy::unlimited};
+use super::{
+    Core, Numbers,
+    denied::Manner,
+    here::LOOK_EVERY_MS,
+    numbers::{Rule, assertion},
+    policy::unlimited,
+    several::Part,
+};
 use crate::{
     Decision, Limits, Reason, Rejection, StoreError,
     limits::{AnyStore, Inner},
-    store::{Assertion, Config, Outcome, Pass, Reply, Request},
+    store::{Config, Outcome, Pass, Reply, Request},
 };
 
 impl Core {
     /// The decision, where this process can make it by itself: it counts here, or it knows what
     /// the store would say.
-    pub(super) fn at_once(&self, limits: &Inner, permits: u32) -> Option<Reply> {
+    pub(super) fn at_once(&self, limits: &Inner, permits: u32, manner: Manner) -> Option<Reply> {
         if permits == 0 {
             return None;
         }
@@ -24,7 +31,7 @@ impl Core {
                 return Some(reply);
             }
         }
-        let reply = self.denied.repeated(permits)?;
+        let reply = self.denied.repeated(permits, manner)?;
         // A reload that nobody noticed yet may say otherwise.
         (self.rule(limits).number == rule).then_some(reply)
     }
@@ -37,7 +44,7 @@ impl Core {
         permits: u32,
     ) -> Result<Decision, Rejection> {
         let inner = limits.inner();
-        if let Some(reply) = self.at_once(inner, permits) {
+        if let Some(reply) = self.at_once(inner, permits, Manner::Waits) {
             return self.settle(&reply, permits, false);
         }
         let rule = self.rule(inner);
@@ -45,6 +52,9 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
+        if let Some(shards) = &rule.shards {
+            return Box::pin(self.decide_by_any(limits, shards, numbers, permits)).await;
+        }
         let request = self.request(inner, &rule, numbers).permits(permits);
         if self.is_counted_here(numbers) {
             let counted = self.count_here(inner, &rule, &request);
@@ -80,15 +90,26 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
-        let request = self.request(limits, &rule, numbers);
-        if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
-            return self.count(limits, config, 1, false, false);
+        if let Some(shards) = &rule.shards {
+            return self.peek_any(limits, shards, numbers).await;
         }
-        match limits.store.peek(&request).await {
+        let cost = self.next_cost(limits);
+        let request = self.request(limits, &rule, numbers).permits(cost);
+        let peek = async {
+            if rule.is_joint() {
+                self.peek_jointly(limits, &rule, cost).await
+            } else {
+                limits.store.peek(&request).await
+            }
+        };
+        if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
+            return self.count(limits, config, cost, false, false);
+        }
+        match peek.await {
             Ok(reply) => match reply.outcome {
-                Outcome::PerClient => self.count(limits, reply.config, 1, false, false),
+                Outcome::PerClient => self.count(limits, reply.config, cost, false, false),
                 Outcome::Unknown => Err(self.unknown()),
-                _ => self.settle(&reply, 1, false),
+                _ => self.settle(&reply, cost, false),
             },
             Err(error) => self.without_store(limits, numbers, &request, false, &error),
         }
@@ -101,7 +122,7 @@ impl Core {
         rule: &'a Rule,
         permits: u32,
     ) -> Result<Ready<'a>, Rejection> {
-        let numbers = rule.numbers.as_ref().map_err(|missing| self.not_configured(*missing))?;
+        let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         if let Some(problem) = &limits.broken {
             return Err(self
                 .rejection(Reason::StoreMisconfigured)
@@ -117,6 +138,14 @@ impl Core {
         if u64::from(permits) > numbers.config.capacity().max(in_force) && !numbers.follow {
             return Err(self.too_many(permits, numbers.config));
         }
+        if rule.is_joint() {
+            let short = |part: &Part<'_>| {
+                u64::from(permits) > part.numbers.config.capacity().max(part.in_force().capacity())
+            };
+            if let Some(part) = self.parts(rule).into_iter().find(short) {
+                return Err(self.too_many(permits, part.numbers.config));
+            }
+        }
         Ok(Ready::Ask(numbers))
     }
 
@@ -124,6 +153,7 @@ impl Core {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
             .assertion(assertion(rule, numbers))
+            .in_force(self.in_force().and_then(|config| config.calendar))
     }
 
     pub(super) async fn call(
@@ -145,6 +175,9 @@ impl Core {
         numbers: &Numbers,
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
+        if rule.is_joint() {
+            return self.call_jointly(limits, rule, costs).await;
+        }
         let request = self.request(limits, rule, numbers);
         let asked = self.denied.asking();
         let replies = limits.store.acquire_all(&request, costs).await?;
@@ -172,14 +205,4 @@ impl Core {
 pub(super) enum Ready<'a> {
     Decided(Decision),
     Ask(&'a Numbers),
-}
-
-fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
-    if numbers.follow {
-        Assertion::Follow { first: !rule.is_stated() }
-    } else if rule.is_stated() {
-        Assertion::Steady
-    } else {
-        Assertion::First(numbers.effective.on_drift.value)
-    }
 }

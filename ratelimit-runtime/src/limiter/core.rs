@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, UNIX_EPOCH},
 };
@@ -12,9 +12,16 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{denied::Denied, here::Looks, numbers::Rule};
+use super::{
+    debt::Debt,
+    denied::Denied,
+    here::Looks,
+    numbers::{Rule, numbers},
+    several::Further,
+    shards::{Share, shards},
+};
 use crate::{
-    Decision, Quota, Reason, Rejection,
+    Decision, Quotas, Reason, Rejection,
     coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
@@ -40,14 +47,22 @@ pub(crate) struct Core {
     pub(super) denied: Denied,
     pub(super) lane: Lane,
     pub(crate) keys: StateKeys,
-    /// The quota a caller gave in code.
-    pub(super) given: Mutex<Option<Quota>>,
+    /// Which part of a limiter it is, when it is one.
+    pub(super) share: Option<Share>,
+    /// Counts the turns its own parts had.
+    pub(super) turns: AtomicU32,
+    /// The quotas a caller gave in code.
+    pub(super) given: Mutex<Option<Quotas>>,
     pub(super) rule: ArcSwap<Rule>,
+    /// Whether it is one of a key's limits beside the first, which is asked for all of them.
+    pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
     pub(super) looks: Looks,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
+    /// Once something was charged.
+    pub(super) debt: OnceCell<Box<Debt>>,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -73,18 +88,59 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         name: &str,
-        given: Option<Quota>,
+        given: Option<Quotas>,
     ) -> Self {
+        let stored_as = format!("{}{name}", limits.key_prefix);
+        Self::made(limits, family, (name, None), given, stored_as)
+    }
+
+    /// One part of a limiter, which goes by the same settings and is stored under another name.
+    pub(super) fn part(
+        limits: &Inner,
+        family: Arc<Family>,
+        (name, share): (&str, Share),
+        given: Option<Quotas>,
+        stored_as: String,
+    ) -> Self {
+        Self::made(limits, family, (name, Some(share)), given, stored_as)
+    }
+
+    fn made(
+        limits: &Inner,
+        family: Arc<Family>,
+        itself: (&str, Option<Share>),
+        given: Option<Quotas>,
+        stored_as: String,
+    ) -> Self {
+        let (name, share) = itself;
         let current = limits.current();
-        let rule = Rule::new(&current, &family, name, given);
+        let keys = StateKeys::new(stored_as);
+        let rule = Rule::new(&current, numbers(&current, &family, itself, given.as_ref()));
+        let further = Further::of((&keys, &family, name), &current, &rule, &[]);
+        let shards = shards(limits, &family, itself, given.as_ref(), &rule, &None);
+        let rule = Arc::new(rule.with(further, shards));
+        Self { given: Mutex::new(given), share, ..Self::of(keys, family, name, rule, false) }
+    }
+
+    /// A limiter with this rule.
+    pub(super) fn of(
+        keys: StateKeys,
+        family: Arc<Family>,
+        name: &str,
+        rule: Arc<Rule>,
+        is_further: bool,
+    ) -> Self {
         Self {
-            keys: StateKeys::new(format!("{}{name}", limits.key_prefix)),
+            keys,
             family,
             name: name.into(),
-            given: Mutex::new(given),
+            share: None,
+            turns: AtomicU32::new(0),
+            given: Mutex::default(),
             rule_number: AtomicU64::new(rule.number),
             shadowed: AtomicBool::new(rule.is_shadowed()),
-            rule: ArcSwap::from_pointee(rule),
+            rule: ArcSwap::new(rule),
+            is_further,
             in_force: Mutex::default(),
             looks: Looks::default(),
             stored: OnceCell::new(),
@@ -93,6 +149,7 @@ impl Core {
             lane: Lane::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
+            debt: OnceCell::new(),
         }
     }
 
@@ -120,7 +177,7 @@ impl Core {
         let quota = reply.config.quota();
         let allowed = match reply.outcome {
             Outcome::Granted => true,
-            Outcome::Refused => false,
+            Outcome::Refused | Outcome::Spared => false,
             Outcome::ExceedsCapacity | Outcome::PerClient | Outcome::Unknown => {
                 return Err(self.too_many(permits, reply.config));
             }
@@ -133,6 +190,7 @@ impl Core {
             quota,
             degraded,
             shadowed: false,
+            violated: (!allowed && reply.violated != 0).then(|| self.violated(reply)),
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
     }
@@ -162,6 +220,7 @@ impl Core {
         }
         if reply.reconciled == Some(Reconciled::Reset) {
             limits.per_client.forget(&self.keys);
+            self.forgive();
         }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.

@@ -3,6 +3,9 @@
 //! Nothing becomes free before its time, so until then the same request is refused without asking.
 //! What may free something earlier, such as a release by another process, is seen after a second
 //! at most; what this process does itself ends it at once.
+//!
+//! Who waits goes before who tries again and again, across processes as within one: those who
+//! try in the meantime are refused for a few milliseconds more, in which whoever waited asks.
 
 use std::{
     sync::{
@@ -23,6 +26,9 @@ use crate::{
 const AT_MOST: Duration = Duration::from_secs(1);
 /// The server's clock counts whole milliseconds, so its wait is up to one too long.
 const TICK: Duration = Duration::from_millis(1);
+/// How long those who tried too early let others go first: a waiting caller's timer and its way to
+/// the store, but never more than a fiftieth of the window.
+const COURTESY: Duration = Duration::from_millis(4);
 /// Numbers of permits that are remembered; most limiters know one.
 const REMEMBERED: usize = 4;
 
@@ -44,7 +50,16 @@ struct Refusal {
     permits: u32,
     until: Instant,
     heard: Instant,
+    /// What those who try, and do not wait, owe since one of them came too early.
+    courtesy: Duration,
     reply: Reply,
+}
+
+/// Whether a caller waits when it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    Waits,
+    Tries,
 }
 
 /// When a question was asked, and what was known to have changed by then.
@@ -56,14 +71,17 @@ pub(super) struct Asked {
 
 impl Denied {
     /// What the store would say, if that is certain.
-    pub(super) fn repeated(&self, permits: u32) -> Option<Reply> {
+    pub(super) fn repeated(&self, permits: u32, manner: Manner) -> Option<Reply> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let known = self.known();
-        let refusal = known.refusals.iter().find(|refusal| refusal.permits == permits)?;
+        let mut known = self.known();
+        let refusal = known.refusals.iter_mut().find(|refusal| refusal.permits == permits)?;
         let now = clock::instant();
-        (now < refusal.until).then(|| refusal.as_of(now))
+        match manner {
+            Manner::Waits => (now < refusal.until).then(|| refusal.as_of(now)),
+            Manner::Tries => refusal.refuse_one_who_tries(now),
+        }
     }
 
     /// Whether the store refused somebody a moment ago.
@@ -87,7 +105,9 @@ impl Denied {
             return;
         }
         let heard = clock::instant();
-        known.refusals.retain(|refusal| heard < refusal.until && !costs.contains(&refusal.permits));
+        known
+            .refusals
+            .retain(|refusal| heard < refusal.ends() && !costs.contains(&refusal.permits));
         let mut seen = 0;
         for (&permits, reply) in costs.iter().zip(replies).filter(|(_, reply)| counted(reply)) {
             if permits == seen || reply.retry_after_ms == 0 {
@@ -103,7 +123,8 @@ impl Denied {
             known.refusals.truncate(REMEMBERED - 1);
             let reply =
                 Reply { remaining: last.remaining, reconciled: None, ahead_ms: 0, ..*reply };
-            known.refusals.insert(0, Refusal { permits, until, heard, reply });
+            let courtesy = Duration::ZERO;
+            known.refusals.insert(0, Refusal { permits, until, heard, courtesy, reply });
         }
         self.any.store(!known.refusals.is_empty(), Ordering::Release);
     }
@@ -122,6 +143,21 @@ impl Denied {
 }
 
 impl Refusal {
+    /// When nobody is refused by it any more.
+    fn ends(&self) -> Instant {
+        self.until + self.courtesy
+    }
+
+    fn refuse_one_who_tries(&mut self, now: Instant) -> Option<Reply> {
+        if now >= self.ends() {
+            return None;
+        }
+        self.courtesy = COURTESY.min(Duration::from_millis(self.reply.config.per_ms / 50));
+        let reply = self.as_of(now);
+        let ends_in = whole_ms(self.ends() - now) + 1;
+        Some(Reply { retry_after_ms: reply.retry_after_ms.max(ends_in), ..reply })
+    }
+
     /// The refusal with what has passed of its times since it was heard. Rounded up: whoever waits
     /// as long as it is told is not early.
     fn as_of(&self, now: Instant) -> Reply {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Core, Patience, manage::expiry_ms};
 use crate::{
-    Decision, Limits, Quota, Rejection, StoreError,
+    Charge, Decision, Limits, Quota, Quotas, Rejection, StoreError,
     store::{Config, Expiry, KeepState, WriteWhen},
 };
 
@@ -94,6 +94,48 @@ impl Limiter {
         self.core.acquire(&self.limits, permits, Patience::UpTo(timeout)).await
     }
 
+    /// Takes permits for a cost that is known only now, such as that of a call that is over: as many
+    /// as are free, and the others are owed. Nothing waits, and no limit refuses it.
+    ///
+    /// Whoever asks this limiter next in this process pays first: its permits are granted when they
+    /// and all that is owed are free, so that the quota holds in the long run. As many permits can be
+    /// owed as the limiter can ever grant at once; the answer says what is in excess of that. A debt is
+    /// forgotten when the limiter is [deleted](Self::delete) or set anew with what it has in use, when
+    /// so many others are used that this one is not remembered, and when the process ends.
+    ///
+    /// # Errors
+    ///
+    /// What keeps anybody from counting: no quota, or a store that is set up wrongly; nothing is owed
+    /// then. A store that does not answer is no error: everything is owed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ratelimit_runtime::{Limits, Quota, Rejection};
+    /// # async fn complete(_: &str) -> u32 { 700 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let tokens = limits.limiter("tokens", Quota::new(1_000, Duration::from_secs(60))?);
+    ///
+    /// tokens.acquire(500).await?;                     // what the call will cost at least
+    /// let used = complete("festina lente").await;     // 700, as it turns out
+    /// let charge = tokens.charge(used - 500).await?;
+    /// assert_eq!((charge.taken, charge.debt), (200, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn charge(&self, permits: u32) -> Result<Charge, Rejection> {
+        self.core.charge(&self.limits, permits).await
+    }
+
+    /// Permits that this process owes, because it was [charged](Self::charge) more than was free.
+    #[must_use]
+    pub fn debt(&self) -> u64 {
+        self.core.debt()
+    }
+
     /// Says what a request for one permit would get, without taking it.
     ///
     /// # Errors
@@ -103,7 +145,7 @@ impl Limiter {
         self.core.peek(self.limits.inner()).await
     }
 
-    /// The quota in force: the store's, as of the last decision, or the configured one before any.
+    /// The quota in force, of [several](crate::guide::several_limits) the first: the store's, as of the last decision, or the configured one before any.
     ///
     /// # Errors
     ///
@@ -113,36 +155,47 @@ impl Limiter {
         Ok(config.quota())
     }
 
-    /// Permits that are free now. Nothing is taken or written.
+    /// All quotas in force, the shortest window first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`quota`](Self::quota).
+    pub fn quotas(&self) -> Result<Quotas, Rejection> {
+        self.core.quotas(self.limits.inner())
+    }
+
+    /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
     ///
     /// # Errors
     ///
     /// What keeps the store from answering; no policy stands in for it.
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
-        self.core.available(self.limits.inner()).await
+        self.core.available_in_each(self.limits.inner()).await
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
-    /// ones are given back, so that no window can come to hold too many. Returns how many there
-    /// were to give back, which is fewer when fewer are in use.
+    /// ones are given back, so that no window can come to hold too many. What this process
+    /// [owes](Self::debt) is paid with them first. Returns how many there were to give back, which is
+    /// fewer when fewer are in use; of several limits, the most.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn release(&self, permits: u32) -> Result<u64, StoreError> {
-        self.core.release(self.limits.inner(), permits).await
+        self.core.release_in_each(self.limits.inner(), permits).await
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
     ///
     /// A quota that was set on purpose is what everybody goes by until a process starts that is
-    /// configured otherwise.
+    /// configured otherwise. Of several limits it changes the one with the same window and algorithm.
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`available_permits`](Self::available_permits), and when none of several limits has the
+    /// window and the algorithm of the quota.
     pub async fn try_set_rate(&self, quota: &Quota) -> Result<bool, StoreError> {
-        self.core.write(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
+        self.core.write_one(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
     }
 
     /// Sets the quota whatever is stored, and forgets what was used. The mode and the keep-alive that
@@ -150,10 +203,10 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`try_set_rate`](Self::try_set_rate).
     pub async fn set_rate(&self, quota: &Quota) -> Result<(), StoreError> {
         let write =
-            self.core.write(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
+            self.core.write_one(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
         write.await.map(|_| ())
     }
 
@@ -162,18 +215,18 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits).
+    /// As for [`try_set_rate`](Self::try_set_rate).
     pub async fn update_rate(&self, quota: &Quota, state: KeepState) -> Result<bool, StoreError> {
-        self.core.write(self.limits.inner(), quota, WriteWhen::Present, state).await
+        self.core.write_one(self.limits.inner(), quota, WriteWhen::Present, state).await
     }
 
-    /// What the store holds, asked now; `None` when nobody ever configured the limiter.
+    /// What the store holds, of several limits of the first, asked now; `None` when nobody ever configured the limiter.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn config(&self) -> Result<Option<Config>, StoreError> {
-        self.limits.inner().store.read(&self.core.keys).await
+        self.core.stored_config(self.limits.inner()).await
     }
 
     /// Whether the limiter is stored.
@@ -182,7 +235,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn exists(&self) -> Result<bool, StoreError> {
-        Ok(self.config().await?.is_some())
+        self.core.exists_any(self.limits.inner()).await
     }
 
     /// Deletes the limiter with everything that is used, and returns whether there was one. The next
@@ -192,7 +245,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn delete(&self) -> Result<bool, StoreError> {
-        self.core.delete(self.limits.inner()).await
+        self.core.delete_each(self.limits.inner()).await
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
@@ -223,19 +276,19 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        self.core.keep_alive(self.limits.inner(), idle).await
+        self.core.keep_each_alive(self.limits.inner(), idle).await
     }
 
-    /// How long the limiter has left; `None` when it does not expire, or does not exist.
+    /// How long the limiter, or the last of its limits, has left; `None` when it does not expire, or does not exist.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        self.limits.inner().store.ttl(&self.core.keys).await
+        self.core.longest_ttl(self.limits.inner()).await
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        self.core.expire(self.limits.inner(), expiry).await
+        self.core.expire_each(self.limits.inner(), expiry).await
     }
 }

@@ -27,10 +27,10 @@ impl Core {
         rule: &Rule,
         request: &Request<'_>,
     ) -> Option<Result<Decision, Rejection>> {
-        // A failure closes the way to the store, so nobody waits here for longer than one deadline.
-        let looking = if rule.is_stated() { None } else { Some(self.looks.first.lock().await) };
-        let looked = self.look(limits, rule, request).await;
-        drop(looking);
+        if rule.is_joint() {
+            return self.count_all_here(limits, rule, request.permits).await;
+        }
+        let looked = self.look_in_turn(limits, rule, request).await;
         let config = match (self.in_force(), request.assertion) {
             (Some(config), _) => config,
             // Nobody here knows any numbers, and the store knows none or did not say.
@@ -59,6 +59,10 @@ impl Core {
         take: bool,
         degraded: bool,
     ) -> Result<Decision, Rejection> {
+        let rule = self.rule(limits);
+        if rule.is_joint() {
+            return self.count_jointly(limits, &rule, permits, take, degraded);
+        }
         let config = counted_here(config);
         let reply = if take {
             limits.per_client.count(&self.keys, config, permits)
@@ -66,6 +70,19 @@ impl Core {
             limits.per_client.look(&self.keys, config, permits)
         };
         self.settle(&reply, permits, degraded)
+    }
+
+    /// Looks at the stored configuration, for the first time one caller after the other; false when it
+    /// could not.
+    pub(super) async fn look_in_turn(
+        &self,
+        limits: &Inner,
+        rule: &Rule,
+        request: &Request<'_>,
+    ) -> bool {
+        // A failure closes the way to the store, so nobody waits here for longer than one deadline.
+        let _looking = if rule.is_stated() { None } else { Some(self.looks.first.lock().await) };
+        self.look(limits, rule, request).await
     }
 
     /// Looks at the stored configuration if it is time to; false when it could not. A look keeps

@@ -15,7 +15,8 @@ use crate::{
 impl Core {
     pub(crate) async fn available(&self, limits: &Inner) -> Result<u64, StoreError> {
         let configured = self.configured(limits);
-        let request = Request::new(&self.keys, configured, limits.current().since);
+        let request = Request::new(&self.keys, configured, limits.current().since)
+            .in_force(self.in_force().and_then(|config| config.calendar));
         let reply = limits.store.peek(&request).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,
@@ -41,18 +42,18 @@ impl Core {
         when: WriteWhen,
         state: KeepState,
     ) -> Result<bool, StoreError> {
-        let kept = self.kept(limits).await?;
-        let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
-        let config = Config { rate, per_ms, ..kept }
-            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0))
-            .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms));
+        let whole = self.kept(limits).await?.with_quota(quota);
+        let config = self.share.map_or(whole, |share| share.of(whole));
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {
             // This process has had its say about the key.
             self.rule(limits).state();
             self.note(config);
             match state {
-                KeepState::Reset => limits.per_client.forget(&self.keys),
+                KeepState::Reset => {
+                    limits.per_client.forget(&self.keys);
+                    self.forgive();
+                }
                 KeepState::Keep => limits.per_client.withdraw(&self.keys),
             }
             self.changed();
@@ -63,6 +64,7 @@ impl Core {
     pub(crate) async fn delete(&self, limits: &Inner) -> Result<bool, StoreError> {
         let deleted = limits.store.delete(&self.keys).await?;
         limits.per_client.forget(&self.keys);
+        self.forgive();
         if let Some(config) = self.in_force() {
             // Where this process counts for itself, it asks the store next.
             self.note(counted_here(config));

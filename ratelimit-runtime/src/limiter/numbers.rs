@@ -7,12 +7,16 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::{Core, Patience};
+use super::{
+    Core, Patience,
+    several::Further,
+    shards::{Shards, Share, shards},
+};
 use crate::{
-    Quota, Reason, Rejection, clock,
+    Quotas, Reason, Rejection, clock,
     limits::{Current, Family, Inner},
-    settings::{Effective, Missing},
-    store::Config,
+    settings::{Effective, Unresolved},
+    store::{Assertion, Config},
 };
 
 /// What this process is configured with for a key, as of one generation of the limits.
@@ -21,7 +25,11 @@ pub(super) struct Rule {
     pub(super) number: u64,
     generation: u64,
     pub(super) since: Instant,
-    pub(super) numbers: Result<Numbers, Missing>,
+    pub(super) numbers: Result<Numbers, Unresolved>,
+    /// The limits beside the first, for a key that has several.
+    pub(super) further: Vec<Further>,
+    /// The parts it is asked in, where it is not asked as a whole.
+    pub(super) shards: Shards,
     /// Whether this process has stated them to the store.
     stated: AtomicBool,
 }
@@ -48,27 +56,45 @@ impl Rule {
         self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.shadow.value)
     }
 
-    pub(super) fn new(
-        current: &Current,
-        family: &Family,
-        name: &str,
-        given: Option<Quota>,
-    ) -> Self {
-        Self::of(current, current.since, numbers(current, family, name, given))
+    /// A rule that is as old as the limits.
+    pub(super) fn new(current: &Current, numbers: Result<Numbers, Unresolved>) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            generation: current.number,
+            since: current.since,
+            numbers,
+            further: Vec::new(),
+            shards: None,
+            stated: AtomicBool::new(false),
+        }
     }
 
-    fn of(current: &Current, since: Instant, numbers: Result<Numbers, Missing>) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let stated = AtomicBool::new(false);
-        Self { number, generation: current.number, since, numbers, stated }
+    /// The same rule with limits beside the first, and in these parts.
+    pub(super) fn with(self, further: Vec<Further>, shards: Shards) -> Self {
+        Self { further, shards, ..self }
+    }
+
+    /// A rule in the place of another. Equal numbers are not a new configuration, so they are as old as
+    /// before.
+    pub(super) fn after(
+        before: &Self,
+        current: &Current,
+        numbers: Result<Numbers, Unresolved>,
+    ) -> Self {
+        let config = |numbers: &Result<Numbers, Unresolved>| {
+            numbers.as_ref().ok().map(|numbers| numbers.config)
+        };
+        let unchanged = config(&numbers) == config(&before.numbers);
+        let since = if unchanged { before.since } else { clock::instant() };
+        Self { since, ..Self::new(current, numbers) }
     }
 }
 
 impl Core {
     /// What this process goes by, read anew after a reload.
     pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
-        self.rule(limits).numbers.clone().map_err(|missing| self.not_configured(missing))
+        self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
 
     /// How long an annotated call may wait; one without numbers does not come to that.
@@ -93,62 +119,90 @@ impl Core {
             .with_detail("neither this process nor the store has numbers for it")
     }
 
-    pub(super) fn not_configured(&self, Missing(what): Missing) -> Rejection {
-        self.rejection(Reason::NotConfigured)
-            .with_detail(format!("no `{what}` in the attribute or the limits file"))
+    pub(super) fn not_configured(&self, why: &Unresolved) -> Rejection {
+        self.rejection(Reason::NotConfigured).with_detail(match why {
+            Unresolved::Missing(what) => {
+                format!("no `{what}` in the attribute or the limits file")
+            }
+            other => format!("it {}", other.complaint()),
+        })
     }
 
     pub(super) fn rule(&self, limits: &Inner) -> Arc<Rule> {
         let rule = self.rule.load();
-        if rule.generation == limits.generation() {
+        // A further limit's rule is renewed along with that of the first.
+        if rule.generation == limits.generation() || self.is_further {
             return Arc::clone(&rule);
         }
         self.renew(limits, &rule)
     }
 
     /// Gives the limiter another quota in code, which the limits file may still override.
-    pub(crate) fn give(&self, limits: &Inner, quota: Quota) {
-        let before = self.given().replace(quota);
-        if before != Some(quota) {
-            self.renew(limits, &self.rule.load());
+    pub(crate) fn give(&self, limits: &Inner, quotas: &Quotas) {
+        let mut given = self.given();
+        if given.as_ref() != Some(quotas) {
+            *given = Some(quotas.clone());
+            drop(given);
+            let renewed = self.renew(limits, &self.rule.load());
+            for shard in renewed.shards.iter().flat_map(|shards| shards.iter()) {
+                shard.give(limits, quotas);
+            }
         }
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<Quota>> {
+    fn given(&self) -> MutexGuard<'_, Option<Quotas>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
         let current = limits.current();
-        let given = *self.given();
-        let numbers = numbers(&current, &self.family, &self.name, given);
-        let config = |numbers: &Result<Numbers, Missing>| {
-            numbers.as_ref().ok().map(|numbers| numbers.config)
-        };
-        // Equal numbers are not a new configuration, so they are as old as before.
-        let unchanged = config(&numbers) == config(&rule.numbers);
-        let since = if unchanged { rule.since } else { clock::instant() };
-        let renewed = Arc::new(Rule::of(&current, since, numbers));
-        self.rule.store(Arc::clone(&renewed));
+        let given = self.given().clone();
+        let itself = (&*self.name, self.share);
+        let numbers = numbers(&current, &self.family, itself, given.as_ref());
+        let renewed = Rule::after(rule, &current, numbers);
+        let named = (&self.keys, &self.family, &*self.name);
+        let further = Further::of(named, &current, &renewed, &rule.further);
+        let shards = shards(limits, &self.family, itself, given.as_ref(), &renewed, &rule.shards);
+        let renewed = Arc::new(renewed.with(further, shards));
+        self.adopt(&renewed);
+        renewed
+    }
+
+    /// Goes by another rule from now on.
+    pub(super) fn adopt(&self, renewed: &Arc<Rule>) {
+        self.rule.store(Arc::clone(renewed));
         self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
         self.denied.forget();
-        renewed
     }
 }
 
-fn numbers(
+pub(super) fn numbers(
     current: &Current,
     family: &Family,
-    name: &str,
-    given: Option<Quota>,
-) -> Result<Numbers, Missing> {
+    (name, share): (&str, Option<Share>),
+    given: Option<&Quotas>,
+) -> Result<Numbers, Unresolved> {
     let (effective, follow) = match current.resolve(family, name, given) {
         Ok(effective) => (effective, false),
         // A name that only exists at run time may be somebody else's limiter.
-        Err(_) if family.annotation.is_none() => (current.resolve_following(family, name), true),
+        Err(Unresolved::Missing(_)) if family.annotation.is_none() => {
+            (current.resolve_following(family, name), true)
+        }
         Err(missing) => return Err(missing),
     };
-    let config = effective.config();
+    let whole = effective.config();
+    let config = share.map_or(whole, |share| share.of(whole));
     Ok(Numbers { effective, config, follow })
+}
+
+/// Whether a request states the numbers, and how.
+pub(super) fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
+    if numbers.follow {
+        Assertion::Follow { first: !rule.is_stated() }
+    } else if rule.is_stated() {
+        Assertion::Steady
+    } else {
+        Assertion::First(numbers.effective.on_drift.value)
+    }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_spec::Wait;
 
-use super::Core;
+use super::{Core, denied::Manner};
 use crate::{
     Decision, Limits, Reason, Rejection,
     clock::whole_ms,
@@ -81,11 +81,11 @@ impl Core {
         permits: u32,
         patience: impl FnOnce() -> Patience,
     ) -> Option<Result<Reply, Rejection>> {
-        // Nobody overtakes a caller that waits in this process already.
-        if !self.queue.is_empty() {
+        // Nobody overtakes a caller that waits in this process already, or what is owed.
+        if !self.queue.is_idle() {
             return None;
         }
-        let reply = self.at_once(limits, permits)?;
+        let reply = self.at_once(limits, permits, Manner::Tries)?;
         let result = match reply.outcome {
             Outcome::Granted => Ok(reply),
             // The rule in use is the one that decided this; no reload is behind it.
@@ -97,6 +97,8 @@ impl Core {
         Some(result)
     }
 
+    /// Kept out of the way of a call that is granted at once.
+    #[inline(never)]
     fn refusal(&self, reply: &Reply, permits: u32) -> Rejection {
         match self.settle(reply, permits, false) {
             Ok(refusal) => self.refused(Reason::Limited, &refusal),
@@ -150,9 +152,7 @@ impl Core {
             .map_err(|Full| self.turned_away(Reason::QueueFull, &refusal, started))?;
         let waiting = self.wait_in(limits, &place, permits, until, refusal);
         // Few calls wait, and those that do not need no room for it.
-        let decision = Box::pin(waiting).await?;
-        self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
-        Ok(decision)
+        Box::pin(waiting).await
     }
 
     async fn wait_in(
@@ -165,12 +165,13 @@ impl Core {
     ) -> Result<Decision, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
-        let config = self.known(limits)?;
-        let earliest = place.earliest(config, now);
+        let known = self.known_of_all(limits)?;
+        let earliest =
+            known.into_iter().map(|config| place.earliest(config, now)).max().unwrap_or(0);
         if until.is_some_and(|until| now + earliest > until) {
             return Err(self.not_before(Reason::WaitTooLong, earliest));
         }
-        let (turn, mut decision) = match place.turn_now() {
+        let (mut turn, mut decision) = match place.turn_now() {
             // Nobody came in between, so the refusal still tells when to ask again.
             Some(turn) => (turn, refusal),
             None => (self.turn(limits, place, until).await?, None),
@@ -183,11 +184,22 @@ impl Core {
                     let decision = self.take(asked, permits).await?;
                     if decision.allowed {
                         drop(turn);
+                        self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
                         return Ok(decision);
                     }
                     (decision, seen)
                 }
             };
+            // What was owed is paid, or a bucket counts since it waits: whoever comes now takes a slot.
+            if self.takes_reservations(limits) {
+                drop(turn);
+                let left =
+                    until.map_or(u64::MAX, |until| until.saturating_sub(limits.clock.now_ms()));
+                if let Some(decision) = self.reserve(asked, permits, left).await? {
+                    return Ok(decision);
+                }
+                turn = self.turn(limits, place, until).await?;
+            }
             let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
             let at = limits.clock.now_ms() + whole_ms(wait);
             if until.is_some_and(|until| at > until) {
@@ -230,29 +242,31 @@ impl Core {
     }
 
     /// Takes permits for a function that cannot carry a rejection: it waits for as long as it
-    /// takes, and what no wait can cure is settled by the local policy.
-    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) {
+    /// takes, and what no wait can cure is settled by the local policy. Nothing when it goes ahead
+    /// without a decision.
+    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) -> Option<Decision> {
         loop {
-            let Err(rejection) = self.acquire(limits, permits, Patience::Forever).await else {
-                return;
+            let rejection = match self.acquire(limits, permits, Patience::Forever).await {
+                Ok(decision) => return Some(decision),
+                Err(rejection) => rejection,
             };
             let limits = limits.inner();
             match rejection.reason() {
                 Reason::StoreMisconfigured => {
                     self.complain(limits, &rejection);
-                    let Ok(numbers) = self.numbers(limits) else { return };
+                    let numbers = self.numbers(limits).ok()?;
                     let decision = self.decide_locally(limits, permits, numbers.config, true);
-                    if decision.is_some_and(|decision| decision.allowed) {
-                        return;
+                    if let Some(decision) = decision.filter(|decision| decision.allowed) {
+                        return Some(decision);
                     }
                     if numbers.effective.shadow.value {
                         self.would_refuse(limits, self.rejection(Reason::Limited));
-                        return;
+                        return None;
                     }
                 }
                 Reason::NotConfigured => {
                     self.complain(limits, &rejection);
-                    return;
+                    return None;
                 }
                 _ => {}
             }
@@ -275,7 +289,10 @@ impl Core {
     }
 
     pub(super) fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
-        self.rejection(reason).retry_after_some(refusal.retry_after).with_quota(refusal.quota)
+        self.rejection(reason)
+            .retry_after_some(refusal.retry_after)
+            .with_quota(refusal.quota)
+            .with_violated(refusal.violated.clone())
     }
 
     fn not_before(&self, reason: Reason, ms: u64) -> Rejection {

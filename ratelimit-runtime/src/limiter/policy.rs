@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_spec::OnStoreError;
 
-use super::{Core, Numbers, here::counted_here};
+use super::{Core, Numbers, here::counted_here, several::Part};
 use crate::{
     Decision, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
@@ -47,6 +47,19 @@ impl Core {
         }
     }
 
+    /// Gives back what was decided locally.
+    pub(super) fn release_locally(self: &Arc<Self>, limits: &Inner, permits: u32) {
+        let split = self.shards(limits).is_some();
+        let mut left = permits;
+        for core in self.limiters(limits) {
+            let Ok(config) = core.known(limits) else { continue };
+            let released = limits.local.uncount(&core.keys, share_of(limits, config), left);
+            if split {
+                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
     /// Counts in this process, against its share of the quota; nothing when the share can never
     /// grant so many permits.
     pub(crate) fn decide_locally(
@@ -56,21 +69,19 @@ impl Core {
         configured: Config,
         take: bool,
     ) -> Option<Decision> {
-        let config = self.share_of(limits, configured);
+        let rule = self.rule(limits);
+        if rule.is_joint() {
+            let share = |part: Part<'_>| share_of(limits, part.in_force());
+            let reply = self.counted(&limits.local, &rule, share, permits, take);
+            return self.settle(&reply, permits, true).ok();
+        }
+        let config = share_of(limits, self.in_force().unwrap_or(configured));
         let reply = if take {
             limits.local.count(&self.keys, config, permits)
         } else {
             limits.local.look(&self.keys, config, permits)
         };
         self.settle(&reply, permits, true).ok()
-    }
-
-    /// What this process may grant while the store is away.
-    pub(super) fn share_of(&self, limits: &Inner, configured: Config) -> Config {
-        let mut config = counted_here(self.in_force().unwrap_or(configured));
-        config.rate = config.rate.div_ceil(limits.instances().into());
-        config.burst = config.burst.div_ceil(limits.instances());
-        config
     }
 
     /// Tells once that a function which cannot refuse is counted locally.
@@ -84,6 +95,14 @@ impl Core {
     }
 }
 
+/// What this process may grant of these numbers while the store is away.
+pub(super) fn share_of(limits: &Inner, config: Config) -> Config {
+    let mut config = counted_here(config);
+    config.rate = config.rate.div_ceil(limits.instances().into());
+    config.burst = config.burst.div_ceil(limits.instances());
+    config
+}
+
 /// Admits a call without counting it.
 pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
     Decision {
@@ -94,6 +113,7 @@ pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
         quota: config.quota(),
         degraded: false,
         shadowed: false,
+        violated: None,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }

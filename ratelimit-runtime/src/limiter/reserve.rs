@@ -8,7 +8,9 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::{Core, Patience, ask::Ready, here::counted_here, patience::LOOK_AGAIN};
+use super::{
+    Core, Patience, ask::Ready, here::counted_here, patience::LOOK_AGAIN, policy::share_of,
+};
 use crate::{
     Decision, Limits, Reason, Rejection,
     limits::{AnyStore, Inner},
@@ -39,8 +41,10 @@ impl Core {
     pub(super) fn takes_reservations(&self, limits: &Inner) -> bool {
         let rule = self.rule(limits);
         let Ok(numbers) = &rule.numbers else { return false };
-        // In shadow mode nobody waits.
-        self.in_force().unwrap_or(numbers.config).reserves() && !rule.is_shadowed()
+        let whole = !rule.is_joint() && rule.shards.is_none();
+        let reserves = whole && self.in_force().unwrap_or(numbers.config).reserves();
+        // In shadow mode nobody waits, and what is owed is paid before anything else is taken.
+        reserves && !rule.is_shadowed() && self.debt() == 0
     }
 
     /// Takes permits now, or in advance and waits for them. Nothing when the rule in force turns
@@ -116,7 +120,7 @@ impl Core {
         }
     }
 
-    async fn reserve(
+    pub(super) async fn reserve(
         self: &Arc<Self>,
         limits: &Limits,
         permits: u32,
@@ -180,7 +184,7 @@ impl Core {
                 if decision.allowed {
                     return Ok(Asked::Decided(decision));
                 }
-                let config = self.share_of(limits, request.config);
+                let config = share_of(limits, self.in_force().unwrap_or(request.config));
                 let told = limits.local.reserve_counted(&self.keys, config, permits, within_ms);
                 return Ok(or_otherwise(Counted::Locally(config), told));
             }

@@ -24,7 +24,7 @@ impl Core {
         limits: &Limits,
         permits: u32,
     ) -> Result<Decision, Rejection> {
-        let answer = self.decide(limits, permits).await;
+        let answer = self.decide_after_debt(limits, permits).await;
         let limits = limits.inner();
         if matches!(&answer, Ok(decision) if decision.allowed) || !self.is_shadowed(limits) {
             return answer;

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::{Family, file::LoadedFile};
 use crate::{
-    Quota, clock,
-    settings::{Effective, Keys, Missing, Source},
+    Quota, Quotas, clock,
+    settings::{Effective, Keys, Source, Unresolved},
 };
 
 /// One reading of the limits file, or that there is none.
@@ -28,6 +28,26 @@ pub(crate) struct Current {
 pub(super) fn global(file: Option<&LoadedFile>, shadow: Option<bool>) -> Settings {
     let in_file = file.and_then(|file| file.limits.shadow.then_some(true));
     Settings { shadow: shadow.or(in_file), ..Settings::default() }
+}
+
+/// What a quota given in code says.
+fn settings(quotas: &Quotas) -> Settings {
+    match quotas.as_slice() {
+        [quota] => Settings {
+            rate: u32::try_from(quota.rate()).ok(),
+            per: Some(quota.per()),
+            unit: quota.by_calendar().map(|calendar| calendar.unit),
+            time_zone: quota.by_calendar().map(|calendar| calendar.zone),
+            algorithm: Some(quota.algorithm()),
+            burst: quota.burst(),
+            warm_up: quota.warms_up_in(),
+            ..Settings::default()
+        },
+        several => Settings {
+            limits: Some(several.iter().map(Quota::limit).collect()),
+            ..Settings::default()
+        },
+    }
 }
 
 impl Current {
@@ -73,16 +93,9 @@ impl Current {
         &self,
         family: &Family,
         name: &str,
-        given: Option<Quota>,
-    ) -> Result<Effective, Missing> {
-        let given = given.map(|quota| Settings {
-            rate: u32::try_from(quota.rate()).ok(),
-            per: Some(quota.per()),
-            algorithm: Some(quota.algorithm()),
-            burst: quota.burst(),
-            warm_up: quota.warms_up_in(),
-            ..Settings::default()
-        });
+        given: Option<&Quotas>,
+    ) -> Result<Effective, Unresolved> {
+        let given = given.map(settings);
         Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)
     }
 

@@ -72,6 +72,9 @@ fn merge(layers: &[Settings]) -> Settings {
         shadow: first(layers, |s| s.shadow),
         rate: first(layers, |s| s.rate),
         per: first(layers, |s| s.per),
+        unit: first(layers, Settings::window).and_then(|window| window.unit),
+        time_zone: first(layers, |s| s.time_zone),
+        limits: first(layers, |s| s.limits.clone()),
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),
@@ -79,8 +82,10 @@ fn merge(layers: &[Settings]) -> Settings {
         wait: first(layers, |s| s.wait),
         max_waiters: first(layers, |s| s.max_waiters),
         on_store_error: first(layers, |s| s.on_store_error),
+        refund_on: first(layers, |s| s.refund_on),
         on_drift: first(layers, |s| s.on_drift),
         keep_alive: first(layers, |s| s.keep_alive),
+        shards: first(layers, |s| s.shards),
     }
 }
 

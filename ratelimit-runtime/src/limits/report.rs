@@ -114,20 +114,36 @@ impl fmt::Display for LimiterReport {
             write!(f, "\n  {name}: {text} ({})", setting.source)
         }
         line(f, "shadow", &settings.shadow, settings.shadow.value)?;
-        line(f, "rate", &settings.rate, settings.rate.value)?;
-        line(f, "per", &settings.per, format_duration(settings.per.value))?;
-        line(f, "mode", &settings.mode, settings.mode.value)?;
-        line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
-        if let Some(burst) = &settings.burst {
-            line(f, "burst", burst, burst.value)?;
+        match &settings.limits {
+            Some(limits) => {
+                limits.value.iter().try_for_each(|quota| line(f, "limit", limits, quota))?;
+            }
+            None => {
+                line(f, "rate", &settings.rate, settings.rate.value)?;
+                line(f, "per", &settings.per, settings.window())?;
+            }
         }
-        if let Some(warm_up) = &settings.warm_up {
-            line(f, "warm_up", warm_up, format_duration(warm_up.value))?;
+        if let Some(zone) = &settings.time_zone {
+            line(f, "time_zone", zone, zone.value)?;
+        }
+        line(f, "mode", &settings.mode, settings.mode.value)?;
+        if settings.limits.is_none() {
+            line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
+            if let Some(burst) = &settings.burst {
+                line(f, "burst", burst, burst.value)?;
+            }
+            if let Some(warm_up) = &settings.warm_up {
+                line(f, "warm_up", warm_up, format_duration(warm_up.value))?;
+            }
         }
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
+        line(f, "refund_on", &settings.refund_on, settings.refund_on.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;
+        if settings.shards.value > 1 {
+            line(f, "shards", &settings.shards, settings.shards.value)?;
+        }
         for site in &self.call_sites {
             write!(f, "\n  used by {site}")?;
         }

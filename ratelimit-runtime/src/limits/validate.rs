@@ -1,9 +1,15 @@
 //! Holds the limits file against the compiled program, before any traffic.
 
+mod bucket;
+mod calendar;
+mod run_time;
+mod several;
+
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    Algorithm, LimiterEntry, OnStoreError, Settings, Step, Unmatched, Wait, check_warm_up, nearest,
+    LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, check_shards,
+    check_warm_up, in_order, nearest,
 };
 
 use super::{
@@ -14,7 +20,7 @@ use crate::{
     SetupError,
     annotation::{self, Annotation, Cost},
     events::Event,
-    settings::{Effective, Keys, Missing, Source},
+    settings::{Effective, Keys, Source, Unresolved},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -56,7 +62,9 @@ fn check(
         limiter(key, sites, (file, global), &mut problems, &mut warnings);
     }
     if let Some(file) = file {
+        run_time::idle_fields(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
+        calendar::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
     }
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
@@ -77,15 +85,29 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
         let warm_up = text(said.warm_up);
+        let per = said.unit.map(|unit| unit.to_string()).or(per);
+        let zone = said.time_zone.map(|zone| zone.to_string());
+        let limits = said.limits.map(|limits| {
+            let limits = in_order(&limits, said.algorithm.unwrap_or_default());
+            limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        });
+        let refund_on = said.refund_on.map(|refund_on| refund_on.to_string());
         [
             ("rate", rate),
             ("per", per),
+            ("time_zone", zone),
+            ("limits", limits),
             ("mode", mode),
             ("algorithm", algorithm),
             ("burst", burst),
             ("warm_up", warm_up),
+            ("refund_on", refund_on),
         ]
     };
+    if let Some(problem) = several::beside_one(key, sites) {
+        problems.push(problem);
+        return;
+    }
     for (n, site) in sites.iter().enumerate() {
         for (field, value) in fields(site) {
             let said_before = sites[..n].iter().find_map(|other| {
@@ -131,11 +153,13 @@ fn limiter(
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
         let at = |field: &str| written(file, entry, key, variant, field);
         match Effective::resolve(&layers, Keys::Many) {
-            Err(Missing(what)) => {
-                problems.push(format!(
-                    "{}: `{key}` has no `{what}`; write it in the attribute or in the limits file",
-                    place(sites[0])
-                ));
+            Err(why) => {
+                let place = match &why {
+                    Unresolved::Alone(name, _, Source::LimitsFile | Source::Override) => at(name),
+                    Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
+                    _ => place(sites[0]),
+                };
+                problems.push(format!("{place}: `{key}` {}", why.complaint()));
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
@@ -148,42 +172,31 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                for (field, source, what) in idle(&layers, &effective) {
+                for (field, source) in bucket::idle(&layers, &effective) {
                     let place = match source {
                         Source::Annotation => place(sites[0]),
                         _ => at(field),
                     };
-                    let algorithm = effective.algorithm.value;
-                    problems.push(format!(
-                        "{place}: `{key}` has a `{field}`, which is {what}, and is a `{algorithm}`; \
-                         write `algorithm: token_bucket`, or remove `{field}`"
-                    ));
+                    problems.push(bucket::complaint(&place, key, field, effective.algorithm.value));
                 }
+                calendar::check(
+                    &layers,
+                    &effective,
+                    |source, field| {
+                        let place = match source {
+                            Source::Annotation | Source::BuiltIn => place(sites[0]),
+                            _ => at(field),
+                        };
+                        format!("{place}: `{key}`")
+                    },
+                    problems,
+                );
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
                 }
             }
         }
     }
-}
-
-/// What nothing but a token bucket has, set where the algorithm is another by then.
-fn idle(
-    layers: &[(Source, &Settings)],
-    effective: &Effective,
-) -> Vec<(&'static str, Source, &'static str)> {
-    if effective.algorithm.value == Algorithm::TokenBucket {
-        return Vec::new();
-    }
-    let source = |is_set: fn(&Settings) -> bool| {
-        let set = layers.iter().find(|(_, said)| is_set(said)).map(|(source, _)| *source);
-        set.filter(|source| effective.algorithm.source >= *source)
-    };
-    let burst = source(|said| said.burst.is_some());
-    let warm_up = source(|said| said.warm_up.is_some());
-    let burst = burst.map(|source| ("burst", source, "what a token bucket holds"));
-    let warm_up = warm_up.map(|source| ("warm_up", source, "what a token bucket can do"));
-    burst.into_iter().chain(warm_up).collect()
 }
 
 /// Where the file sets a field of a limiter, or of one of its overrides.
@@ -223,10 +236,14 @@ fn unusable(
     let mut problems = Vec::new();
     let here = place(site);
     problems.extend(uncountable(key, &here, effective, at));
+    problems.extend(unsplittable(key, &here, effective, at));
+    problems.extend(several::above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
-    let capacity = effective.algorithm.value.capacity(rate, burst);
+    let whole = effective.algorithm.value.capacity(rate, burst);
+    let capacity = whole / effective.shards.value;
     if let Cost::Literal(permits) = site.cost
+        && effective.limits.is_none()
         && permits > capacity
         && (rate > 0 || !site.fallible)
     {
@@ -236,9 +253,21 @@ fn unusable(
             "no call would ever get through"
         };
         let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
+        let sets = match effective.shards.value {
+            shards if permits <= whole => {
+                format!("{} splits a {field} of {whole} into {shards} parts", at("shards"))
+            }
+            _ => format!("{} sets a {field} of {whole}", at(field)),
+        };
+        problems
+            .push(format!("{here}: `{key}` takes {permits} permits a call, but {sets}; {cannot}"));
+    }
+    let refund_on = effective.refund_on;
+    if refund_on.value == RefundOn::Err && refund_on.source != Source::Annotation && !site.settles {
         problems.push(format!(
-            "{here}: `{key}` takes {permits} permits a call, but {} sets a {field} of {capacity}; {cannot}",
-            at(field)
+            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: err`; \
+             write `refund_on = \"err\"` in its attribute, or leave `refund_on` out",
+            at("refund_on")
         ));
     }
     if site.fallible {
@@ -288,6 +317,17 @@ fn uncountable(
     let too_large = checked.err()?;
     let place = at(too_large.name());
     Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {too_large}"))
+}
+
+/// What cannot be split the way the file says.
+fn unsplittable(
+    key: &str,
+    here: &str,
+    effective: &Effective,
+    at: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    let problem = check_shards(&effective.splitting()).err()?;
+    Some(format!("{here}: `{key}` cannot be split as {} says: {problem}", at("shards")))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any

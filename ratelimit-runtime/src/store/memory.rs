@@ -1,5 +1,6 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
+mod joint;
 mod reserve;
 mod slot;
 mod slots;
@@ -13,13 +14,13 @@ pub(crate) use self::slot::{Pass, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, Reservation, StateKeys, Store,
-    Ticket, WriteWhen,
+    Ticket, WriteWhen, joint::check_joint,
 };
 use crate::{
     Clock, StoreError,
     algorithm::{
         self, Verdict,
-        reconcile::{Epoch, Reconciled, Stored, reconcile},
+        reconcile::{Epoch, Reconciled, Stored},
     },
     clock,
 };
@@ -27,7 +28,7 @@ use crate::{
 /// Keeps limiters in this process; it cannot fail.
 ///
 /// State that means nothing any more is dropped: an idle limiter costs memory for one window. A
-/// busy one holds about 150 log entries of 16 bytes at most.
+/// busy one holds about 115 log entries of 16 bytes at most.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
@@ -94,21 +95,8 @@ impl MemoryStore {
     ) -> Result<(T, Option<Reconciled>), Reply> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
-            if matches!(request.assertion, Assertion::Follow { .. }) && state.stored.is_none() {
-                return Err(Reply::unknown(now));
-            }
-            let (stored, reconciled) =
-                reconcile(state.stored, request.config, epoch, request.assertion, now);
-            if reconciled == Some(Reconciled::Reset) {
-                state.used = algorithm::State::default();
-            }
-            if reconciled.is_some() {
-                state.withdraw();
-            }
-            state.stored = Some(stored);
-            let config = stored.config;
-            state.per_ms = config.per_ms;
-            state.keep_alive(config, now);
+            let in_force = state.reconcile(request, epoch, now);
+            let (config, reconciled) = in_force.ok_or_else(|| Reply::unknown(now))?;
             Ok((decide(&mut state.used, config, now), reconciled))
         })
     }
@@ -218,6 +206,7 @@ impl Reply {
             ahead_ms: verdict.ahead,
             config,
             reconciled: None,
+            violated: 0,
         }
     }
 
@@ -261,6 +250,15 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        check_joint(requests, costs)?;
+        Ok(self.decide_jointly(requests, costs))
+    }
+
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
         Ok(self.peek_now(request))
     }
@@ -296,6 +294,7 @@ impl Store for MemoryStore {
             if keep == KeepState::Reset || !same_mode {
                 state.used = algorithm::State::default();
             }
+            state.used.trim(&config, now);
             state.stored = Some(Stored::written(config, state.stored));
             state.per_ms = config.per_ms;
             if config.keep_alive_ms > 0 {

@@ -4,11 +4,15 @@ pub(crate) mod address;
 mod attempt;
 mod connect;
 mod fault;
+#[cfg(feature = "test-util")]
+mod hooks;
+mod joint;
 mod link;
 mod reply;
 mod reserve;
 mod rule;
 mod script;
+mod windows;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,16 +25,19 @@ use self::{
     address::Address,
     attempt::Attempt,
     fault::{Fault, classify},
+    joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
     reserve::{Reserve, give_up_words, read_reservation},
     rule::write_rule,
     script::{
-        ASSERT, Ask, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
+        ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
     },
+    windows::Windows,
 };
 use super::{
     Config, Expiry, KeepState, Reply, Request, Reservation, StateKeys, Store, Ticket, WriteWhen,
+    joint::check_joint,
 };
 use crate::{
     StoreError, StoreErrorKind,
@@ -39,47 +46,10 @@ use crate::{
 
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
-pub use self::reserve::{script_give_up, script_reservation, script_reserve};
-
-/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
-/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_call(
-    name: &str,
-    request: &Request<'_>,
-    costs: &[u32],
-    since_us: u64,
-    by_name: bool,
-) -> redis::Cmd {
-    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
-    Ask { script, request, costs }.since(since_us, by_name)
-}
-
-/// A call that gives permits back, for tests that append a time of their own.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_release(keys: &StateKeys, permits: u32) -> redis::Cmd {
-    // The time comes after as many arguments as the longest call has.
-    let mut words = vec![permits.to_string()];
-    words.resize(9, String::new());
-    Tell { script: &RELEASE, keys, words }.by_text()
-}
-
-/// What the answer to such a call by a process with these numbers says.
-///
-/// # Errors
-///
-/// As for the call itself.
-#[cfg(feature = "test-util")]
-pub fn script_replies(
-    name: &str,
-    value: &Value,
-    own: &Config,
-    costs: &[u32],
-) -> Result<Vec<Reply>, StoreError> {
-    read_replies(value, costs, name != "peek", own)
-}
+pub use self::hooks::{
+    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
+    script_release, script_replies, script_reservation, script_reserve, script_write,
+};
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
 /// Redisson's `RRateLimiter` among them.
@@ -194,15 +164,13 @@ impl RedisStore {
         cost: u32,
     ) -> Result<Reply, StoreError> {
         let costs = &[cost];
-        let value = self.run(&Ask { script, request, costs }).await?;
+        let value = self.ask(script, request, costs).await?;
         Ok(read_replies(&value, costs, false, &request.config)?[0])
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
     async fn tell<T: FromRedisValue>(&self, call: &impl Call) -> Result<T, StoreError> {
-        let value = self.run(call).await?;
-        redis::from_redis_value(value)
-            .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+        read(self.run(call).await?)
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
@@ -229,6 +197,11 @@ impl RedisStore {
             }
         }
     }
+}
+
+fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
+    redis::from_redis_value(value)
+        .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
 }
 
 /// What the script that writes a configuration takes.
@@ -264,7 +237,7 @@ impl Store for RedisStore {
         if costs.is_empty() {
             return Ok(Vec::new());
         }
-        let value = self.run(&Ask { script: acquire(&request.config), request, costs }).await?;
+        let value = self.ask(acquire(&request.config), request, costs).await?;
         read_replies(&value, costs, true, &request.config)
     }
 
@@ -283,10 +256,29 @@ impl Store for RedisStore {
         permits: u32,
         ticket: Ticket,
     ) -> Result<bool, StoreError> {
-        let words = give_up_words(permits, ticket);
-        let (outcome, given, _): (u8, u64, u8) =
-            self.tell(&Tell { script: &GIVE_UP, keys, words }).await?;
+        let give_up = |windows| Tell {
+            script: &GIVE_UP,
+            keys,
+            words: give_up_words(permits, ticket),
+            windows,
+        };
+        let value = self.run_with_windows(Windows::default(), None, give_up).await?;
+        let (outcome, given, _): (u8, u64, u8) = read(value)?;
         if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
+    }
+
+    async fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        check_joint(requests, costs)?;
+        if costs.first().is_none_or(|row| row.is_empty()) {
+            return Ok(vec![Vec::new(); requests.len()]);
+        }
+        let ask = |windows| AskJointly { requests, costs, windows };
+        let value = self.run_with_windows(Windows::of(requests), None, ask).await?;
+        read_jointly(&value, requests, costs)
     }
 
     async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
@@ -301,8 +293,10 @@ impl Store for RedisStore {
         let mut released = 0;
         loop {
             let left = u64::from(permits) - released;
-            let call = Tell { script: &RELEASE, keys, words: vec![left.to_string()] };
-            let (outcome, given, more): (u8, u64, u8) = self.tell(&call).await?;
+            let give_back =
+                |windows| Tell { script: &RELEASE, keys, words: vec![left.to_string()], windows };
+            let value = self.run_with_windows(Windows::default(), None, give_back).await?;
+            let (outcome, given, more): (u8, u64, u8) = read(value)?;
             if outcome == 4 {
                 return Err(reply::foreign());
             }
@@ -322,12 +316,21 @@ impl Store for RedisStore {
         state: KeepState,
     ) -> Result<bool, StoreError> {
         let words = write_words(config, when, state);
-        self.tell(&Tell { script: &SET_RATE, keys, words }).await
+        let windows = Windows::default();
+        self.tell(&Tell { script: &SET_RATE, keys, words, windows }).await
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields =
-            &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst", "warm_up"];
+        let fields = &[
+            "rate",
+            "interval",
+            "type",
+            "keepAliveTime",
+            "algorithm",
+            "burst",
+            "warm_up",
+            "calendar",
+        ];
         let call = Plain { name: "HMGET", keys, all: false, fields };
         type Fields = (
             Option<u64>,
@@ -337,8 +340,9 @@ impl Store for RedisStore {
             Option<String>,
             Option<u32>,
             Option<u64>,
+            Option<String>,
         );
-        let (rate, per, mode, keep_alive, algorithm, burst, warm_up): Fields =
+        let (rate, per, mode, keep_alive, algorithm, burst, warm_up, calendar): Fields =
             self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
@@ -354,8 +358,12 @@ impl Store for RedisStore {
             }
             _ => 0,
         };
-        let config =
+        let mut config =
             Config::new(rate, per_ms, mode).algorithm(algorithm, burst).warm_up_ms(warm_up);
+        if let (Algorithm::FixedWindow, Some(calendar)) = (algorithm, calendar) {
+            let known = calendar.parse().map_err(|_| reply::unknown_rule(&calendar))?;
+            config.calendar = Some(known);
+        }
         Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 
@@ -371,7 +379,8 @@ impl Store for RedisStore {
             Expiry::Idle(ms) => (ms, "idle"),
         };
         let words = vec![ms.to_string(), how.to_owned()];
-        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words }).await?;
+        let windows = Windows::default();
+        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words, windows }).await?;
         Ok(changed > 0)
     }
 

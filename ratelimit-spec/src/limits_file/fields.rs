@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::node::{Node, Value};
 use super::problem::{Position, Report};
 use crate::duration::parse_duration;
+use crate::per::Per;
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
 
@@ -115,17 +116,27 @@ impl Report {
     }
 
     pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
-        // A number without a unit is a duration that lacks something, so it is told what.
-        let text = match &field.value.value {
-            Value::Text(text) => text.clone(),
-            Value::Int(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
-            _ => {
-                self.wrong(field, "a duration such as `500ms`, `1s` or `1h30m`");
-                return None;
-            }
-        };
+        let text = self.length(field, "a duration such as `500ms`, `1s` or `1h30m`")?;
         parse_duration(&text).map_err(|error| self.refuse(field, &error)).ok()
+    }
+
+    pub(super) fn per(&mut self, field: &Field<'_>) -> Option<Per> {
+        let text = self.length(field, "a duration such as `500ms`, `1s` or `1h30m`")?;
+        text.parse().map_err(|error| self.refuse(field, &error)).ok()
+    }
+
+    /// What may be a duration.
+    fn length(&mut self, field: &Field<'_>, expected: &str) -> Option<String> {
+        // A number without a unit is a duration that lacks something, so it is told what.
+        match &field.value.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Int(number) => Some(number.to_string()),
+            Value::Float(number) => Some(number.to_string()),
+            _ => {
+                self.wrong(field, expected);
+                None
+            }
+        }
     }
 
     /// One of several words, or for `wait` a duration.

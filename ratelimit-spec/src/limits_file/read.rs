@@ -9,6 +9,7 @@ use crate::quote::{Quoted, either};
 use crate::template::Template;
 
 mod entries;
+mod limits;
 mod settings;
 
 use settings::{SETTINGS, SettingsReader};
@@ -124,7 +125,7 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
             report.unknown(&field, SETTINGS, &section);
         }
     }
-    reader.finish(&Settings::default(), report)
+    reader.finish_default(report)
 }
 
 fn limiters(field: &Field<'_>, report: &mut Report) -> Vec<LimiterEntry> {

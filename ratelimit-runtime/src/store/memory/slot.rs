@@ -2,10 +2,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ratelimit_spec::Mode;
+
 use crate::{
     Clock,
-    algorithm::{self, reconcile::Stored},
-    store::{Config, Reply},
+    algorithm::{
+        self,
+        reconcile::{Epoch, Reconciled, Stored, reconcile},
+    },
+    store::{Assertion, Config, Reply, Request},
 };
 
 /// One limiter's configuration and what is used of it. Whoever holds one finds the same state in it for ever.
@@ -43,9 +48,7 @@ impl Slot {
     pub(super) fn enter(&self, clock: &Clock) -> (MutexGuard<'_, State>, u64) {
         let mut state = self.lock();
         let now = clock.now_ms();
-        if state.is_expired(now) {
-            *state = State::default();
-        }
+        state.end_if_expired(now);
         (state, now)
     }
 
@@ -82,10 +85,41 @@ impl Slot {
 }
 
 impl State {
-    /// Takes permits by these numbers.
-    pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
+    /// Reconciles the configuration and says which one is in force now and what happened; nothing when
+    /// there is none.
+    pub(super) fn reconcile(
+        &mut self,
+        request: &Request<'_>,
+        epoch: Epoch,
+        now: u64,
+    ) -> Option<(Config, Option<Reconciled>)> {
+        if matches!(request.assertion, Assertion::Follow { .. }) && self.stored.is_none() {
+            return None;
+        }
+        let (stored, reconciled) =
+            reconcile(self.stored, request.config, epoch, request.assertion, now);
+        let counted = stored.config.mode == Mode::Overall;
+        if reconciled == Some(Reconciled::Reset) || !counted {
+            self.used = algorithm::State::default();
+        }
+        if reconciled.is_some() {
+            self.withdraw();
+        }
+        self.stored = Some(stored);
+        let config = stored.config;
+        self.prepare(config, now);
+        Some((config, reconciled))
+    }
+
+    /// Gets ready to be counted by these numbers.
+    pub(super) fn prepare(&mut self, config: Config, now: u64) {
         self.per_ms = config.per_ms;
         self.keep_alive(config, now);
+    }
+
+    /// Takes permits by these numbers.
+    pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
+        self.prepare(config, now);
         let used = &mut self.used;
         Reply::decided(permits, config, now, |permits| used.acquire(&config, permits, now))
     }
@@ -101,6 +135,12 @@ impl State {
     /// Ends every pass: the numbers change.
     pub(super) fn withdraw(&mut self) {
         self.pass = None;
+    }
+
+    pub(super) fn end_if_expired(&mut self, now: u64) {
+        if self.is_expired(now) {
+            *self = Self::default();
+        }
     }
 
     pub(super) fn is_expired(&self, now: u64) -> bool {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What comes before the waits; see `lua/acquire.lua`.
-pub(super) const HEAD: usize = 9;
+const HEAD: usize = 9;
 
 /// Reads the replies to requests for these costs by a process with its `own` numbers; unless they
 /// `take`, none leaves less to the next.
@@ -22,30 +22,81 @@ pub(super) fn read_replies(
     take: bool,
     own: &Config,
 ) -> Result<Vec<Reply>, StoreError> {
-    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let Value::Array(items) = value else { return Err(unknown()) };
-    let (head, waits) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-    if head[0] == Value::Int(4) {
-        return Err(foreign());
-    }
-    let mut common = read_head(head, own).ok_or_else(unknown)?;
-    let counted = common.outcome == Outcome::Granted;
-    let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
+    let mut limiter = Told::read(value, costs, own)?;
     let replies = costs.iter().map(|cost| {
-        let mut reply = if counted { decide(common, u64::from(*cost)) } else { common };
-        reply.retry_after_ms = waits.get(cost).copied().unwrap_or(0);
+        let mut reply = limiter.answer(*cost);
         if take && reply.outcome == Outcome::Granted {
-            // A leaky bucket hands out one request's permits and is closed.
-            let left = reply.remaining - u64::from(*cost);
-            let spaced =
-                reply.config.algorithm == Algorithm::LeakyBucket || reply.config.warm_up_ms > 0;
-            reply.remaining = if spaced { 0 } else { left };
-            common.remaining = reply.remaining;
+            reply.remaining = limiter.take(*cost);
         }
-        (common.reconciled, common.ahead_ms) = (None, 0);
         reply
     });
     Ok(replies.collect())
+}
+
+/// What is the same for all requests in a reply about one limiter, and what follows it.
+pub(super) fn read_limiter<'a>(
+    value: &'a Value,
+    own: &Config,
+) -> Result<(Reply, &'a [Value]), StoreError> {
+    let unknown = || unknown_reply(value);
+    let Value::Array(items) = value else { return Err(unknown()) };
+    let (head, rest) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
+    if head[0] == Value::Int(4) {
+        return Err(foreign());
+    }
+    if let Value::BulkString(text) = &head[6]
+        && let text = String::from_utf8_lossy(text)
+        && text.contains('@')
+        && read_rule(&text, 0, 1).is_none()
+    {
+        return Err(unknown_rule(&text));
+    }
+    Ok((read_head(head, own).ok_or_else(unknown)?, rest))
+}
+
+pub(super) fn unknown_reply(value: &Value) -> StoreError {
+    StoreError::unavailable(format!("redis: unknown reply {value:?}"))
+}
+
+/// What a script said about one limiter.
+pub(super) struct Told {
+    /// What is the same for all requests; what is free remains.
+    common: Reply,
+    waits: HashMap<u32, u64>,
+}
+
+impl Told {
+    pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
+        let (common, waits) = read_limiter(value, own)?;
+        let counted = common.outcome == Outcome::Granted;
+        let waits = waits_of(if counted { costs } else { &[] }, waits)
+            .ok_or_else(|| unknown_reply(value))?;
+        Ok(Self { common, waits })
+    }
+
+    /// Whether the store counts it.
+    pub(super) fn is_counted(&self) -> bool {
+        self.common.outcome == Outcome::Granted
+    }
+
+    /// What the next request is told. What is said once is in the first answer.
+    pub(super) fn answer(&mut self, cost: u32) -> Reply {
+        let mut reply =
+            if self.is_counted() { decide(self.common, u64::from(cost)) } else { self.common };
+        reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
+        (self.common.reconciled, self.common.ahead_ms) = (None, 0);
+        reply
+    }
+
+    /// Takes what was granted, and returns what remains.
+    pub(super) fn take(&mut self, cost: u32) -> u64 {
+        // A leaky bucket hands out one request's permits and is closed.
+        let Config { algorithm, warm_up_ms, .. } = self.common.config;
+        let spaced = algorithm == Algorithm::LeakyBucket || warm_up_ms > 0;
+        let left = self.common.remaining - u64::from(cost);
+        self.common.remaining = if spaced { 0 } else { left };
+        self.common.remaining
+    }
 }
 
 pub(super) fn integer(item: &Value) -> Option<u64> {
@@ -57,7 +108,7 @@ pub(super) fn integer(item: &Value) -> Option<u64> {
 
 /// What is the same for all requests, as a reply: what is free remains, and is granted where the
 /// store counts at all.
-pub(super) fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
+fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
     let [kind, remaining, reset_after, now, rate, per, rule, event, ahead] = head;
     let outcome = match integer(kind)? {
         1 => Outcome::Granted,
@@ -92,6 +143,7 @@ pub(super) fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         ahead_ms: integer(ahead)?,
         config,
         reconciled,
+        violated: 0,
     })
 }
 
@@ -124,6 +176,14 @@ pub(super) fn foreign() -> StoreError {
         "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
          delete the limiter, or choose another `key_prefix`",
     )
+}
+
+/// A calendar of a later version, or of one with other zones.
+pub(super) fn unknown_rule(rule: &str) -> StoreError {
+    StoreError::misconfigured(format!(
+        "redis: the limiter is counted by `{rule}`, which this process does not know; give all \
+         processes one version of the program, or write a quota they all know"
+    ))
 }
 
 #[cfg(test)]

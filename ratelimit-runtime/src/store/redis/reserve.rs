@@ -4,8 +4,8 @@ use redis::{Cmd, Value};
 
 use super::{
     link::Live,
-    reply::{HEAD, foreign, integer, read_head},
-    script::{Ask, Call, RESERVE},
+    reply::{integer, read_limiter, unknown_reply},
+    script::{Call, RESERVE, add_statement},
 };
 use crate::{
     StoreError,
@@ -20,10 +20,10 @@ pub(super) struct Reserve<'a> {
 
 impl Reserve<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
-    fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let Self { request, within_ms } = self;
-        let costs = &[request.permits];
-        let mut command = Ask { script: &RESERVE, request, costs }.stated(since_us, by_name);
+        let mut command = RESERVE.on(request.keys, by_name);
+        add_statement(&mut command, request, &request.permits.to_string(), since_us);
         command.arg(within_ms);
         command
     }
@@ -50,17 +50,11 @@ pub(super) fn read_reservation(
     value: &Value,
     request: &Request<'_>,
 ) -> Result<Reservation, StoreError> {
-    let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-    let Value::Array(items) = value else { return Err(unknown()) };
-    let (head, rest) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-    if head[0] == Value::Int(4) {
-        return Err(foreign());
-    }
-    let reply = read_head(head, &request.config).ok_or_else(unknown)?;
+    let (reply, rest) = read_limiter(value, &request.config)?;
     if reply.outcome != Outcome::Granted {
         return Ok(Reservation { reply, wait_ms: 0, ticket: Ticket::default() });
     }
-    read_counted(reply, rest, request.permits.into()).ok_or_else(unknown)
+    read_counted(reply, rest, request.permits.into()).ok_or_else(|| unknown_reply(value))
 }
 
 /// What follows the head where the store counts.
@@ -76,31 +70,4 @@ fn read_counted(reply: Reply, rest: &[Value], permits: u64) -> Option<Reservatio
     let ticket = Ticket { empty_at_ms, ticks, stored };
     let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
-}
-
-/// A call of the script as the runtime makes it, for tests that append a time of their own.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_reserve(request: &Request<'_>, within_ms: u64, since_us: u64) -> Cmd {
-    Reserve { request, within_ms }.since(since_us, false)
-}
-
-/// What the answer to such a call says.
-///
-/// # Errors
-///
-/// As for the call itself.
-#[cfg(feature = "test-util")]
-pub fn script_reservation(value: &Value, request: &Request<'_>) -> Result<Reservation, StoreError> {
-    read_reservation(value, request)
-}
-
-/// A call that gives a reservation back, for tests that append a time of their own.
-#[cfg(feature = "test-util")]
-#[must_use]
-pub fn script_give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> Cmd {
-    // The time comes after as many arguments as the longest call has.
-    let mut words = give_up_words(permits, ticket);
-    words.resize(9, String::new());
-    super::Tell { script: &super::GIVE_UP, keys, words }.by_text()
 }

@@ -7,22 +7,26 @@ use ratelimit_spec::{Algorithm, Mode};
 use crate::store::Config;
 
 /// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`,
-/// `0/token_bucket/20`, or with a warm-up in milliseconds `0/token_bucket/w4000`.
+/// `0/token_bucket/20`, with a warm-up in milliseconds `0/token_bucket/w4000`, or
+/// `0/fixed_window/day@Europe/Vienna`.
 pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
-    match config.algorithm {
-        Algorithm::SlidingWindow => mode.into(),
-        Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+    match (config.algorithm, config.calendar) {
+        (Algorithm::SlidingWindow, _) => mode.into(),
+        (Algorithm::TokenBucket, _) if config.warm_up_ms > 0 => {
             format!("{mode}/token_bucket/w{}", config.warm_up_ms).into()
         }
-        Algorithm::TokenBucket => format!("{mode}/token_bucket/{}", config.burst).into(),
-        other => format!("{mode}/{other}").into(),
+        (Algorithm::TokenBucket, _) => format!("{mode}/token_bucket/{}", config.burst).into(),
+        (Algorithm::FixedWindow, Some(calendar)) => {
+            format!("{mode}/fixed_window/{calendar}").into()
+        }
+        (other, _) => format!("{mode}/{other}").into(),
     }
 }
 
 /// Numbers that are counted as such a text says; nothing when it says what no limiter writes.
 pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
-    let mut words = text.split('/');
+    let mut words = text.splitn(3, '/');
     let mode = match words.next()? {
         "0" => Mode::Overall,
         "1" => Mode::PerClient,
@@ -31,11 +35,16 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
     let config = Config::new(rate, per_ms, mode);
     let Some(algorithm) = words.next() else { return Some(config) };
     let algorithm = algorithm.parse().ok()?;
-    let number = words.next().unwrap_or("0");
-    if let Some(warm_up) = number.strip_prefix('w') {
+    let Some(detail) = words.next() else { return Some(config.algorithm(algorithm, 0)) };
+    if algorithm == Algorithm::FixedWindow {
+        // The length is what is stored, whatever a peer made of it.
+        let calendar = Some(detail.parse().ok()?);
+        return Some(Config { calendar, ..config.algorithm(algorithm, 0) });
+    }
+    if let Some(warm_up) = detail.strip_prefix('w') {
         return Some(config.algorithm(algorithm, 0).warm_up_ms(warm_up.parse().ok()?));
     }
-    Some(config.algorithm(algorithm, number.parse().ok()?))
+    Some(config.algorithm(algorithm, detail.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -59,9 +68,23 @@ mod tests {
         let warms_up = warms_up.warm_up_ms(4000);
         assert_eq!(write_rule(&warms_up), "0/token_bucket/w4000");
         assert_eq!(read_rule("0/token_bucket/w4000", 5, 1000), Some(warms_up));
-        for unknown in
-            ["", "2", "0/", "0/token_bucket/w", "0/gcra", "0/token_bucket/", "0/token_bucket/x"]
-        {
+        for calendar in ["day@Europe/Vienna", "month@Etc/GMT+5", "week@America/Indiana/Knox"] {
+            let calendar = calendar.parse().unwrap();
+            let config = Config::new(5, 1000, Mode::Overall).calendar(calendar);
+            assert_eq!(read_rule(&write_rule(&config), 5, config.per_ms), Some(config));
+        }
+        for unknown in [
+            "",
+            "2",
+            "0/",
+            "0/gcra",
+            "0/token_bucket/",
+            "0/token_bucket/w",
+            "0/token_bucket/x",
+            "0/fixed_window/",
+            "0/fixed_window/day@Mars/Olympus",
+            "0/fixed_window/fortnight@UTC",
+        ] {
             assert_eq!(read_rule(unknown, 5, 1000), None, "{unknown}");
         }
     }

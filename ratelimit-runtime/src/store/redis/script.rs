@@ -6,8 +6,11 @@ use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, OnDrift};
 use redis::Cmd;
 
-use super::{link::Live, rule::write_rule};
-use crate::store::{Assertion, Config, Request, StateKeys};
+use super::{link::Live, rule::write_rule, windows::Windows};
+use crate::{
+    clock,
+    store::{Assertion, Config, Request, StateKeys},
+};
 
 macro_rules! lua {
     ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
@@ -27,9 +30,11 @@ macro_rules! acquire {
                 "mend.lua",
                 "costs.lua",
                 "bucket.lua",
-        "warm_up.lua",
+                "warm_up.lua",
                 "window.lua",
                 "meter.lua",
+                "sliding.lua",
+                "open.lua",
                 "acquire.lua"
             ))
         })
@@ -49,6 +54,26 @@ pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
     }
 }
 
+pub(super) static ACQUIRE_JOINTLY: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "limiters.lua",
+        "clock.lua",
+        "steady_jointly.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "mend.lua",
+        "costs.lua",
+        "bucket.lua",
+        "warm_up.lua",
+        "window.lua",
+        "meter.lua",
+        "sliding.lua",
+        "open.lua",
+        "acquire_jointly.lua"
+    ))
+});
 pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
     Script::new(lua!(
         "clock.lua",
@@ -134,8 +159,8 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 6] =
-    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &RESERVE, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 7] =
+    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &ACQUIRE_JOINTLY, &RESERVE, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -149,10 +174,22 @@ impl Script {
     }
 
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
-    fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
+    pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
+        self.on_all(std::iter::once(keys), by_name)
+    }
+
+    /// The call on several limiters' keys.
+    pub(super) fn on_all<'a>(
+        &self,
+        limiters: impl ExactSizeIterator<Item = &'a StateKeys>,
+        by_name: bool,
+    ) -> Cmd {
         let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
         command.arg(if by_name { &*self.sha } else { self.text });
-        command.arg(3).arg(keys.config()).arg(keys.counter()).arg(keys.log());
+        command.arg(limiters.len() * 3);
+        for keys in limiters {
+            command.arg(keys.config()).arg(keys.counter()).arg(keys.log());
+        }
         command
     }
 }
@@ -171,32 +208,36 @@ pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
     pub(super) costs: &'a [u32],
+    pub(super) windows: Windows,
 }
 
 impl Ask<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let mut command = self.stated(since_us, by_name);
-        command.arg(&member_id()[..]);
+        let mut command = self.script.on(self.request.keys, by_name);
+        add_request(&mut command, self.request, &runs(self.costs), since_us);
         command
     }
+}
 
-    /// Such a command, up to what only this call takes.
-    pub(super) fn stated(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Request { keys, config, revision, assertion, .. } = self.request;
-        let mut command = self.script.on(keys, by_name);
-        command.arg(runs(self.costs));
-        command.arg(config.rate).arg(config.per_ms).arg(write_rule(config));
-        command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
-        command.arg(match assertion {
-            Assertion::Steady => "steady",
-            Assertion::Follow { first: true } => "follow",
-            Assertion::Follow { first: false } => "following",
-            Assertion::First(OnDrift::Carry) => "carry",
-            Assertion::First(_) => "reset",
-        });
-        command
-    }
+/// Adds the nine words in which most scripts take a request.
+pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
+    add_statement(command, request, runs, since_us);
+    command.arg(&member_id()[..]);
+}
+
+/// Adds the first eight of them, which are the same for every script.
+pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
+    let Request { config, revision, assertion, .. } = request;
+    command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
+    command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
+    command.arg(match assertion {
+        Assertion::Steady => "steady",
+        Assertion::Follow { first: true } => "follow",
+        Assertion::Follow { first: false } => "following",
+        Assertion::First(OnDrift::Carry) => "carry",
+        Assertion::First(_) => "reset",
+    });
 }
 
 impl Call for Ask<'_> {
@@ -205,7 +246,10 @@ impl Call for Ask<'_> {
     }
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        self.since(live.server_time(self.request.since), by_name)
+        let mut command = self.since(live.server_time(self.request.since), by_name);
+        // The tenth is the time, in tests.
+        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
+        command
     }
 }
 
@@ -214,13 +258,16 @@ pub(super) struct Tell<'a> {
     pub(super) script: &'a Script,
     pub(super) keys: &'a StateKeys,
     pub(super) words: Vec<String>,
+    pub(super) windows: Windows,
 }
 
 #[cfg(feature = "test-util")]
 impl Tell<'_> {
-    /// The command, for a server that does not know the script.
-    pub(super) fn by_text(&self) -> Cmd {
-        let mut command = self.script.on(self.keys, false);
+    /// The command, for a test that appends the time: it comes after as many arguments as the
+    /// longest call has.
+    pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
+        self.words.resize(9, String::new());
+        let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
         command
     }
@@ -231,9 +278,11 @@ impl Call for Tell<'_> {
         self.keys
     }
 
-    fn command(&self, _: &Live, by_name: bool) -> Cmd {
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
         let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
+        let guess = || live.server_time(clock::instant()) / 1000;
+        self.windows.append(&mut command, 10 - self.words.len(), guess);
         command
     }
 }
@@ -276,9 +325,14 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
 
 /// The costs as runs of equal ones: `3`, or `1*200,5,1*55`.
 fn runs(costs: &[u32]) -> String {
-    let runs = costs.chunk_by(|one, next| one == next).map(|run| match run {
-        [cost] => cost.to_string(),
-        _ => format!("{}*{}", run[0], run.len()),
+    write_runs(costs.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())))
+}
+
+/// Costs with how many callers in a row have them.
+pub(super) fn write_runs(runs: impl Iterator<Item = (u32, usize)>) -> String {
+    let runs = runs.map(|(cost, count)| match count {
+        1 => cost.to_string(),
+        _ => format!("{cost}*{count}"),
     });
     runs.collect::<Vec<_>>().join(",")
 }

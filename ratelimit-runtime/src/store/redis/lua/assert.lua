@@ -5,7 +5,7 @@
 -- Returns what acquire.lua returns, with nothing counted.
 local COUNTED, UNKNOWN = 1, 5
 
-local config, event = reconcile(own_config(ARGV), now)
+local config, event = reconcile(own_config(ARGV), now, stored_config())
 if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
 if config.keep_alive > 0 then
   redis.call('PEXPIRE', KEYS[1], config.keep_alive)

@@ -11,7 +11,8 @@
 -- them, a starting one overrides them.
 --
 -- Returns the configuration in force, and what happened; no configuration when
--- nothing is stored and the process has none of its own.
+-- nothing is stored and the process has none of its own. `stored` and `whole` are what
+-- `stored_config` returned.
 local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- A process vouches for the stored numbers this often (ms), and a stored
 -- configuration that nobody vouched for in this time (ms) is abandoned.
@@ -70,8 +71,7 @@ local function take_over(own, stored, asserting, now)
   return own, event
 end
 
-local function reconcile(own, now)
-  local stored, whole = stored_config()
+local function reconcile(own, now, stored, whole)
   if own.follows then
     return whole and stored or nil, NOTHING
   end

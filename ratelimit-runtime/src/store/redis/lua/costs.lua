@@ -24,17 +24,6 @@ local function sum_of(runs, rate)
   return sum
 end
 
--- What is granted of so many free permits: to each in turn, if it gets all it asks for.
-local function granted_of(runs, free)
-  local left = free
-  for _, run in ipairs(runs) do
-    if run.cost > 0 and run.cost <= left then
-      left = left - run.cost * math.min(run.count, math.floor(left / run.cost))
-    end
-  end
-  return free - left
-end
-
 -- Appends to a reply the milliseconds until each of the different costs could
 -- be granted again, in the order they were asked for: 0 when it could be now, or
 -- never. The log is gone through once, oldest first and from this rank on, as far

@@ -1,18 +1,18 @@
 -- Reads and writes the configuration of a limiter.
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
---                algorithm, burst, warm_up (ms): ours, absent for a sliding window; epoch, vouched
---                (ms), reset (ms), counted: ours
--- ARGV[4]        our mode and algorithm, see acquire.lua
+--                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
+--                window; epoch, vouched (ms), reset (ms), counted: ours
+-- ARGV[4]  our rule, which replies need not repeat
 --
--- A configuration is { rate, per, mode, algorithm, burst, warm_up, keep_alive }; without an
--- algorithm it is a sliding window.
+-- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
+-- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.
 local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
 -- What is stored, and whether all of it is there.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up')
+    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
@@ -22,16 +22,21 @@ local function stored_config()
   if stored.algorithm == 'token_bucket' then
     stored.warm_up = integer(fields[9]) or 0
     stored.burst = stored.warm_up == 0 and (integer(fields[8]) or stored.rate) or 0
+  elseif stored.algorithm == 'fixed_window' then
+    stored.calendar = fields[10] or nil
   end
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and (stored.mode == '0' or stored.mode == '1')
   return stored, whole
 end
 
--- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20` or, with a warm-up in ms,
--- `0/token_bucket/w4000` into a configuration.
+-- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20`, with a warm-up in ms
+-- `0/token_bucket/w4000`, or `0/fixed_window/day@Europe/Vienna` into a configuration.
 local function read_rule(config, text)
-  local mode, algorithm, warms, number = string.match(text, '^([01])/?([%l_]*)/?(w?)(%d*)$')
+  local rule, calendar = string.match(text, '^(.-)/(%l+@.+)$')
+  local mode, algorithm, warms, number =
+    string.match(rule or text, '^([01])/?([%l_]*)/?(w?)(%d*)$')
+  config.calendar = calendar
   config.mode, config.algorithm = mode, ALGORITHMS[algorithm] and algorithm
   config.burst = warms == '' and tonumber(number) or 0
   config.warm_up = warms == 'w' and tonumber(number) or 0
@@ -43,7 +48,8 @@ local function rule_of(config)
   local text = config.mode
   if config.algorithm then text = text .. '/' .. config.algorithm end
   if config.burst > 0 then text = text .. '/' .. decimal(config.burst) end
-  if (config.warm_up or 0) > 0 then text = text .. '/w' .. decimal(config.warm_up) end
+  if config.warm_up > 0 then text = text .. '/w' .. decimal(config.warm_up) end
+  if config.calendar then text = text .. '/' .. config.calendar end
   return text
 end
 
@@ -56,10 +62,13 @@ end
 local function write_config(config, stored)
   redis.call('HSET', KEYS[1], 'rate', decimal(config.rate), 'interval', decimal(config.per),
     'type', config.mode, 'keepAliveTime', decimal(config.keep_alive))
-  if stored.algorithm then redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'warm_up') end
+  if stored.algorithm then
+    redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'warm_up', 'calendar')
+  end
   if config.algorithm then redis.call('HSET', KEYS[1], 'algorithm', config.algorithm) end
   if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
   if config.warm_up > 0 then redis.call('HSET', KEYS[1], 'warm_up', decimal(config.warm_up)) end
+  if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
 -- The most permits one request can get.

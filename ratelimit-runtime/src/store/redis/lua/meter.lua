@@ -45,7 +45,8 @@ local function read_meter(config, text, now)
   if drains and bucket and not warms_up and bucket.rate == config.rate and bucket.per == config.per then
     local ahead = math.max(0, bucket.at - now)
     return bucket_meter(config, backlog_of(bucket, now), now, ahead), false
-  elseif not drains and window and window.per == config.per then
+  elseif not drains and window and window.calendar == config.calendar
+    and (config.calendar or window.per == config.per) then
     return window_meter(config, window, now), false
   elseif bucket or window or warm then
     used = used_of(text, now)
@@ -59,7 +60,8 @@ local function read_meter(config, text, now)
   used = math.min(used, capacity_of(config))
   if warms_up then return carried_warm(config, used, now), found end
   if drains then return bucket_meter(config, used * config.per, now, 0), found end
-  local taken = { start = now - now % config.per, used = used }
+  local start, length = window_at(config, now)
+  local taken = { start = start, used = used, per = length, calendar = config.calendar }
   return window_meter(config, taken, now), found
 end
 
@@ -85,20 +87,6 @@ local function store_meter(meter, config, now)
     if rest > 0 then ttl = math.min(ttl, rest) end
   end
   redis.call('SET', KEYS[2], text, 'PX', ttl)
-end
-
--- Takes for each in turn, if it gets all it asks for. Returns whether anybody did.
-local function take_all(meter, runs)
-  local taken = false
-  for _, run in ipairs(runs) do
-    local fitting = math.min(run.count, math.floor(meter.free() / run.cost))
-    if meter.spaced then fitting = math.min(fitting, 1) end
-    if fitting > 0 then
-      meter.take(run.cost * fitting)
-      taken = true
-    end
-  end
-  return taken
 end
 
 -- Appends the milliseconds until each of the different costs could be granted again.

@@ -1,10 +1,10 @@
 -- Looks at a limiter without touching it.
 --
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
--- ARGV[1..9]  as for acquire.lua; ARGV[1] is one cost, of what would be asked for
+-- ARGV[1..11]  as for acquire.lua; ARGV[1] is one cost, of what would be asked for
 --
 -- Returns what acquire.lua returns.
-local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 local runs, config = read_costs(ARGV[1]), nil
 local stored, whole = stored_config()
@@ -22,6 +22,7 @@ local function reply(kind, free, reset_after)
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
+if lacks_window(config, now) then return reply(NO_WINDOW, 0, 0) end
 local text = redis.call('GET', KEYS[2])
 if is_metered(config, text) then
   local meter = read_meter(config, text, now)

@@ -2,10 +2,12 @@
 --
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits to give back, at least 1
+-- ARGV[11] the windows of calendars: see window.lua
 --
 -- Returns { outcome, released, more }: outcome as named below; more is 1 when a
--- long log was given back in part and the rest takes another call.
-local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+-- long log was given back in part and the rest takes another call. When windows
+-- are needed that were not sent, what acquire.lua returns then.
+local DONE, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 local wanted = tonumber(ARGV[1])
 local config, known = stored_config()
@@ -14,6 +16,10 @@ if config.mode == '1' then return { OTHER_MODE, 0, 0 } end
 local rate, per = config.rate, config.per
 
 local text = redis.call('GET', KEYS[2])
+local window = read_window(text)
+if lacks_window(config, now) and not (window and is_in_force(window, config, now)) then
+  return reply_of(NO_WINDOW, 0, 0, now, config, 0, 0)
+end
 if is_metered(config, text) then
   local meter, found = read_meter(config, text, now)
   if not meter then return { FOREIGN, 0, 0 } end

@@ -13,7 +13,7 @@
 local MOST_AHEAD = 2 ^ 51 -- ticks
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
-local config, event = reconcile(own_config(ARGV), now)
+local config, event = reconcile(own_config(ARGV), now, stored_config())
 if not config then return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, event, 0) end
 if config.mode == '1' then return reply_of(OTHER_MODE, 0, 0, now, config, event, 0) end
 local cost, answer = tonumber(ARGV[1]), nil

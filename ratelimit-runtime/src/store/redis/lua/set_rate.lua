@@ -21,7 +21,9 @@ write_config(config, stored)
 if config.keep_alive > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
 -- The state of any other rule is read by the next call, whatever the rule is then.
 local text = redis.call('GET', KEYS[2])
-if keep and not config.algorithm and (not text or tonumber(text)) then
+if keep and config.algorithm then
+  forget_counter()
+elseif keep and (not text or tonumber(text)) then
   drop(over(config.per, now) or 0)
   rebuild_counter(config)
 end

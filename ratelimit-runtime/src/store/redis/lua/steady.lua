@@ -36,13 +36,13 @@ if settled and cost then
   local free, bucket = tonumber(text), math.max(1, math.floor(per / 50))
   local whole = free and free % 1 == 0 and free <= rate and oldest[1]
   local over = whole and tonumber(oldest[2]) <= now - per
-  local taken, score, member = cost * count, now, nil
+  local taken, score, member, gone = cost * count, now, nil, nil
   local rule = ARGV[4] == '0' and 0 or '0'
 
   if whole and not over and taken + cost <= free then
     member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
-    -- Each member is a permit at the least.
-    if rate - free >= 100 and redis.call('ZCARD', KEYS[3]) >= 100 then
+    -- Each member is a permit at the least. 64 is MERGE_AT of log.lua.
+    if rate - free >= 64 and redis.call('ZCARD', KEYS[3]) >= 64 then
       score = math.ceil(now / bucket) * bucket
       local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
       local last, sound = newest[1], #newest[1] > 4 and string.byte(newest[1]) + 5 == #newest[1]
@@ -60,14 +60,15 @@ if settled and cost then
     if used and free + used == rate then
       free, member = rate, last
       if used ~= taken then
-        redis.call('ZREM', KEYS[3], last)
-        member = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken)
+        member, gone = struct.pack('<Bc0I', #ARGV[9], ARGV[9], taken), last
       end
     end
   end
 
   if member then
     redis.call('ZADD', KEYS[3], score, member)
+    -- Not before: a log that is empty for a moment loses its expiry.
+    if gone then redis.call('ZREM', KEYS[3], gone) end
     if free - taken ~= tonumber(text) then redis.call('SET', KEYS[2], free - taken, 'KEEPTTL') end
     local keep_alive = tonumber(stored[4]) or 0
     if keep_alive > 0 then

@@ -1,11 +1,17 @@
--- Counts windows that follow each other since the Unix epoch: fixed_window.
+-- Counts windows that follow each other since the Unix epoch, or that begin by a
+-- calendar: fixed_window.
 --
--- KEYS[2]  string  `window START/USED/PER`: what was taken in the window that began
---                  then and is so long, in milliseconds
+-- KEYS[2]   string  `window START/USED/LENGTH`: what was taken in the window that
+--                   began then and is so long, in milliseconds; behind it
+--                   `/day@Europe/Vienna` where it is a calendar's
+-- ARGV[11]  when the windows of calendars begin, around what the caller takes for
+--           now: `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
 
 local function read_window(text)
-  local start, used, per = string.match(text or '', '^window (%d+)/(%d+)/(%d+)$')
-  return start and { start = tonumber(start), used = tonumber(used), per = tonumber(per) }
+  local start, used, per, rest = string.match(text or '', '^window (%d+)/(%d+)/(%d+)(.*)$')
+  local calendar = string.match(rest or '', '^/(%l+@.+)$')
+  if not start or (rest ~= '' and not calendar) then return nil end
+  return { start = tonumber(start), used = tonumber(used), per = tonumber(per), calendar = calendar }
 end
 
 -- What counts of a window now.
@@ -13,17 +19,43 @@ local function window_used(window, now)
   return window.start + window.per > now and window.used or 0
 end
 
+-- Whether a window is that one of the configuration which is now.
+local function is_in_force(window, config, now)
+  return window.start <= now and window_used(window, now) > 0 and window.calendar == config.calendar
+end
+
+-- When the window of now began, and how long it is; nil when it is one of a
+-- calendar, and not among those the caller sent.
+local function window_at(config, now)
+  if not config.calendar then return now - now % config.per, config.per end
+  for calendar, bounds in string.gmatch(ARGV[11] or '', '([^;=]+)=([%d,]+)') do
+    local start
+    for bound in string.gmatch(calendar == config.calendar and bounds or '', '%d+') do
+      bound = tonumber(bound)
+      if start and start <= now and now < bound then return start, bound - start end
+      start = bound
+    end
+  end
+end
+
+-- Whether the caller has to be asked for the windows around now.
+local function lacks_window(config, now)
+  return config.calendar and config.rate > 0 and not window_at(config, now)
+end
+
 -- The window in force now, of which a stored one is known. When the clock stepped
 -- back into the window before, that one stays in force: another would admit its
 -- permits again. What is further ahead counts from now, or it would lock everybody out.
 local function window_meter(config, window, now)
-  local rate, per = config.rate, config.per
-  local current = now - now % per
-  local start, used, ahead = current, 0, 0
-  if window.start > current + per then
-    used, ahead = window.used, window.start - now
-  elseif window.start >= current then
-    start, used = window.start, window.used
+  local rate, start, used, per = config.rate, window.start, window.used, window.per
+  local ahead = 0
+  if not is_in_force(window, config, now) then
+    local current, length = window_at(config, now)
+    if start > current + length then
+      start, per, ahead = current, length, start - now
+    elseif start <= now then
+      start, per, used = current, length, 0
+    end
   end
   local meter = { capacity = rate, ahead = ahead }
 
@@ -45,6 +77,7 @@ local function window_meter(config, window, now)
 
   function meter.text()
     return used > 0 and 'window ' .. decimal(start) .. '/' .. decimal(used) .. '/' .. decimal(per)
+      .. (config.calendar and '/' .. config.calendar or '')
   end
 
   return meter

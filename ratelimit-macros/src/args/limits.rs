@@ -1,0 +1,46 @@
+//! `limits = [(10, "1s"), (1000, "1h")]`.
+
+use syn::{Expr, ExprArray, ExprTuple, Ident, LitStr};
+
+use super::slot::Arg;
+use super::value::{Number, expected, rate, text, ungrouped};
+
+/// One of the limits, as it was written.
+pub(crate) struct Limit {
+    pub(crate) rate: Arg<Number>,
+    pub(crate) per: LitStr,
+    /// All of it.
+    pub(crate) source: Expr,
+}
+
+pub(super) fn limits(name: &Ident, value: Expr) -> syn::Result<Vec<Limit>> {
+    let Expr::Array(ExprArray { elems, .. }) = value else {
+        return Err(expected(name, "a list of rates and windows", &value));
+    };
+    let limits = elems.into_iter().map(|element| limit(ungrouped(element)));
+    let (limits, errors): (Vec<_>, Vec<_>) = limits.partition(Result::is_ok);
+    let errors = errors.into_iter().filter_map(Result::err);
+    match errors.reduce(|mut all, error| {
+        all.combine(error);
+        all
+    }) {
+        Some(errors) => Err(errors),
+        None => Ok(limits.into_iter().flatten().collect()),
+    }
+}
+
+fn limit(source: Expr) -> syn::Result<Limit> {
+    let parts = match &source {
+        Expr::Tuple(ExprTuple { elems, .. }) if elems.len() == 2 => elems,
+        other => {
+            let message = "a limit is a rate and a window; write `(10, \"1s\")`";
+            return Err(syn::Error::new_spanned(other, message));
+        }
+    };
+    let named = |name: &str, part: &Expr| Ident::new(name, syn::spanned::Spanned::span(part));
+    let (amount, window) = (ungrouped(parts[0].clone()), ungrouped(parts[1].clone()));
+    let rate_name = named("rate", &amount);
+    let value = rate(&rate_name, amount)?;
+    let per = text(&named("per", &window), window)?;
+    Ok(Limit { rate: Arg { name: rate_name, value }, per, source })
+}

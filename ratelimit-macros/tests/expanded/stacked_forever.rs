@@ -1,0 +1,46 @@
+// #[rate_limit(key = "user:{user}", rate = 2, per = "1s")]
+// #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+// async fn price(user: u64) -> Price {
+//     prices().of(user).await
+// }
+
+async fn price(user: u64) -> Price {
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+        ::ratelimit_runtime::__private::Annotation::new(
+                "user:{user}",
+                &["user:", ""],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::price"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000),
+    );
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT_0
+    }
+    static __LIMIT_1: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+        ::ratelimit_runtime::__private::Annotation::new(
+                "everyone",
+                &["everyone"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::price"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(100)
+            .per_ms(1000),
+    );
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT_1
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __asked_0 = __LIMIT_0
+        .asks(__LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]), 1u32);
+    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
+    let _ = ::ratelimit_runtime::__private::admit_all([__asked_0, __asked_1]).await;
+    { prices().of(user).await }
+}

@@ -1,0 +1,124 @@
+//! What is at hand of limiters at one instant, to be taken of one of them or of several at once.
+
+use super::{
+    State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog,
+    token_bucket::Level, warm_up::Heat,
+};
+
+/// A limiter's state as of one instant.
+#[derive(Debug)]
+pub(crate) struct Open<'a>(pub(super) Form<'a>);
+
+#[derive(Debug)]
+pub(super) enum Form<'a> {
+    Log(OpenLog<'a>),
+    Bucket(Sheet<Level>, &'a mut State),
+    Warm(Sheet<Heat>, &'a mut State),
+    Window(Sheet<Count>, &'a mut State),
+    /// Nobody is admitted.
+    Nothing,
+}
+
+/// A meter that is written back where something changed.
+#[derive(Debug)]
+pub(super) struct Sheet<M> {
+    meter: M,
+    changed: bool,
+}
+
+impl<M: Meter> Sheet<M> {
+    /// A meter that was read from a state by other numbers, if that is `stale`.
+    pub(super) fn new(meter: M, stale: bool) -> Self {
+        let changed = stale || meter.ahead() > 0;
+        Self { meter, changed }
+    }
+
+    fn take(&mut self, permits: u64) {
+        self.meter.take(permits);
+        self.changed = true;
+    }
+}
+
+impl Open<'_> {
+    /// Leaves behind what was made of the state.
+    pub(crate) fn close(self, now: u64) {
+        match self.0 {
+            Form::Bucket(Sheet { meter, changed: true }, state) => {
+                *state = State::Bucket(meter.at(now));
+            }
+            Form::Warm(Sheet { meter, changed: true }, state) => {
+                *state = State::Warm(meter.warm(now));
+            }
+            Form::Window(Sheet { meter, changed: true }, state) => {
+                *state = State::Window(meter.window());
+            }
+            _ => {}
+        }
+    }
+
+    fn meter(&self) -> Option<&dyn Meter> {
+        match &self.0 {
+            Form::Log(log) => Some(log),
+            Form::Bucket(sheet, _) => Some(&sheet.meter),
+            Form::Warm(sheet, _) => Some(&sheet.meter),
+            Form::Window(sheet, _) => Some(&sheet.meter),
+            Form::Nothing => None,
+        }
+    }
+}
+
+impl Meter for Open<'_> {
+    fn capacity(&self) -> u64 {
+        self.meter().map_or(0, Meter::capacity)
+    }
+
+    fn free(&self) -> u64 {
+        self.meter().map_or(0, Meter::free)
+    }
+
+    fn take(&mut self, permits: u64) {
+        match &mut self.0 {
+            Form::Log(log) => log.take(permits),
+            Form::Bucket(sheet, _) => sheet.take(permits),
+            Form::Warm(sheet, _) => sheet.take(permits),
+            Form::Window(sheet, _) => sheet.take(permits),
+            Form::Nothing => {}
+        }
+    }
+
+    fn wait(&self, permits: u64) -> u64 {
+        self.meter().map_or(0, |meter| meter.wait(permits))
+    }
+
+    fn full_after(&self) -> u64 {
+        self.meter().map_or(0, Meter::full_after)
+    }
+
+    fn ahead(&self) -> u64 {
+        self.meter().map_or(0, Meter::ahead)
+    }
+}
+
+/// Takes permits of all limiters or of none for each caller in order, and says to each what room there
+/// was: who found some everywhere got its permits, if anybody is to be admitted.
+///
+/// `costs` has a row for each limiter and in it one cost for each caller.
+pub(crate) fn decide_jointly(
+    limiters: &mut [Open<'_>],
+    costs: &[&[u32]],
+    admit: bool,
+) -> Vec<Vec<Verdict>> {
+    let callers = costs.first().map_or(0, |row| row.len());
+    let mut verdicts = vec![Vec::with_capacity(callers); limiters.len()];
+    for caller in 0..callers {
+        let costs = || costs.iter().map(|row| u64::from(row[caller]));
+        let take = admit && limiters.iter().zip(costs()).all(|(open, cost)| cost <= open.free());
+        for ((open, cost), verdicts) in limiters.iter_mut().zip(costs()).zip(&mut verdicts) {
+            verdicts.push(open.answer(cost, take));
+        }
+    }
+    for ((open, row), verdicts) in limiters.iter().zip(costs).zip(&mut verdicts) {
+        open.date(verdicts, row.iter().copied().map(u64::from));
+    }
+    verdicts
+}

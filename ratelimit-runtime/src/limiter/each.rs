@@ -1,0 +1,160 @@
+//! What is done to a key is done to each of its limits, and to each part of one that is split; a quota
+//! is set for the limit it belongs to.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Core;
+use crate::{
+    Quota, StoreError,
+    limits::Inner,
+    store::{Config, Expiry, KeepState, WriteWhen},
+};
+
+impl Core {
+    /// Permits that every limit has.
+    pub(crate) async fn available_in_each(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<u64, StoreError> {
+        if let Some(shards) = self.shards(limits) {
+            let mut sum = 0;
+            for shard in &*shards {
+                sum += shard.available(limits).await?;
+            }
+            return Ok(sum);
+        }
+        let mut least = u64::MAX;
+        for core in self.limiters(limits) {
+            least = least.min(core.available(limits).await?);
+        }
+        Ok(least)
+    }
+
+    /// Gives permits back to all limits, after what is owed; says how many were given back at the most.
+    pub(crate) async fn release_in_each(
+        self: &Arc<Self>,
+        limits: &Inner,
+        permits: u32,
+    ) -> Result<u64, StoreError> {
+        let split = self.shards(limits).is_some();
+        let repaid = self.repay(permits);
+        let (mut most, mut left) = (0, permits - repaid);
+        if left == 0 {
+            return Ok(repaid.into());
+        }
+        for core in self.limiters(limits) {
+            let released = core.release(limits, left).await?;
+            if split {
+                // Each part gives back what the ones before it had not.
+                most += released;
+                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
+            } else {
+                most = most.max(released);
+            }
+        }
+        self.changed();
+        Ok(most + u64::from(repaid))
+    }
+
+    /// Writes a quota where it belongs; its share of it to each part.
+    pub(crate) async fn write_one(
+        self: &Arc<Self>,
+        limits: &Inner,
+        quota: &Quota,
+        when: WriteWhen,
+        state: KeepState,
+    ) -> Result<bool, StoreError> {
+        let limiters = match self.shards(limits) {
+            Some(_) => self.limiters(limits),
+            None => vec![self.limiter_of(limits, quota)?],
+        };
+        let mut written = false;
+        for core in limiters {
+            written |= core.write(limits, quota, when, state).await?;
+        }
+        self.changed();
+        Ok(written)
+    }
+
+    /// What is stored of the first limit; of parts, what they are together.
+    pub(crate) async fn stored_config(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<Option<Config>, StoreError> {
+        let Some(shards) = self.shards(limits) else {
+            return limits.store.read(&self.keys).await;
+        };
+        let mut whole = None::<Config>;
+        for shard in &*shards {
+            let Some(part) = limits.store.read(&shard.keys).await? else { continue };
+            whole = Some(match whole {
+                Some(Config { rate, burst, .. }) => {
+                    Config { rate: rate + part.rate, burst: burst + part.burst, ..part }
+                }
+                None => part,
+            });
+        }
+        Ok(whole)
+    }
+
+    pub(crate) async fn exists_any(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
+        for core in self.limiters(limits) {
+            if limits.store.read(&core.keys).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(crate) async fn delete_each(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
+        let mut deleted = false;
+        for core in self.limiters(limits) {
+            deleted |= core.delete(limits).await?;
+        }
+        self.changed();
+        Ok(deleted)
+    }
+
+    pub(crate) async fn expire_each(
+        self: &Arc<Self>,
+        limits: &Inner,
+        expiry: Expiry,
+    ) -> Result<bool, StoreError> {
+        let mut changed = false;
+        for core in self.limiters(limits) {
+            changed |= core.expire(limits, expiry).await?;
+        }
+        Ok(changed)
+    }
+
+    pub(crate) async fn keep_each_alive(
+        self: &Arc<Self>,
+        limits: &Inner,
+        idle: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let mut changed = false;
+        for core in self.limiters(limits) {
+            changed |= core.keep_alive(limits, idle).await?;
+        }
+        Ok(changed)
+    }
+
+    /// How long the limit has left that has the longest; nothing when one does not expire.
+    pub(crate) async fn longest_ttl(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<Option<Duration>, StoreError> {
+        if self.shards(limits).is_some() {
+            let mut longest = None;
+            for core in self.limiters(limits) {
+                longest = longest.max(limits.store.ttl(&core.keys).await?);
+            }
+            return Ok(longest);
+        }
+        let mut longest = Some(Duration::ZERO);
+        for core in self.limiters(limits) {
+            longest = longest.zip(limits.store.ttl(&core.keys).await?).map(|(a, b)| a.max(b));
+        }
+        Ok(longest)
+    }
+}

@@ -1,0 +1,61 @@
+//! One answer made of those of several limits.
+
+use crate::store::{Outcome, Reply};
+
+/// How one limit is written among the [violated](Reply::violated) ones.
+pub(super) fn bit(n: usize) -> u8 {
+    u32::try_from(n).ok().and_then(|n| 1_u8.checked_shl(n)).unwrap_or(0)
+}
+
+/// Which of the limits this is true of.
+fn bits(replies: &[Reply], which: impl Fn(&Reply) -> bool) -> u8 {
+    let bits = replies.iter().enumerate().map(|(n, reply)| if which(reply) { bit(n) } else { 0 });
+    bits.fold(0, |all, bit| all | bit)
+}
+
+/// How much an answer of one limit decides for all.
+fn weight(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Granted => 0,
+        Outcome::Spared => 1,
+        Outcome::Refused => 2,
+        Outcome::ExceedsCapacity => 3,
+        Outcome::PerClient => 4,
+        Outcome::Unknown => 5,
+    }
+}
+
+/// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
+/// violated one with the longest wait, or the one that is used up the most.
+pub(super) fn combined(replies: &[Reply]) -> Reply {
+    let used_up = |reply: &Reply| {
+        let capacity = u128::from(reply.config.capacity().max(1));
+        u128::from(u64::MAX) - u128::from(reply.remaining) * u128::from(u32::MAX) / capacity
+    };
+    let decides = |reply: &&Reply| match reply.outcome {
+        Outcome::Refused => (weight(reply.outcome), reply.retry_after_ms.into()),
+        other => (weight(other), used_up(reply)),
+    };
+    // Of equal ones the first, as in the list.
+    let decisive = replies.iter().rev().max_by_key(decides);
+    let decisive = decisive.expect("a key has a limit");
+    let most = |ms: fn(&Reply) -> u64| replies.iter().map(ms).max().unwrap_or(0);
+    let refuses = |reply: &Reply| weight(reply.outcome) >= weight(Outcome::Refused);
+    Reply {
+        remaining: replies.iter().map(|reply| reply.remaining).min().unwrap_or(0),
+        retry_after_ms: most(|reply| reply.retry_after_ms),
+        reset_after_ms: most(|reply| reply.reset_after_ms),
+        reconciled: None,
+        ahead_ms: 0,
+        violated: bits(replies, refuses),
+        ..*decisive
+    }
+}
+
+/// The same with the numbers of the limits that would refuse the request if it came again.
+pub(super) fn next_refusal(replies: &[Reply]) -> Reply {
+    let all = combined(replies);
+    let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
+    let config = longest.map_or(all.config, |longest| longest.config);
+    Reply { config, violated: bits(replies, |reply| reply.retry_after_ms > 0), ..all }
+}

@@ -1,0 +1,167 @@
+//! One decision for several limiters, each under its lock.
+
+use std::sync::{Arc, MutexGuard};
+
+use ratelimit_spec::Mode;
+
+use super::{MemoryStore, Slot, slot::State};
+use crate::{
+    algorithm::{Verdict, decide_jointly},
+    store::{Config, Reconciled, Reply, Request, StateKeys},
+};
+
+/// What one limiter is counted by.
+#[derive(Clone, Copy)]
+enum InForce {
+    Counted(Config, Option<Reconciled>),
+    PerClient(Config, Option<Reconciled>),
+    Unknown,
+}
+
+impl MemoryStore {
+    /// Decides for requests for several limiters, which are all different.
+    pub(super) fn decide_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Vec<Vec<Reply>> {
+        let slots: Vec<_> = requests.iter().map(|request| self.slot(request.keys)).collect();
+        let (mut states, now) = self.enter_all(&slots);
+        let reconcile = |(state, request): (&mut MutexGuard<'_, State>, &Request<'_>)| {
+            let in_force = state.reconcile(request, self.epoch(request), now);
+            in_force.map_or(InForce::Unknown, InForce::new)
+        };
+        let in_force: Vec<_> = states.iter_mut().zip(requests).map(reconcile).collect();
+        decide(&mut states, &in_force, costs, now)
+    }
+
+    /// Counts against numbers that are reconciled elsewhere, on all limiters or on none: so many
+    /// permits on each.
+    ///
+    /// The limiters are all different; if they are not, nobody knows them.
+    pub(crate) fn count_jointly(
+        &self,
+        limiters: &[(&StateKeys, Config)],
+        permits: &[u32],
+    ) -> Vec<Reply> {
+        let known = |n: usize| limiters[..n].iter().any(|(keys, _)| *keys == limiters[n].0);
+        if (1..limiters.len()).any(known) {
+            return vec![Reply::unknown(self.clock.now_ms()); limiters.len()];
+        }
+        let slots: Vec<_> = limiters.iter().map(|(keys, _)| self.slot(keys)).collect();
+        let (mut states, now) = self.enter_all(&slots);
+        for (state, (_, config)) in states.iter_mut().zip(limiters) {
+            state.prepare(*config, now);
+        }
+        let in_force: Vec<_> =
+            limiters.iter().map(|(_, config)| InForce::new((*config, None))).collect();
+        let costs: Vec<_> = permits.chunks(1).collect();
+        decide(&mut states, &in_force, &costs, now).into_iter().flatten().collect()
+    }
+
+    /// The states of different slots as of now, and the time: read when all of them are locked.
+    fn enter_all<'a>(&self, slots: &'a [Arc<Slot>]) -> (Vec<MutexGuard<'a, State>>, u64) {
+        let mut order: Vec<_> = slots.iter().enumerate().collect();
+        // Everybody locks in one order, so that nobody waits in a circle.
+        order.sort_by_key(|(_, slot)| Arc::as_ptr(slot));
+        let mut states: Vec<_> = order.into_iter().map(|(n, slot)| (n, slot.lock())).collect();
+        states.sort_by_key(|(n, _)| *n);
+        let now = self.clock.now_ms();
+        let current = |(_, mut state): (usize, MutexGuard<'a, State>)| {
+            state.end_if_expired(now);
+            state
+        };
+        (states.into_iter().map(current).collect(), now)
+    }
+}
+
+impl InForce {
+    fn new((config, reconciled): (Config, Option<Reconciled>)) -> Self {
+        match config.mode {
+            Mode::PerClient => Self::PerClient(config, reconciled),
+            Mode::Overall => Self::Counted(config, reconciled),
+        }
+    }
+}
+
+/// Decides for each caller in turn. Nobody gets anything while one limiter is not counted here.
+fn decide(
+    states: &mut [MutexGuard<'_, State>],
+    in_force: &[InForce],
+    costs: &[&[u32]],
+    now: u64,
+) -> Vec<Vec<Reply>> {
+    let (mut open, mut rows) = (Vec::new(), Vec::new());
+    for ((state, in_force), row) in states.iter_mut().zip(in_force).zip(costs) {
+        if let InForce::Counted(config, _) = in_force {
+            let each = row.iter().copied().map(u64::from);
+            open.push(state.used.open(config, each, now));
+            rows.push(*row);
+        }
+    }
+    let admit = open.len() == in_force.len();
+    let verdicts = decide_jointly(&mut open, &rows, admit);
+    open.into_iter().for_each(|open| open.close(now));
+
+    let room = |caller: usize| verdicts.iter().all(|row: &Vec<Verdict>| row[caller].granted);
+    let granted: Vec<bool> =
+        (0..costs.first().map_or(0, |row| row.len())).map(|caller| admit && room(caller)).collect();
+    let mut decided = verdicts.iter();
+    let replies = in_force.iter().zip(costs).map(|(in_force, row)| match in_force {
+        InForce::Unknown => vec![Reply::unknown(now); row.len()],
+        InForce::PerClient(config, reconciled) => {
+            let silent = Reply::decided(1, *config, now, |_| Verdict::default());
+            told_once(vec![silent; row.len()], *reconciled)
+        }
+        InForce::Counted(config, reconciled) => {
+            let verdicts = decided.next().into_iter().flatten().zip(&granted).zip(*row);
+            let reply = |((verdict, granted), cost): ((&Verdict, &bool), &u32)| {
+                let own = Reply::decided(*cost, *config, now, |_| *verdict);
+                Reply { outcome: own.outcome.jointly(*granted, admit), ..own }
+            };
+            told_once(verdicts.map(reply).collect(), *reconciled)
+        }
+    });
+    replies.collect()
+}
+
+fn told_once(mut replies: Vec<Reply>, reconciled: Option<Reconciled>) -> Vec<Reply> {
+    if let Some(first) = replies.first_mut() {
+        first.reconciled = reconciled;
+    }
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        ManualClock,
+        store::Outcome::{Granted, Refused, Spared, Unknown},
+    };
+
+    #[test]
+    fn what_is_counted_elsewhere_is_counted_on_all_or_none() {
+        let time = ManualClock::new();
+        let store = MemoryStore::new(time.clone().into());
+        let names = ["second", "minute"].map(StateKeys::new);
+        let second = Config::new(1, 1000, Mode::Overall);
+        let minute = Config::new(2, 60_000, Mode::Overall);
+        let limiters = [(&names[0], second), (&names[1], minute)];
+        let told = |permits: &[u32]| {
+            let replies = store.count_jointly(&limiters, permits);
+            replies.iter().map(|reply| reply.outcome).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[1, 1]), [Granted, Granted]);
+        assert_eq!(told(&[1, 1]), [Refused, Spared]);
+        time.advance(Duration::from_secs(1));
+        assert_eq!(told(&[1, 1]), [Granted, Granted]);
+        time.advance(Duration::from_secs(1));
+        assert_eq!(told(&[1, 1]), [Spared, Refused]);
+        let twice = store.count_jointly(&[limiters[0], limiters[0]], &[1, 1]);
+        assert!(twice.iter().all(|reply| reply.outcome == Unknown));
+        assert_eq!(store.look(&names[0], second, 1).remaining, 1);
+    }
+}

@@ -1,0 +1,139 @@
+//! The scripts' calls and answers, for tests that run them by themselves.
+
+use ratelimit_spec::Calendar;
+use redis::{Cmd, Value};
+
+use super::{
+    joint::{AskJointly, read_jointly},
+    reply::read_replies,
+    reserve::{Reserve, give_up_words, read_reservation},
+    script::{Ask, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell, acquire},
+    windows::{Windows, missing},
+    write_words,
+};
+use crate::{
+    StoreError,
+    store::{Config, KeepState, Reply, Request, Reservation, StateKeys, Ticket, WriteWhen},
+};
+
+/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
+/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
+#[must_use]
+pub fn script_call(
+    name: &str,
+    request: &Request<'_>,
+    costs: &[u32],
+    since_us: u64,
+    by_name: bool,
+) -> Cmd {
+    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
+    Ask { script, request, costs, windows: Windows::default() }.since(since_us, by_name)
+}
+
+/// A call for several limiters, as [`script_call`]: with a time for each.
+#[must_use]
+pub fn script_joint_call(
+    requests: &[Request<'_>],
+    costs: &[&[u32]],
+    since_us: impl Fn(&Request<'_>) -> u64,
+    by_name: bool,
+) -> Cmd {
+    AskJointly { requests, costs, windows: Windows::default() }.since(since_us, by_name)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_joint_replies(
+    value: &Value,
+    requests: &[Request<'_>],
+    costs: &[&[u32]],
+) -> Result<Vec<Vec<Reply>>, StoreError> {
+    read_jointly(value, requests, costs)
+}
+
+/// A call that gives permits back, for tests that append a time of their own.
+#[must_use]
+pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> Cmd {
+    Tell { script: &RELEASE, keys, words: vec![permits.to_string()], windows: Windows::default() }
+        .with_time(by_name)
+}
+
+/// A call that writes a configuration on purpose, for tests that append a time of their own.
+#[must_use]
+pub fn script_write(
+    keys: &StateKeys,
+    config: Config,
+    when: WriteWhen,
+    state: KeepState,
+    by_name: bool,
+) -> Cmd {
+    let words = write_words(config, when, state);
+    Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
+}
+
+/// A call that reserves permits, as [`script_call`].
+#[must_use]
+pub fn script_reserve(request: &Request<'_>, within_ms: u64, since_us: u64) -> Cmd {
+    Reserve { request, within_ms }.since(since_us, false)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_reservation(value: &Value, request: &Request<'_>) -> Result<Reservation, StoreError> {
+    read_reservation(value, request)
+}
+
+/// A call that gives a reservation back, for tests that append a time of their own.
+#[must_use]
+pub fn script_give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> Cmd {
+    let words = give_up_words(permits, ticket);
+    Tell { script: &GIVE_UP, keys, words, windows: Windows::default() }.with_time(false)
+}
+
+/// What comes after the time in such a call: the windows of calendars.
+#[derive(Debug, Default)]
+pub struct CalendarCall(Windows);
+
+impl CalendarCall {
+    /// A call by a process of this calendar, and by one that found another in force.
+    #[must_use]
+    pub fn new(own: Option<Calendar>, in_force: Option<Calendar>) -> Self {
+        Self(Windows::new([own, in_force]))
+    }
+
+    /// Appends the time that is to be the server's, and the windows around what the process takes for
+    /// it.
+    pub fn append(&self, call: &mut Cmd, now: u64, guess: u64) {
+        call.arg(now);
+        self.0.append(call, 0, || guess);
+    }
+
+    /// Whether the script lacked windows, which the next call takes along then.
+    ///
+    /// # Errors
+    ///
+    /// When they are of a calendar that nobody knows.
+    pub fn lacks(&mut self, value: &Value, own: Option<&Config>) -> Result<bool, StoreError> {
+        Ok(self.0.lack(missing(value, own)?))
+    }
+}
+
+/// What the answer to such a call by a process with these numbers says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_replies(
+    name: &str,
+    value: &Value,
+    own: &Config,
+    costs: &[u32],
+) -> Result<Vec<Reply>, StoreError> {
+    read_replies(value, costs, name != "peek", own)
+}

@@ -1,0 +1,55 @@
+-- Opens a limiter, takes of one or of several that are open, and closes it with a
+-- reply. What is between belongs to whoever calls.
+--
+-- KEYS[1..3], ARGV[1..9]  as for acquire.lua, of the limiter in question
+local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
+
+-- Reads a limiter by the configuration in force, and mends what peers left. It has a
+-- meter, or `kind` says why it has none. Where `text` is nil the state is read here.
+local function open(config, event, text, now)
+  local limiter = {
+    kind = COUNTED, config = config or NO_CONFIG, event = event, runs = read_costs(ARGV[1]),
+  }
+  if not config or config.mode == '1' then
+    limiter.kind = config and OTHER_MODE or UNKNOWN
+    return limiter
+  end
+  if text == nil then text = redis.call('GET', KEYS[2]) end
+  if is_metered(config, text) then
+    limiter.meter, limiter.found = read_meter(config, text, now)
+  else
+    limiter.meter = sliding_meter(config, text, limiter.runs, event, now)
+  end
+  if not limiter.meter then limiter.kind = FOREIGN end
+  limiter.free = limiter.meter and limiter.meter.free()
+  return limiter
+end
+
+-- Takes for each caller in turn of all limiters, if it gets all it asks for of each.
+-- Their runs are of the same callers.
+local function take_all(limiters)
+  for n, first in ipairs(limiters[1].runs) do
+    local fitting = first.count
+    for _, limiter in ipairs(limiters) do
+      fitting = math.min(fitting, math.floor(limiter.meter.free() / limiter.runs[n].cost))
+      if limiter.meter.spaced then fitting = math.min(fitting, 1) end
+    end
+    for _, limiter in ipairs(fitting > 0 and limiters or {}) do
+      limiter.meter.take(limiter.runs[n].cost * fitting)
+      limiter.taken = true
+    end
+  end
+end
+
+-- Writes what was taken and mended, and returns what acquire.lua returns.
+local function commit(limiter, now)
+  local config, event, meter = limiter.config, limiter.event, limiter.meter
+  if not meter then return reply_of(limiter.kind, 0, 0, now, config, event, 0) end
+  if meter.store then
+    meter.store()
+  elseif limiter.taken or limiter.found or meter.ahead > 0 then
+    store_meter(meter, config, now)
+  end
+  local reply = reply_of(COUNTED, limiter.free, meter.full_after(), now, config, event, meter.ahead)
+  return (meter.append_waits or append_meter_waits)(reply, limiter.runs, meter)
+end

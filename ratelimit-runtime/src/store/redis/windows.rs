@@ -1,0 +1,143 @@
+//! The windows of calendars around what is now: a script knows the time and no time zones.
+
+use std::fmt::Write;
+
+use once_cell::sync::Lazy;
+use ratelimit_spec::Calendar;
+use redis::{Cmd, Value};
+
+use super::{
+    RedisStore,
+    reply::unknown_rule,
+    rule::read_rule,
+    script::{Ask, Call, Script},
+};
+use crate::{
+    StoreError,
+    calendar::bounds,
+    store::{Config, Request},
+};
+
+/// How often a script is asked anew for one decision: a clock that jumps again is broken.
+const MOST_ATTEMPTS: usize = 3;
+
+/// The windows a script was not sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    calendar: Calendar,
+    /// The server's time, in milliseconds.
+    now: u64,
+}
+
+/// Which windows a call takes along.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Windows {
+    calendars: Vec<Calendar>,
+    /// What the attempt before lacked.
+    missing: Option<Missing>,
+}
+
+impl Windows {
+    /// The windows of these calendars, each once.
+    pub(super) fn new(calendars: impl IntoIterator<Item = Option<Calendar>>) -> Self {
+        let mut all = Self::default();
+        calendars.into_iter().flatten().for_each(|calendar| all.add(calendar));
+        all
+    }
+
+    /// Those of the callers' own calendars, and of the last ones they found in force.
+    pub(super) fn of(requests: &[Request<'_>]) -> Self {
+        let both = |request: &Request<'_>| [request.config.calendar, request.in_force];
+        Self::new(requests.iter().flat_map(both))
+    }
+
+    fn add(&mut self, calendar: Calendar) {
+        if !self.calendars.contains(&calendar) {
+            self.calendars.push(calendar);
+        }
+    }
+
+    /// Takes along what an answer lacked; false when it lacked nothing.
+    pub(super) fn lack(&mut self, missing: Option<Missing>) -> bool {
+        self.missing = missing;
+        self.missing.inspect(|missing| self.add(missing.calendar)).is_some()
+    }
+
+    /// Appends them to a call, after as many empty arguments as come in between, unless there are none;
+    /// `guess` is what the server's time may be, in milliseconds.
+    pub(super) fn append(&self, command: &mut Cmd, between: usize, guess: impl FnOnce() -> u64) {
+        if self.calendars.is_empty() {
+            return;
+        }
+        let now = self.missing.map_or_else(guess, |missing| missing.now);
+        let mut text = String::new();
+        for calendar in &self.calendars {
+            let [first, second, third, fourth] = bounds(*calendar, now);
+            let end = if text.is_empty() { "" } else { ";" };
+            let _ = write!(text, "{end}{calendar}={first},{second},{third},{fourth}");
+        }
+        for _ in 0..between {
+            command.arg("");
+        }
+        command.arg(text);
+    }
+}
+
+/// The windows that a script lacks, when its answer says so. `own` are the numbers of who asked.
+pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Missing>, StoreError> {
+    let Value::Array(items) = value else { return Ok(None) };
+    let (Some(Value::Int(6)), Some(Value::Int(now)), Some(rule)) =
+        (items.first(), items.get(3), items.get(6))
+    else {
+        return Ok(None);
+    };
+    let config = match rule {
+        Value::BulkString(text) => {
+            let text = String::from_utf8_lossy(text);
+            Some(read_rule(&text, 0, 1).ok_or_else(|| unknown_rule(&text))?)
+        }
+        _ => own.copied(),
+    };
+    let calendar = config.and_then(|config| config.calendar);
+    let (Some(calendar), Ok(now)) = (calendar, u64::try_from(*now)) else {
+        return Err(StoreError::unavailable(format!("redis: unknown reply {value:?}")));
+    };
+    Ok(Some(Missing { calendar, now }))
+}
+
+/// What there is to say when every attempt lacked windows.
+fn unsteady() -> StoreError {
+    StoreError::unavailable(
+        "redis: the server's clock jumps, so no window of the calendar is found",
+    )
+}
+
+impl RedisStore {
+    /// Runs a script that answers a request.
+    pub(super) async fn ask(
+        &self,
+        script: &Lazy<Script>,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> Result<Value, StoreError> {
+        let windows = Windows::of(std::slice::from_ref(request));
+        let ask = |windows| Ask { script, request, costs, windows };
+        self.run_with_windows(windows, Some(&request.config), ask).await
+    }
+
+    /// Runs a call, anew where it lacked the windows of a calendar.
+    pub(super) async fn run_with_windows<C: Call>(
+        &self,
+        mut windows: Windows,
+        own: Option<&Config>,
+        call: impl Fn(Windows) -> C,
+    ) -> Result<Value, StoreError> {
+        for _ in 0..MOST_ATTEMPTS {
+            let value = self.run(&call(windows.clone())).await?;
+            if !windows.lack(missing(&value, own)?) {
+                return Ok(value);
+            }
+        }
+        Err(unsteady())
+    }
+}

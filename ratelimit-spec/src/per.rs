@@ -1,0 +1,133 @@
+//! The window of a limiter: a length, or what a calendar calls a day.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::algorithm::Algorithm;
+use crate::calendar::CalendarUnit;
+use crate::duration::{format_duration, parse_duration};
+use crate::quote::Quoted;
+use crate::suggest::nearest;
+use crate::words::WordError;
+
+/// What `per` can be: `1d` is 24 hours, and `day` is what the clocks call one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Per {
+    /// The length; of a unit, the usual one.
+    pub length: Duration,
+    /// The unit, when it is one.
+    pub unit: Option<CalendarUnit>,
+}
+
+impl FromStr for Per {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        if let Ok(unit) = text.parse::<CalendarUnit>() {
+            return Ok(Self { length: unit.nominal(), unit: Some(unit) });
+        }
+        let length = parse_duration(text).map_err(|error| {
+            let meant = nearest(text, CalendarUnit::WORDS.iter().copied());
+            WordError::new(match meant.filter(|_| text.starts_with(char::is_alphabetic)) {
+                Some(unit) => format!("unknown per {}; did you mean `{unit}`?", Quoted(text)),
+                None => error.to_string(),
+            })
+        })?;
+        Ok(Self { length, unit: None })
+    }
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.unit {
+            Some(unit) => f.write_str(unit.as_str()),
+            None => f.write_str(&format_duration(self.length)),
+        }
+    }
+}
+
+impl Per {
+    /// Whether this rule has such windows.
+    ///
+    /// # Errors
+    ///
+    /// When it is a unit of the calendar, and the rule is not that of fixed windows.
+    pub fn check(self, algorithm: Algorithm) -> Result<(), CalendarError> {
+        match self.unit {
+            Some(unit) if algorithm != Algorithm::FixedWindow => {
+                Err(CalendarError(Wrong::Algorithm(unit, algorithm)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether windows of this kind begin by the clocks of a zone, for who gives one.
+    ///
+    /// # Errors
+    ///
+    /// When it is a length, which is the same everywhere.
+    pub fn check_zoned(self) -> Result<(), CalendarError> {
+        match self.unit {
+            Some(_) => Ok(()),
+            None => Err(CalendarError(Wrong::Length(self))),
+        }
+    }
+}
+
+/// Settings that do not make windows of a calendar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarError(Wrong);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wrong {
+    Algorithm(CalendarUnit, Algorithm),
+    Length(Per),
+}
+
+impl fmt::Display for CalendarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Wrong::Algorithm(unit, algorithm) => write!(
+                f,
+                "a `{unit}` of the calendar is a fixed window, and this is a `{algorithm}`; write \
+                 the algorithm `fixed_window`, or a length such as `{}`",
+                format_duration(unit.nominal())
+            ),
+            Wrong::Length(per) => write!(
+                f,
+                "`time_zone` says when a day of the calendar begins, and `per` is `{per}`; write a \
+                 `per` such as `day`, or remove `time_zone`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CalendarError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_is_a_length_or_a_unit() {
+        let day: Per = "day".parse().unwrap();
+        assert_eq!((day.unit, day.to_string()), (Some(CalendarUnit::Day), "day".to_owned()));
+        let length: Per = "1d".parse().unwrap();
+        assert_eq!((length.unit, length.length), (None, day.length));
+        let error = |text: &str| text.parse::<Per>().unwrap_err().to_string();
+        assert_eq!(error("dya"), "unknown per `dya`; did you mean `day`?");
+        assert_eq!(error("soon"), parse_duration("soon").unwrap_err().to_string());
+        assert!(day.check(Algorithm::FixedWindow).is_ok() && day.check_zoned().is_ok());
+        assert_eq!(
+            day.check(Algorithm::LeakyBucket).unwrap_err().to_string(),
+            "a `day` of the calendar is a fixed window, and this is a `leaky_bucket`; write the \
+             algorithm `fixed_window`, or a length such as `1d`"
+        );
+        assert_eq!(
+            length.check_zoned().unwrap_err().to_string(),
+            "`time_zone` says when a day of the calendar begins, and `per` is `1d`; write a `per` \
+             such as `day`, or remove `time_zone`"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! What a call costs, known only when it is over: permits that failed calls give back, and charges.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+#[path = "settlement/charges.rs"]
+mod charges;
+#[path = "settlement/refunds.rs"]
+mod refunds;
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Limiter, Limits, LimitsBuilder};
+use tests::redis_server::RedisServer;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn embedded(yaml: &str) -> LimitsBuilder {
+    Limits::builder().memory().limits_text(yaml)
+}
+
+fn on_redis(server: &RedisServer, yaml: &str) -> LimitsBuilder {
+    // Long enough that no decision misses it because the machine is busy.
+    Limits::builder().redis(server.url()).limits_text(yaml).deadline(20 * SECOND)
+}
+
+async fn free(limiter: &Limiter) -> u64 {
+    limiter.available_permits().await.unwrap()
+}

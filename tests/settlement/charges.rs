@@ -1,0 +1,297 @@
+//! `charge`: costs that are known only afterwards.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ratelimit_runtime::{Algorithm, KeepState, Limiter, Limits, ManualClock, Quota, Reason};
+use tests::{proxy::Proxy, redis_server::RedisServer};
+
+use super::{SECOND, embedded, free, on_redis};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const MS: Duration = Duration::from_millis(1);
+
+fn quota(algorithm: Algorithm, rate: u32, per: Duration) -> Quota {
+    let quota = Quota::new(rate, per).unwrap();
+    match algorithm {
+        Algorithm::TokenBucket => quota.token_bucket(rate).unwrap(),
+        Algorithm::FixedWindow => quota.fixed_window(),
+        Algorithm::LeakyBucket => quota.leaky_bucket().unwrap(),
+        _ => quota,
+    }
+}
+
+/// Of 10 permits a second 1 is used, and 15 are charged: what is taken, owed and in excess, and
+/// when the next call goes.
+const OVERDRAWN: [(Algorithm, [u64; 3], u64); 4] = [
+    // 9 were free. With the 6 that are owed it takes 7, which are free when the window is.
+    (Algorithm::SlidingWindow, [9, 6, 0], 1_000),
+    (Algorithm::FixedWindow, [9, 6, 0], 1_000),
+    // 7 come back one by one.
+    (Algorithm::TokenBucket, [9, 6, 0], 700),
+    // Nothing is free until the bucket is empty. Then the debt has the next 10 places.
+    (Algorithm::LeakyBucket, [0, 10, 5], 1_100),
+];
+
+async fn overdraw(limiter: &Limiter) -> ([u64; 3], SystemTime) {
+    let first = limiter.acquire(1).await.unwrap();
+    let charge = limiter.charge(15).await.unwrap();
+    assert_eq!(limiter.debt(), charge.debt);
+    assert!(!charge.degraded);
+    ([charge.taken, charge.debt, charge.excess], first.at)
+}
+
+#[tokio::test]
+async fn the_next_call_goes_when_the_debt_and_its_own_permits_are_free() {
+    for (algorithm, became, ms) in OVERDRAWN {
+        let clock = ManualClock::new();
+        let limits = embedded("").clock(clock.clone()).build().await.unwrap();
+        let limiter = limits.limiter("x", quota(algorithm, 10, SECOND));
+        assert_eq!(overdraw(&limiter).await.0, became, "{algorithm}");
+        for passed in 0..ms {
+            let rejection = limiter.try_acquire(1).await.expect_err("too early");
+            assert_eq!(rejection.reason(), Reason::Limited);
+            let told = rejection.retry_after().unwrap();
+            assert!(told <= (ms - passed) as u32 * MS, "{algorithm}: {told:?} after {passed} ms");
+            assert!(!limiter.peek().await.unwrap().allowed, "{algorithm} after {passed} ms");
+            clock.advance(MS);
+        }
+        assert!(limiter.peek().await.unwrap().allowed, "{algorithm}");
+        limiter.try_acquire(1).await.unwrap();
+        assert_eq!(limiter.debt(), 0, "{algorithm}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_too_by_the_time_of_the_server() {
+    let server = RedisServer::start();
+    for (algorithm, became, ms) in OVERDRAWN {
+        let limits = on_redis(&server, "").build().await.unwrap();
+        let limiter = limits.limiter(algorithm.as_str(), quota(algorithm, 10, SECOND));
+        limiter.peek().await.unwrap();
+        if algorithm == Algorithm::FixedWindow {
+            // All of it within one window.
+            let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_millis();
+            tokio::time::sleep(SECOND - passed * MS + 5 * MS).await;
+        }
+        let (is, started) = overdraw(&limiter).await;
+        assert_eq!(is, became, "{algorithm}");
+        assert_eq!(limiter.try_acquire(1).await.unwrap_err().reason(), Reason::Limited);
+        let next = limiter.acquire(1).await.unwrap().at.duration_since(started).unwrap();
+        let least = match algorithm {
+            Algorithm::FixedWindow => {
+                ms - started.duration_since(UNIX_EPOCH).unwrap().subsec_millis() as u64
+            }
+            _ => ms,
+        };
+        let (least, most) = (least as u32 * MS, (least + 400) as u32 * MS);
+        assert!(least <= next && next < most, "{algorithm}: {next:?}, not {least:?}");
+        assert_eq!(limiter.debt(), 0, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_free_is_taken_and_what_cannot_be_owed_is_said() {
+    let server = RedisServer::start();
+    for limits in [embedded(""), on_redis(&server, "")] {
+        let limits = limits.build().await.unwrap();
+        let limiter = limits.limiter("x", Quota::new(10, HOUR).unwrap());
+        let mut total = 0;
+        for (permits, became, left) in [
+            (0, [0, 0, 0], 10),
+            (4, [4, 0, 0], 6),
+            (7, [6, 1, 0], 0),
+            (0, [0, 1, 0], 0),
+            (5, [0, 6, 0], 0),
+            (9, [0, 10, 5], 0),
+            (u32::MAX, [0, 10, u64::from(u32::MAX)], 0),
+        ] {
+            let charge = limiter.charge(permits).await.unwrap();
+            assert_eq!([charge.taken, charge.debt, charge.excess], became, "of {permits}");
+            assert_eq!(free(&limiter).await, left);
+            total += charge.taken;
+        }
+        assert_eq!(total, 10);
+        // What is given back pays first.
+        assert_eq!((limiter.release(4).await.unwrap(), limiter.debt()), (4, 6));
+        assert_eq!(free(&limiter).await, 0);
+        assert_eq!((limiter.release(9).await.unwrap(), limiter.debt()), (9, 0));
+        assert_eq!(free(&limiter).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_pays_first() {
+    let clock = ManualClock::new();
+    let limits = embedded("").clock(clock.clone()).build().await.unwrap();
+    let limiter = limits.limiter("x", Quota::new(10, SECOND).unwrap());
+    limiter.acquire(6).await.unwrap();
+    clock.advance(SECOND / 2);
+    limiter.acquire(4).await.unwrap();
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(1).await.unwrap() }
+    });
+    tokio::time::sleep(10 * MS).await;
+    assert_eq!(limiter.charge(8).await.unwrap().debt, 8);
+    clock.advance(SECOND / 2);
+    tokio::time::sleep(10 * MS).await;
+    assert!(!waiting.is_finished(), "6 are free, and pay");
+    assert_eq!((limiter.debt(), free(&limiter).await), (2, 0));
+    clock.advance(SECOND / 2);
+    assert_eq!(waiting.await.unwrap().remaining, 1);
+    assert_eq!(limiter.debt(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_share_a_call_pay_once() {
+    let server = RedisServer::start();
+    let limits = on_redis(&server, "").build().await.unwrap();
+    let limiter = limits.limiter("x", Quota::new(100, HOUR).unwrap());
+    let elsewhere = on_redis(&server, "").build().await.unwrap();
+    let elsewhere = elsewhere.limiter("x", Quota::new(100, HOUR).unwrap());
+    elsewhere.acquire(100).await.unwrap();
+    assert_eq!(limiter.charge(30).await.unwrap().debt, 30);
+    assert_eq!(elsewhere.debt(), 0, "a debt is the process's");
+    elsewhere.release(50).await.unwrap();
+    let callers: Vec<_> = (0..60)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.try_acquire(1).await.is_ok() })
+        })
+        .collect();
+    let mut admitted = 0;
+    for caller in callers {
+        admitted += u32::from(caller.await.unwrap());
+    }
+    assert_eq!((admitted, limiter.debt(), free(&limiter).await), (20, 0, 0));
+}
+
+#[tokio::test]
+async fn a_debt_is_forgotten_with_what_is_in_use() {
+    let limits = embedded("").build().await.unwrap();
+    let quota = Quota::new(5, HOUR).unwrap();
+    let limiter = limits.limiter("x", quota);
+    let owing = async || {
+        limiter.charge(5).await.unwrap();
+        assert_eq!(limiter.charge(3).await.unwrap().debt, 3);
+    };
+    owing().await;
+    limiter.delete().await.unwrap();
+    assert_eq!(limiter.debt(), 0);
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0);
+    limiter.delete().await.unwrap();
+    owing().await;
+    assert!(limiter.update_rate(&quota, KeepState::Keep).await.unwrap());
+    assert_eq!(limiter.debt(), 3);
+    limiter.set_rate(&quota).await.unwrap();
+    assert_eq!(limiter.debt(), 0);
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0);
+}
+
+#[tokio::test]
+async fn a_debt_of_more_than_a_smaller_quota_is_paid_in_parts() {
+    let clock = ManualClock::new();
+    let limits = embedded("").clock(clock.clone()).build().await.unwrap();
+    let limiter = limits.limiter("x", Quota::new(10, SECOND).unwrap());
+    limiter.charge(20).await.unwrap();
+    let smaller = Quota::new(4, SECOND).unwrap();
+    limiter.update_rate(&smaller, KeepState::Keep).await.unwrap();
+    let mut owed = Vec::new();
+    while limiter.try_acquire(1).await.is_err() {
+        owed.push(limiter.debt());
+        clock.advance(SECOND);
+    }
+    assert_eq!(owed, [10, 6, 2], "the window of 10, then 4, then 4");
+    assert_eq!((limiter.debt(), free(&limiter).await), (0, 1));
+    assert_eq!(limiter.try_acquire(5).await.unwrap_err().reason(), Reason::ExceedsCapacity);
+}
+
+#[tokio::test]
+async fn limiters_that_count_nothing_or_refuse_nobody() {
+    let yaml = "limiters:\n  off: { enabled: false }\n  shadow: { shadow: true }\n  own: { mode: per_client }\n";
+    let limits = embedded(yaml).build().await.unwrap();
+    let quota = Quota::new(5, HOUR).unwrap();
+    let charge = limits.limiter("off", quota).charge(9).await.unwrap();
+    assert_eq!((charge.taken, charge.debt, charge.excess), (0, 0, 0));
+    let shadow = limits.limiter("shadow", quota);
+    let charge = shadow.charge(9).await.unwrap();
+    assert_eq!((charge.taken, charge.debt), (5, 4));
+    assert!(shadow.acquire(1).await.unwrap().shadowed);
+    assert!(shadow.peek().await.unwrap().shadowed);
+    assert_eq!(shadow.debt(), 4);
+    let own = limits.limiter("own", quota);
+    let charge = own.charge(9).await.unwrap();
+    assert_eq!((charge.taken, charge.debt, own.debt()), (5, 4, 4));
+    assert!(!own.peek().await.unwrap().allowed);
+    assert_eq!(
+        limits.configured("unheard of").charge(1).await.unwrap_err().reason(),
+        Reason::NotConfigured
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_is_away_everything_is_owed_and_paid_later() {
+    let server = RedisServer::start();
+    for policy in ["reject", "allow", "local"] {
+        let proxy = Proxy::start(server.port());
+        let yaml =
+            format!("limiters:\n  {policy}: {{ rate: 10, per: 1h, on_store_error: {policy} }}\n");
+        let builder = Limits::builder().redis(proxy.url()).limits_text(yaml);
+        let limits = builder.deadline(Duration::from_millis(500)).build().await.unwrap();
+        let limiter = limits.configured(policy);
+        limiter.acquire(1).await.unwrap();
+        proxy.cut();
+        let charge = limiter.charge(4).await.unwrap();
+        let owed = if policy == "local" { 0 } else { 4 };
+        assert_eq!(charge.debt, owed, "{policy}");
+        assert!(charge.degraded, "{policy}");
+        match policy {
+            "reject" => assert_eq!(
+                limiter.try_acquire(1).await.unwrap_err().reason(),
+                Reason::StoreUnavailable
+            ),
+            _ => assert!(limiter.try_acquire(1).await.unwrap().degraded),
+        }
+        assert_eq!(limiter.debt(), owed, "{policy}");
+        proxy.restore();
+        while limiter.available_permits().await.is_err() {
+            tokio::time::sleep(10 * MS).await;
+        }
+        let paid = limiter.try_acquire(2).await.unwrap();
+        assert_eq!((paid.remaining, limiter.debt()), (7 - owed, 0), "{policy}");
+    }
+}
+
+/// A generator of numbers that are as good as random here.
+fn next(seed: &mut u64, below: u32) -> u32 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) as u32 % below
+}
+
+#[tokio::test]
+async fn in_the_long_run_the_quota_holds() {
+    for (algorithm, ..) in OVERDRAWN {
+        for mut seed in 0..20 {
+            let clock = ManualClock::new();
+            let limits = embedded("").clock(clock.clone()).build().await.unwrap();
+            let limiter = limits.limiter("x", quota(algorithm, 10, SECOND));
+            let (mut spent, mut ms) = (0, 0);
+            for _ in 0..400 {
+                let permits = next(&mut seed, 4);
+                if next(&mut seed, 3) == 0 {
+                    let charge = limiter.charge(permits * 4).await.unwrap();
+                    spent += u64::from(permits * 4) - charge.excess;
+                } else if limiter.try_acquire(permits + 1).await.is_ok() {
+                    spent += u64::from(permits + 1);
+                }
+                let step = next(&mut seed, 300);
+                clock.advance(step * MS);
+                ms += u64::from(step);
+            }
+            let paid = spent - limiter.debt();
+            let most = 10 * (ms.div_ceil(1_000) + 1);
+            assert!(paid <= most, "{algorithm} with {seed}: {paid} of {most}");
+            assert!(paid > most / 2, "{algorithm} with {seed}: {paid} of {most}");
+        }
+    }
+}

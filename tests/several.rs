@@ -1,0 +1,81 @@
+//! Several limits on one key: all or nothing, in one decision.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+#[path = "several/decisions.rs"]
+mod decisions;
+#[path = "several/functions.rs"]
+mod functions;
+#[path = "several/manage.rs"]
+mod manage;
+#[path = "several/outage.rs"]
+mod outage;
+#[path = "several/reload.rs"]
+mod reload;
+#[path = "several/shared.rs"]
+mod shared;
+
+use std::{path::PathBuf, time::Duration};
+
+use ratelimit_runtime::{Limiter, Limits, LimitsBuilder, ManualClock, Quota, Quotas};
+use tests::redis_server::RedisServer;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn quota(rate: u32, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+fn both(one: Quota, other: Quota) -> Quotas {
+    one.and(other).unwrap()
+}
+
+fn embedded(clock: &ManualClock) -> LimitsBuilder {
+    Limits::builder().memory().clock(clock.clone()).no_limits_file()
+}
+
+fn on_redis(server: &RedisServer) -> LimitsBuilder {
+    // Long enough that no decision misses it because the machine is busy.
+    Limits::builder().redis(server.url()).deadline(20 * SECOND).no_limits_file()
+}
+
+/// What one permit gets right now: nothing, or the limits that refuse it and the wait in milliseconds.
+async fn asked(limiter: &Limiter) -> Result<u64, (Vec<String>, u128)> {
+    match limiter.try_acquire(1).await {
+        Ok(decision) => {
+            assert!(decision.violated().is_empty(), "{decision:?}");
+            Ok(decision.remaining)
+        }
+        Err(rejection) => {
+            let violated = rejection.violated().iter().map(ToString::to_string).collect();
+            Err((violated, rejection.retry_after().unwrap().as_millis()))
+        }
+    }
+}
+
+fn refused(violated: &[&str], wait_ms: u128) -> Result<u64, (Vec<String>, u128)> {
+    Err((violated.iter().map(|quota| (*quota).to_owned()).collect(), wait_ms))
+}
+
+/// A limits file that can be written anew.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, yaml: &str) -> Self {
+        let name = format!("ratelimit-several-{name}-{}.yaml", std::process::id());
+        let file = Self(std::env::temp_dir().join(name));
+        file.write(yaml);
+        file
+    }
+
+    fn write(&self, yaml: &str) {
+        std::fs::write(&self.0, yaml).unwrap();
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

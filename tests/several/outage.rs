@@ -1,0 +1,37 @@
+//! Redis gone and back.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_limits_hold_locally_while_redis_is_away() {
+    let server = RedisServer::start();
+    let builder = Limits::builder().redis(server.url()).deadline(2 * SECOND).no_limits_file();
+    let limits = builder.instances(2).build().await.unwrap();
+    let limiter = limits.limiter("x", both(quota(4, Duration::from_millis(300)), quota(6, HOUR)));
+    assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+    server.kill_hard();
+    let mut admitted = 0;
+    let end = tokio::time::Instant::now() + 2 * SECOND;
+    while tokio::time::Instant::now() < end {
+        match limiter.try_acquire(1).await {
+            Ok(decision) => {
+                assert!(decision.degraded);
+                admitted += 1;
+            }
+            Err(rejection) => assert!(!rejection.violated().is_empty(), "{rejection}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(admitted, 3, "half of 6 an hour, at most half of 4 at once");
+    server.restart();
+    let back = async {
+        loop {
+            if limiter.peek().await.is_ok_and(|decision| !decision.degraded) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(10 * SECOND, back).await.unwrap();
+    assert_eq!(asked(&limiter).await, Ok(3), "an empty server begins anew");
+}

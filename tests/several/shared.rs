@@ -1,0 +1,153 @@
+//! One Redis, many callers, more than one process.
+
+use std::time::UNIX_EPOCH;
+
+use ratelimit_runtime::{KeepState, Reason};
+use tests::{redis_cluster::RedisCluster, window::assert_kept};
+use tokio::task::JoinSet;
+
+use super::*;
+
+#[tokio::test]
+async fn the_trace_is_the_same_on_redis() {
+    let server = RedisServer::start();
+    for (name, quotas) in [
+        ("a", both(quota(1, SECOND), quota(2, MINUTE))),
+        ("b", both(quota(2, MINUTE), quota(1, SECOND))),
+    ] {
+        let limits = on_redis(&server).build().await.unwrap();
+        let limiter = limits.limiter(name, quotas);
+        assert_eq!(asked(&limiter).await, Ok(0));
+        let (violated, wait) = asked(&limiter).await.unwrap_err();
+        assert_eq!(violated, ["1 per 1s"]);
+        assert!(wait > 500 && wait <= 1_000, "{wait} ms");
+        limiter.acquire_timeout(1, 2 * SECOND).await.unwrap();
+        tokio::time::sleep(SECOND + Duration::from_millis(5)).await;
+        let (violated, wait) = asked(&limiter).await.unwrap_err();
+        assert_eq!(violated, ["2 per 1m"]);
+        assert!(wait > 50_000 && wait < 58_000, "{wait} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_of_two_processes_never_exceed_any_limit() {
+    let server = RedisServer::start();
+    let (short, long) = (Duration::from_millis(200), SECOND);
+    let mut processes = Vec::new();
+    for _ in 0..2 {
+        let limits = on_redis(&server).build().await.unwrap();
+        processes.push(limits.limiter("x", both(quota(20, short), quota(60, long))));
+    }
+    let mut calls = JoinSet::new();
+    for n in 0..200 {
+        let limiter = processes[n % 2].clone();
+        calls.spawn(async move {
+            let mut admitted = Vec::new();
+            for _ in 0..6 {
+                match limiter.try_acquire(1).await {
+                    Ok(decision) => {
+                        let at = decision.at.duration_since(UNIX_EPOCH).unwrap();
+                        admitted.push((u64::try_from(at.as_millis()).unwrap(), 1));
+                    }
+                    Err(rejection) => {
+                        let wait = rejection.retry_after().unwrap();
+                        tokio::time::sleep(wait.min(3 * SECOND)).await;
+                    }
+                }
+            }
+            admitted
+        });
+    }
+    let mut admitted = calls.join_all().await.concat();
+    admitted.sort_unstable();
+    assert!(admitted.len() > 60, "{} calls were admitted", admitted.len());
+    assert_kept(&admitted, 200, 20);
+    assert_kept(&admitted, 1_000, 60);
+}
+
+#[tokio::test]
+async fn a_decision_is_one_script_call_and_a_repeated_refusal_none() {
+    let server = RedisServer::start();
+    let limits = on_redis(&server).build().await.unwrap();
+    let limiter = limits.limiter("x", both(quota(3, MINUTE), quota(5, HOUR)));
+    limiter.try_acquire(1).await.unwrap();
+    let before = scripts(&server);
+    for _ in 0..2 {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    for _ in 0..5 {
+        limiter.try_acquire(1).await.unwrap_err();
+    }
+    assert_eq!(scripts(&server) - before, 2, "the last grant said when the next is");
+}
+
+/// Scripts the server ran so far.
+fn scripts(server: &RedisServer) -> u64 {
+    let stats: String = server.cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn each_process_has_all_limits_to_itself() {
+    let server = RedisServer::start();
+    let yaml = "limiters: { x: { mode: per_client, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
+    for _ in 0..2 {
+        let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
+        let limiter = limits.configured("x");
+        assert_eq!(asked(&limiter).await, Ok(1));
+        assert_eq!(asked(&limiter).await, Ok(0));
+        let (violated, _) = asked(&limiter).await.unwrap_err();
+        assert_eq!(violated, ["2 per 1m"]);
+        assert_eq!(limiter.available_permits().await.unwrap(), 0);
+        assert!(!limiter.peek().await.unwrap().allowed);
+        assert_eq!(limiter.release(2).await.unwrap(), 2);
+        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0);
+    }
+    assert_eq!(server.cli::<String>(&["HGET", "{x}:1h", "type"]), "1");
+}
+
+#[tokio::test]
+async fn shadow_mode_says_what_all_limits_would() {
+    let server = RedisServer::start();
+    let yaml =
+        "limiters: { x: { shadow: true, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
+    let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
+    let limiter = limits.configured("x");
+    assert!(!limiter.try_acquire(2).await.unwrap().shadowed);
+    let overruled = limiter.try_acquire(2).await.unwrap();
+    assert!(overruled.allowed && overruled.shadowed);
+    assert_eq!(overruled.violated(), [quota(2, MINUTE), quota(3, HOUR)]);
+    let overruled = limiter.acquire(3).await.unwrap();
+    assert!(overruled.shadowed, "more than one of the limits has");
+}
+
+#[tokio::test]
+async fn a_limit_changed_by_another_process_is_followed() {
+    let server = RedisServer::start();
+    let quotas = || both(quota(5, MINUTE), quota(9, HOUR));
+    let here = on_redis(&server).build().await.unwrap().limiter("x", quotas());
+    let there = on_redis(&server).build().await.unwrap().limiter("x", quotas());
+    here.try_acquire(1).await.unwrap();
+    there.try_acquire(1).await.unwrap();
+    assert!(there.update_rate(&quota(2, HOUR), KeepState::Keep).await.unwrap());
+    let rejection = here.try_acquire(1).await.unwrap_err();
+    assert_eq!(
+        (rejection.reason(), rejection.violated()),
+        (Reason::Limited, &[quota(2, HOUR)][..])
+    );
+    assert_eq!(here.quotas().unwrap().to_string(), "5 per 1m and 2 per 1h");
+}
+
+#[tokio::test]
+async fn the_limits_of_a_key_share_a_slot_of_a_cluster() {
+    let cluster = RedisCluster::start();
+    let builder = Limits::builder().redis(cluster.url()).deadline(20 * SECOND).no_limits_file();
+    let limits = builder.build().await.unwrap();
+    for name in ["x", "a:b", "t:{acme}:7", "orders:42"] {
+        let limiter = limits.limiter(name, both(quota(2, MINUTE), quota(3, HOUR)));
+        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0, "{name}");
+        let rejection = limiter.try_acquire(2).await.unwrap_err();
+        assert_eq!(rejection.violated().len(), 2, "{name}: {rejection}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Limiters in several parts, on the nodes of a cluster.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{KeepState, Limits, Quota, Reason, Rejection, rate_limit};
+use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
+
+async fn on(url: &str, yaml: &str) -> Limits {
+    let builder = Limits::builder().redis(url).limits_text(yaml);
+    builder.deadline(Duration::from_secs(5)).build().await.unwrap()
+}
+
+fn hot(rest: &str) -> String {
+    format!("limiters:\n  hot: {{ rate: 10, per: 1h, {rest} }}\n")
+}
+
+/// How many of so many calls for one permit get it.
+async fn granted(limits: &Limits, calls: usize) -> usize {
+    let limiter = limits.configured("hot");
+    let mut granted = 0;
+    for _ in 0..calls {
+        granted += usize::from(limiter.try_acquire(1).await.is_ok());
+    }
+    granted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parts_lie_on_several_nodes_and_admit_what_the_whole_would() {
+    let cluster = RedisCluster::start();
+    let limits = on(&cluster.url(), &hot("shards: 8")).await;
+    assert_eq!(granted(&limits, 30).await, 10, "none is refused while any part has room");
+    let rejection = limits.configured("hot").try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::Limited);
+    assert_eq!(rejection.quota().unwrap().to_string(), "10 per 1h", "it is told of the whole");
+
+    let keys: Vec<usize> = cluster.nodes().iter().map(|node| node.cli(&["DBSIZE"])).collect();
+    assert!(keys.iter().all(|keys| *keys > 0), "keys on each node: {keys:?}");
+    assert_eq!(keys.iter().sum::<usize>(), 8 * 3);
+
+    // Another process counts in the same parts.
+    let other = on(&cluster.url(), &hot("shards: 8")).await;
+    assert_eq!(granted(&other, 20).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_from_everywhere_get_exactly_the_rate() {
+    let server = RedisServer::start();
+    let yaml = "limiters:\n  hot: { rate: 1003, per: 1h, shards: 7 }\n";
+    let processes = [on(&server.url(), yaml).await, on(&server.url(), yaml).await];
+    let callers: Vec<_> = (0..64)
+        .map(|caller: usize| {
+            let limits = processes[caller % 2].clone();
+            tokio::spawn(async move { granted(&limits, 40).await })
+        })
+        .collect();
+    let mut sum = 0;
+    for caller in callers {
+        sum += caller.await.unwrap();
+    }
+    assert_eq!(sum, 1003);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_part_that_is_free_first() {
+    let server = RedisServer::start();
+    let yaml = "limiters:\n  hot: { rate: 4, per: 1s, shards: 4 }\n";
+    let limits = on(&server.url(), yaml).await;
+    let limiter = limits.configured("hot");
+    let start = Instant::now();
+    for _ in 0..12 {
+        limiter.acquire(1).await.unwrap();
+    }
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(2), "12 of 4 per second: {took:?}");
+    assert!(took < Duration::from_millis(3500), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_call_can_have_what_one_part_has() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 3")).await;
+    let limiter = limits.configured("hot");
+    let rejection = limiter.try_acquire(4).await.unwrap_err();
+    assert_eq!(
+        rejection.to_string(),
+        "rate limit `hot` can never grant so many permits at once: 4 of 10 per 1h in 3 shards"
+    );
+    for _ in 0..3 {
+        assert!(limiter.try_acquire(3).await.is_ok());
+    }
+    assert_eq!(limiter.try_acquire(3).await.unwrap_err().reason(), Reason::Limited);
+    assert!(limiter.try_acquire(1).await.is_ok(), "the first part has one more");
+    let peeked = limiter.peek().await.unwrap();
+    assert_eq!((peeked.allowed, peeked.remaining), (false, 0));
+}
+
+#[tokio::test]
+async fn the_parts_follow_a_change_of_the_file() {
+    let server = RedisServer::start();
+    let file = std::env::temp_dir().join(format!("shards-{}.yaml", std::process::id()));
+    std::fs::write(&file, hot("shards: 2")).unwrap();
+    let builder = Limits::builder().redis(server.url()).limits_file(&file);
+    let limits = builder.deadline(Duration::from_secs(5)).build().await.unwrap();
+    assert_eq!(granted(&limits, 20).await, 10);
+    std::fs::write(&file, "limiters:\n  hot: { rate: 16, per: 1h, shards: 2, on_drift: carry }\n")
+        .unwrap();
+    limits.reload().unwrap();
+    assert_eq!(granted(&limits, 20).await, 6, "each part kept what was used of it");
+    std::fs::write(&file, hot("shards: 5")).unwrap();
+    limits.reload().unwrap();
+    assert!(limits.report().to_string().contains("shards: 5 (limits file)"));
+    let names: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    assert_eq!(names.len(), 2, "{names:?}");
+    granted(&limits, 20).await;
+    let names: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    assert_eq!(names.len(), 5, "{names:?}");
+    for name in names {
+        assert!(server.cli::<i64>(&["PTTL", &name]) > 0, "no part stays for ever");
+    }
+    std::fs::remove_file(file).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_away_leaves_the_parts_of_the_others() {
+    let cluster = RedisCluster::start();
+    let yaml = "deadline: 300ms\nlimiters:\n  hot: { rate: 9, per: 1h, shards: 9, on_store_error: reject }\n";
+    let builder = Limits::builder().redis(cluster.url()).limits_text(yaml);
+    let limits = builder.build().await.unwrap();
+    let lost = cluster.master_of_key("hot:shard-0");
+    let parts = (0..9).filter(|n| cluster.master_of_key(&format!("hot:shard-{n}")) == lost).count();
+    cluster.node(lost).stop();
+    let got = granted(&limits, 30).await;
+    assert_eq!(got, 9 - parts, "{parts} parts are lost");
+    cluster.node(lost).cont();
+}
+
+#[tokio::test]
+async fn without_nodes_nothing_is_split() {
+    let limits = Limits::builder().memory().limits_text(hot("shards: 3")).build().await.unwrap();
+    assert!(limits.configured("hot").try_acquire(10).await.is_ok());
+}
+
+#[rate_limit(key = "bulk", rate = 100, per = "1h", permits = 30, wait = "none")]
+async fn bulk() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_split_is_refused_at_startup() {
+    bulk().await.unwrap();
+    for (entry, problem) in [
+        (
+            "shards: 4",
+            "`bulk` takes 30 permits a call, but limits:2:19 splits a rate of 100 into 4 parts; no call would ever get through",
+        ),
+        (
+            "shards: 101",
+            "`bulk` cannot be split as limits:2:19 says: `shards: 101` leaves a part without permits; write at most 100, which is the `rate`",
+        ),
+    ] {
+        let yaml = format!("limiters:\n  bulk: {{ {entry} }}\n");
+        let error = Limits::builder().memory().limits_text(&yaml).build().await.unwrap_err();
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    let yaml = "limiters:\n  bulk: { shards: 3 }\n";
+    assert!(Limits::builder().memory().limits_text(yaml).build().await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    let limiter = limits.configured("hot");
+    assert!(!limiter.exists().await.unwrap() && limiter.config().await.unwrap().is_none());
+    assert_eq!(granted(&limits, 7).await, 7);
+    assert_eq!(limiter.available_permits().await.unwrap(), 3);
+    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 10);
+    assert_eq!(limiter.release(5).await.unwrap(), 5);
+    assert_eq!(limiter.available_permits().await.unwrap(), 8);
+    assert_eq!(limiter.peek().await.unwrap().remaining, 8);
+    assert_eq!(limiter.release(5).await.unwrap(), 2, "no more were in use");
+
+    let twenty = Quota::new(20, Duration::from_secs(3600)).unwrap();
+    assert!(limiter.update_rate(&twenty, KeepState::Keep).await.unwrap());
+    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 20);
+    assert_eq!(granted(&limits, 30).await, 20);
+    let parts: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    let rates: Vec<u32> = parts.iter().map(|key| server.cli(&["HGET", key, "rate"])).collect();
+    assert_eq!(rates, [5; 4]);
+
+    assert!(limiter.expire(Duration::from_secs(40)).await.unwrap());
+    assert!(limiter.ttl().await.unwrap().unwrap() <= Duration::from_secs(40));
+    assert!(limiter.delete().await.unwrap());
+    assert!(!limiter.exists().await.unwrap() && limiter.ttl().await.unwrap().is_none());
+    assert_eq!(server.cli::<usize>(&["DBSIZE"]), 0, "nothing is left");
+}

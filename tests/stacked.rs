@@ -1,0 +1,281 @@
+//! Several attributes on one function: all of them or none, in the order they are written.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::Duration;
+
+use ratelimit_runtime::{
+    Limiter, Limits, LimitsBuilder, ManualClock, Reason, Rejection, limiter, rate_limit,
+};
+use tests::{proxy::Proxy, redis_server::RedisServer};
+use tokio::time::timeout;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn embedded() -> LimitsBuilder {
+    Limits::builder().memory().no_limits_file()
+}
+
+fn on_redis(url: &str) -> LimitsBuilder {
+    Limits::builder().redis(url).no_limits_file().deadline(Duration::from_secs(20))
+}
+
+async fn free(limiter: &Limiter) -> u64 {
+    limiter.available_permits().await.unwrap()
+}
+
+fn refused_by(result: Result<(), Rejection>) -> (Reason, String) {
+    let rejection = result.unwrap_err();
+    (rejection.reason(), rejection.limiter().to_owned())
+}
+
+#[rate_limit(key = "stacked-user:{user}", rate = 5, per = "1h", wait = "none", permits = 2)]
+#[ratelimit_runtime::rate_limit(key = "stacked-all", rate = 3, per = "1h", wait = "none", skip_if = user == 0)]
+async fn for_a_user(user: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+async fn what_the_first_took_comes_back(limits: &Limits) {
+    limits
+        .scope(async {
+            let everybody = limiter!("stacked-all");
+            for user in 1..4 {
+                for_a_user(user).await.unwrap();
+            }
+            for user in 2..6 {
+                let own = limiter!("stacked-user:{user}", user = user);
+                let before = free(&own).await;
+                for _ in 0..10 {
+                    let (reason, by) = refused_by(for_a_user(user).await);
+                    assert_eq!((reason, &*by), (Reason::Limited, "stacked-all"));
+                    assert_eq!(free(&own).await, before, "of user {user}");
+                }
+            }
+            // One that is skipped neither refuses nor takes.
+            assert!(for_a_user(0).await.is_ok() && for_a_user(0).await.is_ok());
+            let (_, by) = refused_by(for_a_user(0).await);
+            assert_eq!((&*by, free(&everybody).await), ("stacked-user:{user}", 0));
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_refusal_by_the_second_gives_back_what_the_first_took() {
+    let server = RedisServer::start();
+    what_the_first_took_comes_back(&embedded().build().await.unwrap()).await;
+    what_the_first_took_comes_back(&on_redis(&server.url()).build().await.unwrap()).await;
+}
+
+#[rate_limit(key = "stacked-1", rate = 1, per = "1h", wait = "none", fallback = one)]
+#[rate_limit(key = "stacked-2", rate = 2, per = "1h", wait = "none", fallback = two)]
+#[rate_limit(key = "stacked-3", rate = 9, per = "1h")]
+#[rate_limit(key = "stacked-4", rate = 9, per = "1h", permits = cost, fallback = four)]
+async fn with_a_way_out_each(cost: i64) -> (u8, Option<Reason>) {
+    (0, None)
+}
+
+fn one(rejection: Rejection) -> (u8, Option<Reason>) {
+    (1, Some(rejection.reason()))
+}
+
+async fn two(rejection: Rejection) -> (u8, Option<Reason>) {
+    (2, Some(rejection.reason()))
+}
+
+fn four(rejection: Rejection) -> (u8, Option<Reason>) {
+    (4, Some(rejection.reason()))
+}
+
+#[tokio::test]
+async fn each_refuses_by_its_own_way_out() {
+    let limits = embedded().build().await.unwrap();
+    limits
+        .scope(async {
+            let left = async || {
+                let limiters =
+                    [limiter!("stacked-1"), limiter!("stacked-2"), limiter!("stacked-3")];
+                let mut left = Vec::new();
+                for limiter in &limiters {
+                    left.push(free(limiter).await);
+                }
+                left
+            };
+            assert_eq!(with_a_way_out_each(0).await, (4, Some(Reason::InvalidPermits)));
+            assert_eq!(with_a_way_out_each(10).await, (4, Some(Reason::ExceedsCapacity)));
+            assert_eq!(left().await, [1, 2, 9]);
+            assert_eq!(with_a_way_out_each(9).await, (0, None));
+            assert_eq!(with_a_way_out_each(1).await, (1, Some(Reason::Limited)));
+            assert_eq!(left().await, [0, 1, 8]);
+            limiter!("stacked-1").delete().await.unwrap();
+            limiter!("stacked-2").acquire(1).await.unwrap();
+            assert_eq!(with_a_way_out_each(1).await, (2, Some(Reason::Limited)));
+            assert_eq!(left().await, [1, 0, 8]);
+        })
+        .await;
+}
+
+#[rate_limit(key = "stacked-before", rate = 2, per = "1h", wait = "none")]
+#[rate_limit(key = "stacked-slow", rate = 1, per = "10s")]
+async fn waits_for_the_second() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_second_with_the_permits_of_the_first() {
+    let clock = ManualClock::new();
+    let limits = embedded().clock(clock.clone()).build().await.unwrap();
+    let before = limits.scope(async { limiter!("stacked-before") }).await;
+    limits.scope(waits_for_the_second()).await.unwrap();
+    let waiter = tokio::spawn({
+        let limits = limits.clone();
+        async move { limits.scope(waits_for_the_second()).await }
+    });
+    eventually(async || free(&before).await == 0).await;
+    assert_eq!(refused_by(limits.scope(waits_for_the_second()).await).1, "stacked-before");
+    clock.advance(10 * SECOND);
+    waiter.await.unwrap().unwrap();
+    assert_eq!(free(&before).await, 0);
+}
+
+async fn a_dropped_call_gives_back(limits: &Limits) {
+    let before = limits.scope(async { limiter!("stacked-before") }).await;
+    limits.scope(waits_for_the_second()).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(free(&before).await, 1);
+        let waiting = limits.scope(waits_for_the_second());
+        timeout(Duration::from_millis(30), waiting).await.expect_err("it waits for the second");
+        eventually(async || free(&before).await == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_gives_back_what_it_took() {
+    let server = RedisServer::start();
+    a_dropped_call_gives_back(&embedded().build().await.unwrap()).await;
+    a_dropped_call_gives_back(&on_redis(&server.url()).build().await.unwrap()).await;
+}
+
+#[test]
+fn a_call_that_is_dropped_outside_any_runtime_is_spent() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = runtime.block_on(embedded().build()).unwrap();
+    let before = runtime.block_on(limits.scope(async { limiter!("stacked-before") }));
+    let mut waiting = Box::pin(limits.scope(waits_for_the_second()));
+    runtime.block_on(limits.scope(waits_for_the_second())).unwrap();
+    runtime.block_on(async {
+        let poll = timeout(Duration::from_millis(20), waiting.as_mut());
+        poll.await.expect_err("it waits for the second");
+    });
+    drop(waiting);
+    assert_eq!(runtime.block_on(free(&before)), 0);
+}
+
+#[rate_limit(key = "stacked-patient", rate = 1, per = "10s", wait = "1m")]
+#[rate_limit(key = "stacked-impatient", rate = 1, per = "1h", wait = "5s")]
+async fn waits_for_both() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_waits_as_long_as_it_says() {
+    let clock = ManualClock::new();
+    let limits = embedded().clock(clock.clone()).build().await.unwrap();
+    let patient = limits.scope(async { limiter!("stacked-patient") }).await;
+    limits.scope(waits_for_both()).await.unwrap();
+    let waiter = tokio::spawn({
+        let limits = limits.clone();
+        async move { limits.scope(waits_for_both()).await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiter.is_finished(), "it waits for the first");
+    clock.advance(10 * SECOND);
+    let (reason, by) = refused_by(waiter.await.unwrap());
+    assert_eq!((reason, &*by), (Reason::WaitTooLong, "stacked-impatient"));
+    assert_eq!(free(&patient).await, 1);
+}
+
+#[rate_limit(key = "stacked-here", rate = 3, per = "1h", wait = "none", mode = "per_client")]
+#[rate_limit(key = "stacked-there", rate = 9, per = "1h", wait = "none", on_store_error = "reject")]
+async fn needs_the_store() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_is_a_refusal_like_any_other() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = on_redis(&proxy.url()).deadline(Duration::from_millis(500)).build().await.unwrap();
+    limits
+        .scope(async {
+            needs_the_store().await.unwrap();
+            proxy.cut();
+            for _ in 0..10 {
+                let (reason, by) = refused_by(needs_the_store().await);
+                assert_eq!((reason, &*by), (Reason::StoreUnavailable, "stacked-there"));
+            }
+            proxy.restore();
+            let call = async || needs_the_store().await.is_ok();
+            eventually(call).await;
+            assert!(needs_the_store().await.is_ok(), "the third of the first one");
+            assert_eq!(refused_by(needs_the_store().await).1, "stacked-here");
+        })
+        .await;
+}
+
+#[rate_limit(key = "stacked-quiet-1", rate = 1, per = "10s")]
+#[rate_limit(key = "stacked-quiet-2", rate = 1, per = "1m")]
+async fn refuses_nobody() -> u8 {
+    7
+}
+
+#[tokio::test]
+async fn a_function_that_cannot_refuse_waits_for_each_in_turn() {
+    let clock = ManualClock::new();
+    let limits = embedded().clock(clock.clone()).build().await.unwrap();
+    assert_eq!(limits.scope(refuses_nobody()).await, 7);
+    let waiter = tokio::spawn({
+        let limits = limits.clone();
+        async move { limits.scope(refuses_nobody()).await }
+    });
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(!waiter.is_finished());
+        clock.advance(10 * SECOND);
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(!waiter.is_finished(), "50 s of a minute");
+    clock.advance(10 * SECOND);
+    assert_eq!(timeout(HOUR, waiter).await.unwrap().unwrap(), 7);
+}
+
+#[tokio::test]
+async fn what_no_limit_counted_is_not_given_back() {
+    let limits = async |first: &str| {
+        let yaml = format!(
+            "limiters:\n  stacked-patient: {{ {first} }}\n  stacked-impatient: {{ wait: none }}\n"
+        );
+        Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+    };
+    let shadowed = limits("shadow: true").await;
+    let patient = shadowed.scope(async { limiter!("stacked-patient") }).await;
+    shadowed.scope(waits_for_both()).await.unwrap();
+    for _ in 0..3 {
+        // Let through without a permit, so there is none to give back.
+        assert_eq!(refused_by(shadowed.scope(waits_for_both()).await).1, "stacked-impatient");
+        assert_eq!(free(&patient).await, 0);
+    }
+    let disabled = limits("enabled: false").await;
+    disabled.scope(waits_for_both()).await.unwrap();
+    assert_eq!(refused_by(disabled.scope(waits_for_both()).await).1, "stacked-impatient");
+}
+
+/// Looks until it is so.
+async fn eventually(mut check: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not within 5 s");
+}

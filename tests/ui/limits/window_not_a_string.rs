@@ -1,0 +1,8 @@
+use ratelimit_runtime::rate_limit;
+
+#[rate_limit(key = "quote", limits = [(10, 1), (1000, "1h")])]
+async fn quote() -> u8 {
+    0
+}
+
+fn main() {}
