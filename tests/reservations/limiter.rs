@@ -257,3 +257,36 @@ async fn so_does_a_limiter_that_is_counted_in_each_process() {
     let limiter = embedded(yaml).await.configured("x");
     assert_eq!(waits_of(&limiter, &[1, 2, 1]).await, [0, 250, 500]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_owed_is_paid_before_anybody_takes_a_slot() {
+    let limits = embedded("{}").await;
+    let limiter = limits.limiter("lim", quota(4, SECOND).leaky_bucket().unwrap());
+    let start = Instant::now();
+    let goes = |limiter: Limiter| {
+        tokio::spawn(async move {
+            limiter.acquire(1).await.unwrap();
+            start.elapsed().as_millis()
+        })
+    };
+    limiter.acquire(1).await.unwrap();
+    assert_eq!(limiter.charge(2).await.unwrap().debt, 2);
+    let [first, second] = [goes(limiter.clone()), goes(limiter.clone())];
+    assert_eq!(first.await.unwrap(), 250, "it pays, with the first slot");
+    assert_eq!(limiter.debt(), 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let later = goes(limiter.clone());
+    assert_eq!(second.await.unwrap(), 1000, "what was owed took two slots");
+    assert_eq!(later.await.unwrap(), 1250, "nobody is overtaken for having waited meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_another_limit_a_bucket_waits_in_turn() {
+    let limits = embedded("{}").await;
+    let bucket = quota(2, SECOND).leaky_bucket().unwrap();
+    let limiter = limits.limiter("lim", bucket.and(quota(3, HOUR)).unwrap());
+    assert_eq!(waits_of(&limiter, &[1, 1, 1]).await, [0, 500, 500]);
+    let rejection = limiter.acquire_timeout(1, 2 * SECOND).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    assert!(limiter.peek().await.unwrap().retry_after.unwrap() > SECOND, "it took no slot");
+}
