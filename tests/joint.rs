@@ -55,9 +55,14 @@ fn configs(processes: usize) -> impl Strategy<Value = Vec<Config>> {
     let keep = prop::sample::select(vec![0, 1 << 40]);
     let config = (1..30_u32, per, mode, algorithm, 1..40_u32, keep).prop_map(
         |(rate, per, mode, algorithm, burst, keep)| {
-            let burst = if algorithm == TokenBucket { burst } else { 0 };
-            let config = Config::new(rate.into(), per, mode).algorithm(algorithm, burst);
-            config.keep_alive_ms(keep)
+            let config = Config::new(rate.into(), per, mode).keep_alive_ms(keep);
+            match algorithm {
+                TokenBucket if burst % 4 == 0 => {
+                    config.algorithm(TokenBucket, 0).warm_up_ms(u64::from(burst) * 50)
+                }
+                TokenBucket => config.algorithm(TokenBucket, burst),
+                other => config.algorithm(other, 0),
+            }
         },
     );
     // In half of the traces they agree.

@@ -154,6 +154,9 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(burst) = &guard.burst {
         settings.extend(quote_spanned!(reported_at(ends(burst).1)=> .burst(#burst)));
     }
+    if let Some(warm_up) = guard.warm_up.map(site::milliseconds) {
+        settings.extend(generated!(.warm_up_ms(#warm_up)));
+    }
     if let Some(wait) = guard.wait.map(|wait| site::wait(runtime, wait)) {
         settings.extend(generated!(.wait(#wait)));
     }

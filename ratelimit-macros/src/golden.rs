@@ -1,6 +1,8 @@
 //! What users get, word for word: each case is expanded and compared with `tests/expanded/<name>.rs`.
 //! `BLESS=1 cargo test -p ratelimit-macros` writes the files anew.
 
+mod rules;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
@@ -18,12 +20,6 @@ default: { per: 1m }
 limiters:
   quote: { rate: 2, per: 1s }
   'orders:{user_id}': { rate: 5 }
-";
-
-const SEVERAL: &str = "
-limiters:
-  export:
-    limits: [{ rate: 10, per: 1s }, { rate: 5, per: 1s, algorithm: token_bucket, burst: 20 }]
 ";
 
 #[test]
@@ -74,33 +70,6 @@ fn every_setting() {
         )]
         async fn quote() -> Result<Price, ShopError> {
             Ok(price().await?)
-        }
-        "#,
-    );
-}
-
-#[test]
-fn several_limits() {
-    golden(
-        "several_limits",
-        r#"
-        #[rate_limit(key = "quote", limits = [(10, "1s"), (limits::HOURLY, "1h")])]
-        async fn quote() -> Price {
-            price().await
-        }
-        "#,
-    );
-}
-
-#[test]
-fn several_limits_of_the_file() {
-    golden_with(
-        "limits_file_gives_several_limits",
-        &found(SEVERAL),
-        r#"
-        #[rate_limit(key = "export")]
-        async fn export() -> Rows {
-            rows().await
         }
         "#,
     );
@@ -338,19 +307,6 @@ fn an_unknown_name_is_left_to_rustc() {
         #[rate_limit(key = "orders:{usr_id}", rate = 2, per = "1s")]
         async fn place(&self, user_id: u64) -> Receipt {
             order(user_id).await
-        }
-        "#,
-    );
-}
-
-#[test]
-fn a_day_of_the_calendar() {
-    golden(
-        "calendar",
-        r#"
-        #[rate_limit(key = "mail", rate = 1000, per = "day", time_zone = "Europe/Vienna", algorithm = "fixed_window")]
-        async fn mail(letter: Letter) -> Receipt {
-            post.send(letter).await
         }
         "#,
     );

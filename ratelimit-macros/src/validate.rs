@@ -8,6 +8,8 @@ mod names;
 mod numbers;
 mod refund;
 
+use std::time::Duration;
+
 use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait};
 use syn::{Expr, LitStr, Path};
 
@@ -30,6 +32,7 @@ pub(crate) struct Guard<'a> {
     pub(crate) mode: Option<Mode>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) burst: Option<Expr>,
+    pub(crate) warm_up: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) refund_on: Option<RefundOn>,
@@ -82,6 +85,7 @@ pub(crate) fn validate<'a>(
     let key = key(args, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
+    let warm_up = args.warm_up.value().and_then(|text| numbers::duration(text, problems));
     let per = args.per.value().and_then(|per| parsed(per, problems));
     let time_zone = args.time_zone.value().and_then(|name| parsed(name, problems));
     let words = Words {
@@ -100,6 +104,7 @@ pub(crate) fn validate<'a>(
     let numbers = Numbers { limits, ..numbers };
     fallback_can_be_called(args, &words, &declared, problems);
     algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
+    algorithm::warm_up_is_a_buckets(args, warm_up, algorithm, &declared, problems);
     algorithm::can_be_counted(args, words.algorithm, per, problems);
     calendar::windows_are_its(args, per, algorithm, &declared, problems);
     calendar::zone_has_a_calendar(args, per, &declared, problems);
@@ -115,6 +120,7 @@ pub(crate) fn validate<'a>(
         mode: words.mode,
         algorithm: words.algorithm,
         burst,
+        warm_up,
         wait: words.wait,
         on_store_error: words.on_store_error,
         refund_on: words.refund_on,

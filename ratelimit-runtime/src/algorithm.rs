@@ -8,12 +8,14 @@ mod fixed_window;
 mod meter;
 mod open;
 pub(crate) mod reconcile;
+mod reserve;
 mod sliding_window;
 mod state;
 mod token_bucket;
+mod warm_up;
 
-pub use self::config::Config;
-pub(crate) use self::{open::decide_jointly, state::State};
+pub use self::{config::Config, reserve::Ticket};
+pub(crate) use self::{open::decide_jointly, reserve::Booking, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,6 +24,7 @@ pub struct Annotation {
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
+    warm_up_ms: Option<u64>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     refund_on: Option<RefundOn>,
@@ -83,6 +84,7 @@ impl Annotation {
             mode: None,
             algorithm: None,
             burst: None,
+            warm_up_ms: None,
             wait: None,
             on_store_error: None,
             refund_on: None,
@@ -194,6 +196,13 @@ impl Annotation {
         self
     }
 
+    /// How long a token bucket takes to warm up, in milliseconds.
+    #[must_use]
+    pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
+        self.warm_up_ms = Some(warm_up_ms);
+        self
+    }
+
     /// How long a call may wait.
     #[must_use]
     pub const fn wait(mut self, wait: Wait) -> Self {
@@ -267,6 +276,7 @@ impl Annotation {
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
+            warm_up: self.warm_up_ms.map(Duration::from_millis),
             wait: self.wait,
             on_store_error: self.on_store_error,
             refund_on: self.refund_on,

@@ -11,6 +11,7 @@ mod manage;
 mod numbers;
 mod patience;
 mod policy;
+mod reserve;
 mod settle;
 mod several;
 mod shadow;

@@ -38,8 +38,8 @@ use crate::{
     limiter::Core,
     settings::Keys,
     store::{
-        Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, StateKeys, Store,
-        WriteWhen,
+        Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, Reservation, StateKeys,
+        Store, Ticket, WriteWhen,
     },
 };
 
@@ -130,6 +130,8 @@ macro_rules! forward {
 forward! {
     acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
     acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
+    reserve(request: &Request<'_>, within_ms: u64) -> Reservation;
+    give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> bool;
     peek(request: &Request<'_>) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;

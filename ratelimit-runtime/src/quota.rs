@@ -6,10 +6,11 @@ use std::{fmt, time::Duration};
 
 use ratelimit_spec::{
     Algorithm, Calendar, CalendarUnit, LimitProblem, MAX_LIMITS, MAX_PER, MAX_RATE, MIN_PER,
-    TooLarge, WordError, format_duration,
+    TooLarge, WarmUpError, WordError, check_warm_up, format_duration,
 };
 
 pub use self::several::Quotas;
+use crate::clock::whole_ms;
 
 /// So many permits per window, by a rule: a sliding window unless it is told otherwise.
 ///
@@ -22,6 +23,10 @@ pub use self::several::Quotas;
 /// let quota = Quota::new(100, Duration::from_secs(1))?;
 /// assert_eq!(quota.to_string(), "100 per 1s");
 /// assert_eq!(quota.token_bucket(500)?.to_string(), "100 per 1s, token bucket of 500");
+/// assert_eq!(
+///     quota.warm_up(Duration::from_secs(4))?.to_string(),
+///     "100 per 1s, token bucket that warms up in 4s"
+/// );
 /// assert_eq!(quota.leaky_bucket()?.to_string(), "100 per 1s, leaky bucket");
 /// assert_eq!(quota.fixed_window().to_string(), "100 per 1s, fixed window");
 ///
@@ -35,6 +40,8 @@ pub struct Quota {
     per: Duration,
     algorithm: Algorithm,
     burst: u32,
+    /// In milliseconds; 0 for what does not warm up.
+    warm_up_ms: u64,
     calendar: Option<Calendar>,
 }
 
@@ -51,7 +58,8 @@ impl Quota {
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
         }
-        Ok(Self { rate, per, algorithm: Algorithm::SlidingWindow, burst: 0, calendar: None })
+        let algorithm = Algorithm::SlidingWindow;
+        Ok(Self { rate, per, algorithm, burst: 0, warm_up_ms: 0, calendar: None })
     }
 
     /// A quota of `rate` permits in each window of a calendar: a day is what the clocks of a time
@@ -82,7 +90,7 @@ impl Quota {
         let rate = checked(rate)?;
         let zone = time_zone.parse().map_err(|unknown| QuotaError(Wrong::Zone(unknown)))?;
         let (algorithm, calendar) = (Algorithm::FixedWindow, Some(Calendar { unit, zone }));
-        Ok(Self { rate, per: unit.nominal(), algorithm, burst: 0, calendar })
+        Ok(Self { rate, per: unit.nominal(), algorithm, burst: 0, warm_up_ms: 0, calendar })
     }
 
     /// The same numbers as a token bucket: what is not taken is kept, up to `burst` permits, so that
@@ -102,6 +110,20 @@ impl Quota {
         self.counted_as(Algorithm::TokenBucket, burst)
     }
 
+    /// The same numbers as a token bucket that warms up: after a pause of as long it hands out a third of
+    /// the rate first, and more with each permit. Callers are spaced; one request gets at most `rate`.
+    ///
+    /// # Errors
+    ///
+    /// When `warm_up` is not in 1 ms to 366 days or not a whole number of milliseconds, `rate` times
+    /// the milliseconds of it is beyond 2^40, or `rate` times those of the window beyond 2^52.
+    pub fn warm_up(self, warm_up: Duration) -> Result<Self, QuotaError> {
+        let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
+        check_warm_up(rate, warm_up).map_err(|problem| QuotaError(Wrong::WarmUp(problem)))?;
+        let quota = self.counted_as(Algorithm::TokenBucket, 0)?;
+        Ok(quota.warming_up(whole_ms(warm_up)))
+    }
+
     /// The same numbers as a leaky bucket: one permit every `per / rate`, evenly spaced. What is not
     /// taken is not kept.
     ///
@@ -117,7 +139,7 @@ impl Quota {
     /// they were: at the end of each all permits are free again.
     #[must_use]
     pub fn fixed_window(self) -> Self {
-        Self { algorithm: Algorithm::FixedWindow, burst: 0, ..self }
+        Self { algorithm: Algorithm::FixedWindow, burst: 0, warm_up_ms: 0, ..self }
     }
 
     fn counted_as(self, algorithm: Algorithm, burst: u32) -> Result<Self, QuotaError> {
@@ -128,7 +150,7 @@ impl Quota {
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
         let checked = algorithm.check(rate, self.per, Some(burst).filter(|burst| *burst > 0));
         checked.map_err(|too_large| QuotaError(Wrong::TooLarge(too_large)))?;
-        Ok(Self { algorithm, burst, ..self })
+        Ok(Self { algorithm, burst, warm_up_ms: 0, ..self })
     }
 
     /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
@@ -138,7 +160,13 @@ impl Quota {
         (algorithm, burst): (Algorithm, u32),
         calendar: Option<Calendar>,
     ) -> Self {
-        Self { rate, per: Duration::from_millis(per_ms), algorithm, burst, calendar }
+        let per = Duration::from_millis(per_ms);
+        Self { rate, per, algorithm, burst, warm_up_ms: 0, calendar }
+    }
+
+    /// Such a token bucket, if it takes any time to warm up.
+    pub(crate) fn warming_up(self, warm_up_ms: u64) -> Self {
+        Self { warm_up_ms, ..self }
     }
 
     /// Permits per window.
@@ -165,10 +193,17 @@ impl Quota {
         self.calendar
     }
 
-    /// What a token bucket holds; `None` for every other algorithm.
+    /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
     #[must_use]
     pub fn burst(&self) -> Option<u32> {
-        (self.algorithm == Algorithm::TokenBucket).then_some(self.burst)
+        let holds = self.algorithm == Algorithm::TokenBucket && self.warm_up_ms == 0;
+        holds.then_some(self.burst)
+    }
+
+    /// How long a token bucket that warms up takes for that.
+    #[must_use]
+    pub fn warms_up_in(&self) -> Option<Duration> {
+        (self.warm_up_ms > 0).then(|| Duration::from_millis(self.warm_up_ms))
     }
 }
 
@@ -187,6 +222,10 @@ impl fmt::Display for Quota {
         }
         write!(f, "{} per {}", self.rate, format_duration(self.per))?;
         match self.algorithm {
+            Algorithm::TokenBucket if self.warm_up_ms > 0 => {
+                let warm_up = Duration::from_millis(self.warm_up_ms);
+                write!(f, ", token bucket that warms up in {}", format_duration(warm_up))
+            }
             Algorithm::TokenBucket => write!(f, ", token bucket of {}", self.burst),
             Algorithm::FixedWindow => f.write_str(", fixed window"),
             Algorithm::LeakyBucket => f.write_str(", leaky bucket"),
@@ -207,10 +246,12 @@ enum Wrong {
     NoBurst,
     HighBurst(u32),
     TooLarge(TooLarge),
+    WarmUp(WarmUpError),
     Zone(WordError),
     Unit(CalendarUnit, Algorithm),
     TooMany,
     Together(LimitProblem),
+    Alone(Quota),
 }
 
 impl fmt::Display for QuotaError {
@@ -235,6 +276,7 @@ impl fmt::Display for QuotaError {
                 write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
             }
             Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
+            Wrong::WarmUp(problem) => write!(f, "{problem}"),
             Wrong::Zone(unknown) => write!(f, "{unknown}"),
             Wrong::Unit(unit, algorithm) => write!(
                 f,
@@ -243,6 +285,10 @@ impl fmt::Display for QuotaError {
             ),
             Wrong::TooMany => write!(f, "a limiter has at most {MAX_LIMITS} limits; leave one out"),
             Wrong::Together(problem) => write!(f, "{problem}"),
+            Wrong::Alone(quota) => write!(
+                f,
+                "`{quota}` cannot be one of several limits; use one without a calendar and a warm-up"
+            ),
         }
     }
 }

@@ -88,8 +88,10 @@ pub struct Effective {
     pub mode: Sourced<Mode>,
     /// The rule by which permits are counted.
     pub algorithm: Sourced<Algorithm>,
-    /// What a token bucket holds; `None` for every other algorithm.
+    /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
     pub burst: Option<Sourced<u32>>,
+    /// How long a token bucket that warms up takes for that.
+    pub warm_up: Option<Sourced<Duration>>,
     /// How long a call may wait.
     pub wait: Sourced<Wait>,
     /// How many calls of this process may wait at the same time.
@@ -149,6 +151,11 @@ impl Effective {
             Keys::One => Duration::ZERO,
             Keys::Many => (per.value * 2).max(LEAST_KEPT),
         };
+        // Both say what a token bucket stores; the nearer one counts.
+        let is_bucket = algorithm.value == Algorithm::TokenBucket;
+        let nearest =
+            layers.iter().find(|(_, said)| said.burst.is_some() || said.warm_up.is_some());
+        let warm_up = nearest.and_then(|layer| first(std::slice::from_ref(layer), |s| s.warm_up));
         let burst = first(layers, |s| s.burst).unwrap_or(rate);
         let time_zone = or_built_in(first(layers, |s| s.time_zone), TimeZone::default());
         Ok(Self {
@@ -161,7 +168,8 @@ impl Effective {
             limits: None,
             mode: or_built_in(first(layers, |s| s.mode), Mode::Overall),
             algorithm,
-            burst: (algorithm.value == Algorithm::TokenBucket).then_some(burst),
+            burst: (is_bucket && warm_up.is_none()).then_some(burst),
+            warm_up: warm_up.filter(|_| is_bucket),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
             max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
@@ -206,7 +214,8 @@ impl Effective {
             whole_ms(self.per.value),
             (self.algorithm.value, burst),
             calendar.map(|(unit, zone)| Calendar { unit, zone: zone.value }),
-        );
+        )
+        .warming_up(self.warm_up.map_or(0, |warm_up| whole_ms(warm_up.value)));
         self.config_of(&quota, self.keep_alive.value)
     }
 
@@ -223,11 +232,7 @@ impl Effective {
 
     fn config_of(&self, quota: &Quota, kept: Duration) -> Config {
         let per_ms = whole_ms(quota.per());
-        let mut config = Config::new(quota.rate(), per_ms, self.mode.value)
-            .algorithm(quota.algorithm(), quota.burst().unwrap_or(0));
-        if let Some(calendar) = quota.by_calendar() {
-            config = config.calendar(calendar);
-        }
+        let config = Config::new(quota.rate(), per_ms, self.mode.value).with_quota(quota);
         // Redisson refuses a shorter one, and state must outlive what it counts.
         config.keep_alive_ms(match whole_ms(kept) {
             0 => 0,
@@ -244,6 +249,7 @@ impl Effective {
             algorithm: Some(self.algorithm.value),
             rate: Some(self.rate.value),
             burst: self.burst.map(|burst| burst.value),
+            warm_up: self.warm_up.map(|warm_up| warm_up.value),
             limits: several.map(|limits| limits.value.iter().map(Quota::limit).collect()),
             ..Settings::default()
         }

@@ -18,13 +18,13 @@ pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
-    CalendarCall, script_call, script_joint_call, script_joint_replies, script_release,
-    script_replies, script_write,
+    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
+    script_release, script_replies, script_reservation, script_reserve, script_write,
 };
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
-    Config,
+    Config, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 
@@ -67,6 +67,34 @@ pub trait Store: Send + Sync + 'static {
         costs: &[u32],
     ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
 
+    /// Takes permits that are free now or within so many milliseconds, in one atomic step, and says
+    /// when the caller may go: whoever asks later comes after it. What is free too late, or is
+    /// counted by a rule without reservations ([`Reservation`]), is refused, with nothing taken.
+    ///
+    /// However long it can wait, nobody reserves further ahead than 2^51 / `rate` milliseconds: 17
+    /// minutes at the greatest rate, and 70 000 years at 1.
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire).
+    fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> impl Future<Output = Result<Reservation, StoreError>> + Send;
+
+    /// Gives a reservation back that nothing was taken after; else it is lost. Returns whether it
+    /// did.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
     /// Decides calls that need permits of several limiters at once: each call takes from all of them or
     /// from none, in one atomic step with one time.
     ///
@@ -286,6 +314,19 @@ pub struct Reply {
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
+}
+
+/// What a [`Store`] answers to a caller that can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reservation {
+    /// The answer as to any other request, as of after the permits were taken. A limiter whose rule in
+    /// force is no bucket refuses.
+    pub reply: Reply,
+    /// Milliseconds after which the caller may go; 0 unless it was granted.
+    pub wait_ms: u64,
+    /// What to [give it up](Store::give_up) with.
+    pub ticket: Ticket,
 }
 
 /// Whether a [`Store`] handed the permits out.

@@ -1,6 +1,7 @@
 //! Callers that wait for a permit: one queue for each limiter and process.
 //!
-//! First come, first served. Only the head asks the store and sleeps; the others sleep on it. A
+//! First come, first served; a bucket hands out slots instead, and here its callers are only
+//! counted. Only the head asks the store and sleeps; the others sleep on it. A
 //! dropped future leaves the queue wherever it stands.
 
 use std::{

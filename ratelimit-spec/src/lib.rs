@@ -19,6 +19,7 @@ mod quote;
 mod shards;
 pub mod suggest;
 pub mod template;
+mod warm_up;
 pub mod words;
 
 pub use algorithm::{Algorithm, TooLarge};
@@ -35,4 +36,5 @@ pub use per::{CalendarError, Per};
 pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
+pub use warm_up::{WarmUpError, check_warm_up};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

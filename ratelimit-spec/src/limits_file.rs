@@ -100,6 +100,8 @@ pub struct Settings {
     pub algorithm: Option<Algorithm>,
     /// What a token bucket holds.
     pub burst: Option<u32>,
+    /// How long a token bucket takes to warm up.
+    pub warm_up: Option<Duration>,
     /// How long a call may wait for its permit.
     pub wait: Option<Wait>,
     /// How many calls of one process may wait at the same time.
@@ -202,6 +204,7 @@ impl Settings {
             mode: self.mode.or(other.mode),
             algorithm: self.algorithm.or(other.algorithm),
             burst: self.burst.or(other_one(other.burst)),
+            warm_up: self.warm_up.or(other.warm_up.filter(|_| !several)),
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
             on_store_error: self.on_store_error.or(other.on_store_error),

@@ -31,7 +31,7 @@ pub fn shard_of(number: u32, shards: u32, index: u32) -> u32 {
 ///
 /// When a part would be without permits, or would not count as the whole does.
 pub fn check_shards(settings: &Settings) -> Result<(), ShardsError> {
-    let Settings { mode, algorithm, rate, burst, limits, .. } = settings;
+    let Settings { mode, algorithm, rate, burst, warm_up, limits, .. } = settings;
     let (mode, algorithm, rate, burst) = (*mode, *algorithm, *rate, *burst);
     let shards = settings.shards.unwrap_or(1);
     if shards <= 1 {
@@ -42,6 +42,9 @@ pub fn check_shards(settings: &Settings) -> Result<(), ShardsError> {
     }
     if mode == Some(Mode::PerClient) {
         return Err(ShardsError(Wrong::PerClient));
+    }
+    if warm_up.is_some() && algorithm == Some(Algorithm::TokenBucket) {
+        return Err(ShardsError(Wrong::WarmUp));
     }
     let burst = burst.filter(|_| algorithm == Some(Algorithm::TokenBucket));
     match (algorithm, rate, burst) {
@@ -65,6 +68,7 @@ enum Wrong {
     Several,
     PerClient,
     LeakyBucket,
+    WarmUp,
     TooMany { shards: u32, number: u32, name: &'static str },
 }
 
@@ -81,6 +85,10 @@ impl fmt::Display for ShardsError {
             Wrong::LeakyBucket => f.write_str(
                 "a leaky bucket spaces its permits evenly, which its parts cannot; remove `shards`, or choose \
                  another `algorithm`",
+            ),
+            Wrong::WarmUp => f.write_str(
+                "a bucket that warms up hands out one permit after the other, which its parts cannot; remove \
+                 `shards`, or `warm_up`",
             ),
             Wrong::TooMany { shards, number, name } => write!(
                 f,
@@ -130,5 +138,10 @@ mod tests {
         ] {
             assert!(problem.clone().unwrap_err().starts_with(start), "{problem:?}");
         }
+        let warm_up = Some(std::time::Duration::from_secs(4));
+        let settings =
+            Settings { shards: Some(2), algorithm: bucket, warm_up, ..Settings::default() };
+        let problem = check_shards(&settings).unwrap_err().to_string();
+        assert!(problem.starts_with("a bucket that warms up"), "{problem}");
     }
 }

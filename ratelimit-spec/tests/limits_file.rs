@@ -46,6 +46,7 @@ fn every_option_is_read() {
         mode: Some(Mode::Overall),
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200),
+        warm_up: None,
         wait: Some(Wait::Forever),
         max_waiters: Some(10_000),
         on_store_error: Some(OnStoreError::Local),
@@ -63,6 +64,7 @@ fn every_option_is_read() {
     assert_eq!(orders.overrides[0].matches, Match::Key("orders:42".to_owned()));
     assert_eq!(orders.overrides[0].settings.rate, Some(0));
     assert_eq!(orders.overrides[1].matches, Match::Prefix("orders:vip-".to_owned()));
+    assert_eq!(orders.overrides[1].settings.warm_up, Some(Duration::from_secs(10)));
     let quote = file.limiter("quote").unwrap();
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
@@ -111,8 +113,8 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `wait`, `max_waiters`, \
-                    `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
+    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `wait`, \
+                    `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         (
@@ -403,6 +405,33 @@ fn a_burst_belongs_to_a_token_bucket() {
 }
 
 #[test]
+fn a_warm_up_belongs_to_a_token_bucket_without_a_burst() {
+    check_reports(&[
+        (
+            "default: { algorithm: leaky_bucket, warm_up: 5s }\n",
+            "1:46: `warm_up` is what a token bucket can do, and this is a `leaky_bucket`; write \
+             `algorithm: token_bucket`, or remove `warm_up`",
+        ),
+        (
+            "default: { limits: [{ rate: 2, per: 1s }], warm_up: 5s }\n",
+            "1:53: `warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two",
+        ),
+        (
+            "default: { algorithm: token_bucket, burst: 5, warm_up: 5s }\n",
+            "1:56: `warm_up` says how much a token bucket stores, and so does `burst`; remove one \
+             of the two",
+        ),
+        (
+            "default: { algorithm: token_bucket, rate: 2000000000, warm_up: 1s }\n",
+            "1:64: a `warm_up` of 1s at a `rate` of 2000000000 is too long to be counted exactly; \
+             write at most `549ms`, or a smaller `rate`",
+        ),
+    ]);
+    // In different places, the nearer one counts.
+    parse("default: { algorithm: token_bucket, burst: 5 }\nlimiters: { a: { warm_up: 5s } }\n");
+}
+
+#[test]
 fn words_are_the_known_ones() {
     check_reports(&[
         ("default: { mode: overal }\n", "1:18: unknown mode `overal`; did you mean `overall`?"),
@@ -658,7 +687,7 @@ store: ''
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
-`burst`, `wait`, `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
+`burst`, `warm_up`, `wait`, `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

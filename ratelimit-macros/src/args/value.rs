@@ -3,7 +3,7 @@
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 /// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 15] = [
+const ARGUMENTS: [(&str, &str); 16] = [
     ("key", "\"orders:{user_id}\""),
     ("rate", "100"),
     ("per", "\"1s\""),
@@ -12,6 +12,7 @@ const ARGUMENTS: [(&str, &str); 15] = [
     ("mode", "\"per_client\""),
     ("algorithm", "\"token_bucket\""),
     ("burst", "200"),
+    ("warm_up", "\"10s\""),
     ("permits", "1"),
     ("wait", "\"2s\""),
     ("on_store_error", "\"reject\""),

@@ -1,6 +1,8 @@
 //! How permits are counted, and what only a token bucket has.
 
-use ratelimit_spec::{Algorithm, Per};
+use std::time::Duration;
+
+use ratelimit_spec::{Algorithm, Per, check_warm_up};
 use syn::Expr;
 
 use super::Declared;
@@ -41,6 +43,44 @@ pub(super) fn burst_is_a_buckets(
                  `algorithm = \"token_bucket\"`, or remove `burst`"
             ),
         );
+    }
+}
+
+/// A warm-up says what is stored, as a burst does, and only a token bucket has either.
+pub(super) fn warm_up_is_a_buckets(
+    args: &Args,
+    warm_up: Option<Duration>,
+    algorithm: Option<Algorithm>,
+    declared: &Declared<'_>,
+    problems: &mut Problems,
+) {
+    // Beside several limits it is refused already.
+    let Some(written) = args.warm_up.given().filter(|_| args.limits.is_absent()) else { return };
+    if let Some(burst) = args.burst.given() {
+        problems.at(
+            written.name.span(),
+            "`warm_up` says how much a token bucket stores, and so does `burst`; remove one of the two",
+        );
+        problems.on(&burst.name, "`burst` is set here");
+        return;
+    }
+    let own = declared.entry_settings().and_then(|settings| settings.algorithm);
+    if let (Some(algorithm), None) = (algorithm, own)
+        && algorithm != Algorithm::TokenBucket
+    {
+        problems.at(
+            written.name.span(),
+            format!(
+                "`warm_up` is what a token bucket can do, and this is a `{algorithm}`; write \
+                 `algorithm = \"token_bucket\"`, or remove `warm_up`"
+            ),
+        );
+        return;
+    }
+    if let (Some(warm_up), Some((rate, _))) = (warm_up, literal(&args.rate))
+        && let Err(error) = check_warm_up(rate, warm_up)
+    {
+        problems.on(&written.value, error);
     }
 }
 

@@ -24,6 +24,13 @@ pub(super) fn limits(
         );
         problems.at(given.name.span(), "`limits` is set here");
     }
+    if let Some(warm_up) = args.warm_up.name() {
+        problems.at(
+            warm_up.span(),
+            "`warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two",
+        );
+        problems.at(given.name.span(), "`limits` is set here");
+    }
     if given.value.is_empty() || given.value.len() > MAX_LIMITS {
         let n_limits = given.value.len();
         problems.at(

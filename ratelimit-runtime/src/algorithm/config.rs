@@ -21,6 +21,9 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// What a token bucket holds; 0 for every other algorithm.
     pub burst: u32,
+    /// How long a token bucket takes to warm up, in milliseconds; 0 is not at all. One that does has no
+    /// burst.
+    pub warm_up_ms: u64,
     /// By which clocks fixed windows begin; without it they follow each other since the Unix epoch.
     pub calendar: Option<Calendar>,
     /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
@@ -32,13 +35,30 @@ impl Config {
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
         let algorithm = Algorithm::SlidingWindow;
-        Self { rate, per_ms, mode, algorithm, burst: 0, calendar: None, keep_alive_ms: 0 }
+        Self {
+            rate,
+            per_ms,
+            mode,
+            algorithm,
+            burst: 0,
+            warm_up_ms: 0,
+            calendar: None,
+            keep_alive_ms: 0,
+        }
     }
 
     /// Sets the algorithm; `burst` is what a token bucket holds, and 0 for every other one.
     #[must_use]
     pub fn algorithm(mut self, algorithm: Algorithm, burst: u32) -> Self {
-        (self.algorithm, self.burst, self.calendar) = (algorithm, burst, None);
+        (self.algorithm, self.burst) = (algorithm, burst);
+        (self.warm_up_ms, self.calendar) = (0, None);
+        self
+    }
+
+    /// Sets how long a token bucket takes to warm up, in milliseconds.
+    #[must_use]
+    pub fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
+        self.warm_up_ms = warm_up_ms;
         self
     }
 
@@ -63,7 +83,9 @@ impl Config {
         (self.rate, self.per_ms) = (quota.rate(), whole_ms(quota.per()));
         match quota.by_calendar() {
             Some(calendar) => self.calendar(calendar),
-            None => self.algorithm(quota.algorithm(), quota.burst().unwrap_or(0)),
+            None => self
+                .algorithm(quota.algorithm(), quota.burst().unwrap_or(0))
+                .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms)),
         }
     }
 
@@ -78,7 +100,7 @@ impl Config {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
-            Algorithm::TokenBucket if self.rate > 0 => self.burst.into(),
+            Algorithm::TokenBucket if self.rate > 0 && self.warm_up_ms == 0 => self.burst.into(),
             _ => self.rate,
         }
     }
@@ -93,7 +115,8 @@ impl Config {
                 let slack = self.calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
                 self.per_ms.saturating_mul(2).saturating_add(slack)
             }
-            _ => self.span_ms(self.capacity()),
+            // As long again, half of it, until a warm one is cold.
+            _ => self.span_ms(self.capacity()).saturating_add(self.warm_up_ms * 2),
         };
         longest.saturating_add(1)
     }
@@ -125,6 +148,7 @@ impl Config {
         let window_ms =
             self.calendar.map_or(self.per_ms, |calendar| whole_ms(calendar.unit.shortest()));
         match self.algorithm {
+            Algorithm::TokenBucket if self.warm_up_ms > 0 => self.span_ms(ahead),
             Algorithm::TokenBucket => {
                 self.span_ms((ahead + permits).saturating_sub(self.capacity()))
             }
@@ -135,7 +159,7 @@ impl Config {
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        let Self { rate, per_ms, algorithm, burst, calendar, .. } = *self;
-        Quota::stored(rate, per_ms, (algorithm, burst), calendar)
+        let Self { rate, per_ms, algorithm, burst, warm_up_ms, calendar, .. } = *self;
+        Quota::stored(rate, per_ms, (algorithm, burst), calendar).warming_up(warm_up_ms)
     }
 }

@@ -1,7 +1,8 @@
 //! What is at hand of limiters at one instant, to be taken of one of them or of several at once.
 
 use super::{
-    State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog, token_bucket::Level,
+    State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog,
+    token_bucket::Level, warm_up::Heat,
 };
 
 /// A limiter's state as of one instant.
@@ -12,6 +13,7 @@ pub(crate) struct Open<'a>(pub(super) Form<'a>);
 pub(super) enum Form<'a> {
     Log(OpenLog<'a>),
     Bucket(Sheet<Level>, &'a mut State),
+    Warm(Sheet<Heat>, &'a mut State),
     Window(Sheet<Count>, &'a mut State),
     /// Nobody is admitted.
     Nothing,
@@ -44,6 +46,9 @@ impl Open<'_> {
             Form::Bucket(Sheet { meter, changed: true }, state) => {
                 *state = State::Bucket(meter.at(now));
             }
+            Form::Warm(Sheet { meter, changed: true }, state) => {
+                *state = State::Warm(meter.warm(now));
+            }
             Form::Window(Sheet { meter, changed: true }, state) => {
                 *state = State::Window(meter.window());
             }
@@ -55,6 +60,7 @@ impl Open<'_> {
         match &self.0 {
             Form::Log(log) => Some(log),
             Form::Bucket(sheet, _) => Some(&sheet.meter),
+            Form::Warm(sheet, _) => Some(&sheet.meter),
             Form::Window(sheet, _) => Some(&sheet.meter),
             Form::Nothing => None,
         }
@@ -74,6 +80,7 @@ impl Meter for Open<'_> {
         match &mut self.0 {
             Form::Log(log) => log.take(permits),
             Form::Bucket(sheet, _) => sheet.take(permits),
+            Form::Warm(sheet, _) => sheet.take(permits),
             Form::Window(sheet, _) => sheet.take(permits),
             Form::Nothing => {}
         }

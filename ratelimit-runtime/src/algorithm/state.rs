@@ -9,6 +9,7 @@ use super::{
     open::{Form, Open, Sheet},
     sliding_window::Log,
     token_bucket::{Bucket, Level},
+    warm_up::{Heat, Warm},
 };
 
 /// The state of one limiter, with the numbers that are needed to read it: another configuration finds
@@ -17,6 +18,7 @@ use super::{
 pub(crate) enum State {
     Log(Log),
     Bucket(Bucket),
+    Warm(Warm),
     Window(Window),
 }
 
@@ -71,6 +73,9 @@ impl State {
         }
         let stale = self.is_foreign(config);
         Open(match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+                Form::Warm(Sheet::new(self.heat(config, now), stale), self)
+            }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 Form::Bucket(Sheet::new(self.level(config, now), stale), self)
             }
@@ -87,6 +92,7 @@ impl State {
             return Verdict::default();
         }
         match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => self.heat(config, now).look(permits),
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 self.level(config, now).look(permits)
             }
@@ -104,6 +110,14 @@ impl State {
             return 0;
         }
         match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+                let mut heat = self.heat(config, now);
+                let back = heat.give_back(permits);
+                if back > 0 || self.is_foreign(config) {
+                    *self = Self::Warm(heat.warm(now));
+                }
+                back
+            }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let mut level = self.level(config, now);
                 let back = level.give_back(permits);
@@ -144,33 +158,42 @@ impl State {
         match self {
             Self::Log(log) => log.is_idle(per, now),
             Self::Bucket(bucket) => bucket.is_idle(now),
+            Self::Warm(warm) => warm.is_idle(now),
             Self::Window(window) => window.is_idle(now),
         }
     }
 
     /// Whether there is nothing to count, as long as nobody is admitted. A log can say even then when
     /// it will be empty; another state is left for the numbers that come after.
-    fn is_moot(&self, config: &Config) -> bool {
+    pub(super) fn is_moot(&self, config: &Config) -> bool {
         let logged = matches!(self, Self::Log(_)) && config.algorithm == Algorithm::SlidingWindow;
         config.rate == 0 && !logged
     }
 
     /// Whether it was counted by another rule, or by numbers that make it mean something else.
-    fn is_foreign(&self, config: &Config) -> bool {
+    pub(super) fn is_foreign(&self, config: &Config) -> bool {
         match (self, config.algorithm) {
             (Self::Bucket(bucket), Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                !bucket.fits(config)
+                config.warm_up_ms > 0 || !bucket.fits(config)
             }
+            (Self::Warm(warm), Algorithm::TokenBucket) => !warm.fits(config),
             (Self::Window(window), Algorithm::FixedWindow) => !window.fits(config),
             (Self::Log(_), Algorithm::SlidingWindow) => false,
             _ => true,
         }
     }
 
-    fn level(&self, config: &Config, now: u64) -> Level {
+    pub(super) fn level(&self, config: &Config, now: u64) -> Level {
         match self {
             Self::Bucket(bucket) if bucket.fits(config) => bucket.at(config, now),
             _ => Level::new(config, self.carried(config, now)),
+        }
+    }
+
+    pub(super) fn heat(&self, config: &Config, now: u64) -> Heat {
+        match self {
+            Self::Warm(warm) if warm.fits(config) => warm.at(now),
+            _ => Heat::new(config, self.carried(config, now)),
         }
     }
 
@@ -205,6 +228,7 @@ impl State {
         let used = match self {
             Self::Log(log) => log.used(config.per_ms, now),
             Self::Bucket(bucket) => bucket.used(now),
+            Self::Warm(warm) => warm.used(now),
             Self::Window(window) => window.used(now),
         };
         used.min(config.capacity())

@@ -3,10 +3,11 @@
 //!
 //! What was taken and has not come back is a backlog that drains steadily (GCRA). It is counted in
 //! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
+//! Whoever [reserves](super::reserve) adds to it beyond what the bucket holds.
 
 use ratelimit_spec::Algorithm;
 
-use super::{Config, meter::Meter};
+use super::{Config, Ticket, meter::Meter};
 
 /// When the backlog is gone, and the numbers it was counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Bucket {
     ticks: u64,
     rate: u64,
     per: u64,
+    /// When it was last written.
+    at: u64,
 }
 
 /// A bucket as of one instant.
@@ -45,7 +48,9 @@ impl Bucket {
         self.backlog(now) == 0
     }
 
+    /// No time has passed for a clock that stepped back.
     fn backlog(&self, now: u64) -> u64 {
+        let now = now.max(self.at);
         if self.empty_at >= now {
             (self.empty_at - now).saturating_mul(self.rate).saturating_add(self.ticks)
         } else {
@@ -53,15 +58,15 @@ impl Bucket {
         }
     }
 
-    /// The bucket by these numbers, which it [fits](Self::fits). What a clock that stepped back
-    /// makes of it beyond its capacity is cut.
+    /// The bucket by these numbers, which it [fits](Self::fits).
     pub(super) fn at(&self, config: &Config, now: u64) -> Level {
-        let mut level = Level::new(config, 0);
-        let most = level.ticks(level.capacity);
-        let backlog = self.backlog(now);
-        level.ahead = backlog.saturating_sub(most).div_ceil(level.rate);
-        level.backlog = backlog.min(most);
-        level
+        let ahead = self.at.saturating_sub(now);
+        Level { backlog: self.backlog(now), ahead, ..Level::new(config, 0) }
+    }
+
+    /// What tells it from any other state of the same limiter.
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket { empty_at_ms: self.empty_at, ticks: self.ticks, stored: 0 }
     }
 }
 
@@ -83,8 +88,9 @@ impl Level {
     /// What is left to remember: nothing of an empty one, not even when that was.
     pub(super) fn at(&self, now: u64) -> Bucket {
         let Self { backlog, rate, per, .. } = *self;
-        let empty_at = if backlog > 0 { now.saturating_add(backlog / rate) } else { 0 };
-        Bucket { empty_at, ticks: backlog % rate, rate, per }
+        let (empty_at, at) =
+            if backlog > 0 { (now.saturating_add(backlog / rate), now) } else { (0, 0) };
+        Bucket { empty_at, ticks: backlog % rate, rate, per, at }
     }
 
     /// Gives permits back, and returns how many there were to give back.
@@ -109,7 +115,7 @@ impl Meter for Level {
         match self.spaced {
             true if self.backlog == 0 => self.capacity,
             true => 0,
-            false => (self.ticks(self.capacity) - self.backlog) / self.per.max(1),
+            false => self.ticks(self.capacity).saturating_sub(self.backlog) / self.per.max(1),
         }
     }
 
@@ -120,10 +126,7 @@ impl Meter for Level {
     fn wait(&self, permits: u64) -> u64 {
         let over = match self.spaced {
             true => self.backlog,
-            false => {
-                let wanted = self.backlog.saturating_add(self.ticks(permits));
-                wanted.saturating_sub(self.ticks(self.capacity))
-            }
+            false => self.backlog.saturating_sub(self.ticks(self.capacity - permits)),
         };
         over.div_ceil(self.rate)
     }
@@ -142,7 +145,7 @@ mod tests {
     use ratelimit_spec::Mode;
 
     use super::*;
-    use crate::algorithm::State;
+    use crate::algorithm::{State, Verdict};
 
     fn bucket(rate: u64, per: u64, burst: u32) -> Config {
         Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, burst)
@@ -243,12 +246,70 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_locks_nobody_out_for_longer_than_a_whole_bucket() {
+    fn no_time_passes_when_the_clock_steps_back() {
         let (config, mut state) = (bucket(1, 1000, 5), State::default());
-        assert!(state.acquire(&config, 1, 1_000_000).granted);
-        let v = state.acquire(&config, 1, 3000);
-        assert_eq!((v.granted, v.retry_after, v.reset_after), (false, 1000, 5000));
-        assert_eq!(v.ahead, 1_001_000 - 3000 - 5000);
+        assert!(state.acquire(&config, 3, 1_000_000).granted);
+        let v = state.acquire(&config, 2, 3000);
+        assert_eq!((v.granted, v.retry_after, v.reset_after), (true, 2000, 5000));
+        assert_eq!(v.ahead, 1_000_000 - 3000);
+        assert_eq!(state.acquire(&config, 1, 3999), Verdict { retry_after: 1, ..refused(4001) });
         assert!(state.acquire(&config, 1, 4000).granted);
+        // Nor for those who hold a slot.
+        assert_eq!(state.reserve(&config, 5, 9000, 4000).wait, 5000);
+        let v = state.acquire(&config, 1, 100);
+        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 6000, 3900));
+    }
+
+    fn refused(reset_after: u64) -> Verdict {
+        Verdict { reset_after, ..Verdict::default() }
+    }
+
+    /// Reserves (time, permits) with all the time there is, and returns when each may go.
+    fn reserved(config: Config, requests: &[(u64, u64)]) -> Vec<u64> {
+        let mut state = State::default();
+        let go = |(at, n): &(u64, u64)| at + state.reserve(&config, *n, u64::MAX, *at).wait;
+        requests.iter().map(go).collect()
+    }
+
+    #[test]
+    fn who_reserves_goes_in_turn() {
+        assert_eq!(
+            reserved(leaky(4, 1000), &[(0, 1), (0, 2), (100, 1), (700, 1)]),
+            [0, 250, 750, 1000]
+        );
+        let bursty = reserved(bucket(5, 1000, 6), &[(0, 1), (0, 1), (0, 3), (0, 1), (0, 1)]);
+        assert_eq!(bursty, [0, 0, 0, 0, 200]);
+        let weighted = [(0, 1), (0, 1), (1000, 2), (2000, 4), (4000, 8), (8000, 1)];
+        assert_eq!(reserved(leaky(8, 8000), &weighted), [0, 1000, 2000, 4000, 8000, 16_000]);
+    }
+
+    #[test]
+    fn a_reservation_that_comes_too_late_takes_nothing() {
+        let (config, mut state) = (bucket(1, 1000, 5), State::default());
+        assert!(state.acquire(&config, 5, 0).granted);
+        let booking = state.reserve(&config, 3, 2999, 0);
+        assert_eq!((booking.verdict.granted, booking.verdict.retry_after), (false, 3000));
+        let booking = state.reserve(&config, 3, 3000, 0);
+        assert_eq!((booking.verdict.granted, booking.wait), (true, 3000));
+        assert_eq!(state.acquire(&config, 1, 3999).retry_after, 1, "it comes after");
+        assert!(!state.reserve(&config, 6, u64::MAX, 0).verdict.granted, "never");
+        let most = (1 << 51) / 1000;
+        let fast = bucket(1000, 1, 1);
+        state = State::default();
+        for (within, granted) in [(most, true), (u64::MAX, true), (u64::MAX, true)] {
+            assert_eq!(state.reserve(&fast, 1, within, 0).verdict.granted, granted);
+        }
+    }
+
+    #[test]
+    fn the_last_reservation_can_be_given_up() {
+        let (config, mut state) = (leaky(10, 1000), State::default());
+        let [_, first, second] = [(); 3].map(|()| state.reserve(&config, 1, 1000, 0));
+        assert_eq!((first.wait, second.wait), (100, 200));
+        assert!(!state.give_up(&config, 1, first.ticket, 10), "somebody comes after it");
+        assert!(state.give_up(&config, 1, second.ticket, 10));
+        assert!(!state.give_up(&config, 1, second.ticket, 10), "once");
+        assert!(state.give_up(&config, 1, first.ticket, 20), "now it is the last one");
+        assert_eq!(state.reserve(&config, 1, 1000, 20).wait, 80);
     }
 }

@@ -149,7 +149,7 @@ impl Core {
         Ok(Ready::Ask(numbers))
     }
 
-    fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
+    pub(super) fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
             .assertion(assertion(rule, numbers))

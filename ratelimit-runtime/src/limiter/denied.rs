@@ -84,6 +84,13 @@ impl Denied {
         }
     }
 
+    /// Whether the store refused somebody a moment ago.
+    pub(super) fn knows_any(&self) -> bool {
+        let now = clock::instant();
+        self.any.load(Ordering::Acquire)
+            && self.known().refusals.iter().any(|refusal| now < refusal.until)
+    }
+
     /// To be called before the store is asked.
     pub(super) fn asking(&self) -> Asked {
         Asked { at: clock::instant(), changes: self.known().changes }

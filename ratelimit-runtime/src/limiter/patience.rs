@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Between looks at a limiter that can refuse nobody and cannot admit this call yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,17 @@ impl From<Wait> for Patience {
             Wait::None => Self::None,
             Wait::UpTo(limit) => Self::UpTo(limit),
             Wait::Forever => Self::Forever,
+        }
+    }
+}
+
+impl Patience {
+    /// For a call that may wait, the milliseconds for which it may.
+    pub(super) fn whole_ms(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::UpTo(limit) => Some(whole_ms(limit)),
+            Self::Forever => Some(u64::MAX),
         }
     }
 }
@@ -118,6 +129,11 @@ impl Core {
         permits: u32,
         patience: Patience,
     ) -> Result<Decision, Rejection> {
+        if self.takes_reservations(limits.inner())
+            && let Some(result) = self.take_or_reserve(limits, permits, patience).await
+        {
+            return result;
+        }
         let started = limits.inner().clock.now_ms();
         let (mut refusal, seen) = (None, self.seen(limits.inner()));
         // Those who wait since before the limiter was in shadow mode hold nobody up.
@@ -125,6 +141,13 @@ impl Core {
             let decision = self.take(limits, permits).await?;
             if decision.allowed {
                 return Ok(decision);
+            }
+            // What is in force may be known only now.
+            if self.takes_reservations(limits.inner())
+                && let Some(result) =
+                    self.wait_for_slot(limits, permits, patience, Some(decision.clone())).await
+            {
+                return result;
             }
             refusal = Some((decision, seen));
         }
@@ -139,9 +162,7 @@ impl Core {
             .map_err(|Full| self.turned_away(Reason::QueueFull, &refusal, started))?;
         let waiting = self.wait_in(limits, &place, permits, until, refusal);
         // Few calls wait, and those that do not need no room for it.
-        let decision = Box::pin(waiting).await?;
-        self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
-        Ok(decision)
+        Box::pin(waiting).await
     }
 
     async fn wait_in(
@@ -160,7 +181,7 @@ impl Core {
         if until.is_some_and(|until| now + earliest > until) {
             return Err(self.not_before(Reason::WaitTooLong, earliest));
         }
-        let (turn, mut decision) = match place.turn_now() {
+        let (mut turn, mut decision) = match place.turn_now() {
             // Nobody came in between, so the refusal still tells when to ask again.
             Some(turn) => (turn, refusal),
             None => (self.turn(limits, place, until).await?, None),
@@ -173,11 +194,22 @@ impl Core {
                     let decision = self.take(asked, permits).await?;
                     if decision.allowed {
                         drop(turn);
+                        self.family.tally.waited.fetch_add(1, Ordering::Relaxed);
                         return Ok(decision);
                     }
                     (decision, seen)
                 }
             };
+            // What was owed is paid, or a bucket counts since it waits: whoever comes now takes a slot.
+            if self.takes_reservations(limits) {
+                drop(turn);
+                let left =
+                    until.map_or(u64::MAX, |until| until.saturating_sub(limits.clock.now_ms()));
+                if let Some(decision) = self.reserve(asked, permits, left).await? {
+                    return Ok(decision);
+                }
+                turn = self.turn(limits, place, until).await?;
+            }
             let wait = refusal.retry_after.unwrap_or(refusal.quota.per());
             let at = limits.clock.now_ms() + whole_ms(wait);
             if until.is_some_and(|until| at > until) {

@@ -95,8 +95,8 @@ impl Core {
     }
 }
 
-/// This process's part of the numbers.
-fn share_of(limits: &Inner, config: Config) -> Config {
+/// What this process may grant of these numbers while the store is away.
+pub(super) fn share_of(limits: &Inner, config: Config) -> Config {
     let mut config = counted_here(config);
     config.rate = config.rate.div_ceil(limits.instances().into());
     config.burst = config.burst.div_ceil(limits.instances());

@@ -40,6 +40,7 @@ fn settings(quotas: &Quotas) -> Settings {
             time_zone: quota.by_calendar().map(|calendar| calendar.zone),
             algorithm: Some(quota.algorithm()),
             burst: quota.burst(),
+            warm_up: quota.warms_up_in(),
             ..Settings::default()
         },
         several => Settings {

@@ -78,6 +78,7 @@ fn merge(layers: &[Settings]) -> Settings {
         mode: first(layers, |s| s.mode),
         algorithm: first(layers, |s| s.algorithm),
         burst: first(layers, |s| s.burst),
+        warm_up: first(layers, |s| s.warm_up),
         wait: first(layers, |s| s.wait),
         max_waiters: first(layers, |s| s.max_waiters),
         on_store_error: first(layers, |s| s.on_store_error),

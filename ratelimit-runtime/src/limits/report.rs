@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
+use ratelimit_spec::format_duration;
+
 use super::{AnyStore, Family, Inner};
 use crate::{
     annotation,
@@ -129,6 +131,9 @@ impl fmt::Display for LimiterReport {
             line(f, "algorithm", &settings.algorithm, settings.algorithm.value)?;
             if let Some(burst) = &settings.burst {
                 line(f, "burst", burst, burst.value)?;
+            }
+            if let Some(warm_up) = &settings.warm_up {
+                line(f, "warm_up", warm_up, format_duration(warm_up.value))?;
             }
         }
         line(f, "wait", &settings.wait, settings.wait.value)?;

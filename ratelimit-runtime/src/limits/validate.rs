@@ -1,5 +1,6 @@
 //! Holds the limits file against the compiled program, before any traffic.
 
+mod bucket;
 mod calendar;
 mod run_time;
 mod several;
@@ -7,8 +8,8 @@ mod several;
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    Algorithm, LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, check_shards,
-    in_order, nearest,
+    LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, check_shards,
+    check_warm_up, in_order, nearest,
 };
 
 use super::{
@@ -61,7 +62,7 @@ fn check(
         limiter(key, sites, (file, global), &mut problems, &mut warnings);
     }
     if let Some(file) = file {
-        run_time::idle_bursts(file, by_key, &mut problems);
+        run_time::idle_fields(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
         calendar::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
     }
@@ -83,6 +84,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
         let (rate, per) = (text(said.rate), text(said.per));
+        let warm_up = text(said.warm_up);
         let per = said.unit.map(|unit| unit.to_string()).or(per);
         let zone = said.time_zone.map(|zone| zone.to_string());
         let limits = said.limits.map(|limits| {
@@ -98,6 +100,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
             ("mode", mode),
             ("algorithm", algorithm),
             ("burst", burst),
+            ("warm_up", warm_up),
             ("refund_on", refund_on),
         ]
     };
@@ -169,17 +172,12 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                let one = layers.iter().take_while(|(_, said)| said.limits.is_none());
-                let burst = one.into_iter().find(|(_, said)| said.burst.is_some());
-                if let Some((source, _)) = burst
-                    && effective.burst.is_none()
-                    && effective.algorithm.source >= *source
-                {
+                for (field, source) in bucket::idle(&layers, &effective) {
                     let place = match source {
                         Source::Annotation => place(sites[0]),
-                        _ => at("burst"),
+                        _ => at(field),
                     };
-                    problems.push(idle_burst(&place, key, effective.algorithm.value));
+                    problems.push(bucket::complaint(&place, key, field, effective.algorithm.value));
                 }
                 calendar::check(
                     &layers,
@@ -199,14 +197,6 @@ fn limiter(
             }
         }
     }
-}
-
-/// A burst that nothing but a token bucket has.
-fn idle_burst(place: &str, key: &str, algorithm: Algorithm) -> String {
-    format!(
-        "{place}: `{key}` has a `burst`, which is what a token bucket holds, and is a `{algorithm}`; \
-         write `algorithm: token_bucket`, or remove `burst`"
-    )
 }
 
 /// Where the file sets a field of a limiter, or of one of its overrides.
@@ -315,8 +305,14 @@ fn uncountable(
     effective: &Effective,
     at: &dyn Fn(&str) -> String,
 ) -> Option<String> {
-    let Effective { rate, per, algorithm, burst, .. } = effective;
+    let Effective { rate, per, algorithm, burst, warm_up, .. } = effective;
     let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
+    if let Some(warm_up) = warm_up
+        && let Err(error) = check_warm_up(rate, warm_up.value)
+    {
+        let place = at("warm_up");
+        return Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {error}"));
+    }
     let checked = algorithm.check(rate, per, burst.map(|burst| burst.value));
     let too_large = checked.err()?;
     let place = at(too_large.name());

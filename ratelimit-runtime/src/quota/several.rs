@@ -40,9 +40,13 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// When there are 8 already, when two have the same window and algorithm, or when one can never be
-    /// the one that refuses.
+    /// When there are 8 already, when two have the same window and algorithm, when one can never be
+    /// the one that refuses, or when one goes by a calendar or warms up.
     pub fn and(self, other: Quota) -> Result<Self, QuotaError> {
+        let cannot = |quota: &&Quota| quota.calendar.is_some() || quota.warms_up_in().is_some();
+        if let Some(alone) = self.as_slice().iter().chain([&other]).find(cannot) {
+            return Err(QuotaError(Wrong::Alone(*alone)));
+        }
         let mut limits: Vec<Limit> = self.as_slice().iter().map(Quota::limit).collect();
         if limits.len() == MAX_LIMITS {
             return Err(QuotaError(Wrong::TooMany));
@@ -95,7 +99,8 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// When both have the same window and algorithm, or when one can never be the one that refuses.
+    /// When both have the same window and algorithm, when one can never be the one that refuses, or
+    /// when one goes by a calendar or warms up.
     pub fn and(self, other: Self) -> Result<Quotas, QuotaError> {
         Quotas::from(self).and(other)
     }
@@ -116,5 +121,32 @@ impl Quota {
         // A rate beyond the range came from a store; it is told of as the greatest.
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
         Limit { algorithm: Some(self.algorithm), burst: self.burst(), ..Limit::new(rate, self.per) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_spec::CalendarUnit;
+
+    use super::*;
+
+    #[test]
+    fn what_a_limit_in_a_list_cannot_say_is_refused() {
+        let hour = Quota::new(100, Duration::from_secs(3600)).unwrap();
+        let warm = Quota::new(2, Duration::from_secs(1)).unwrap();
+        let warm = warm.warm_up(Duration::from_secs(4)).unwrap();
+        let day = Quota::calendar(1000, CalendarUnit::Day, "Europe/Vienna").unwrap();
+        for (one, other, name) in [
+            (hour, warm, "2 per 1s, token bucket that warms up in 4s"),
+            (day, hour, "1000 per day (Europe/Vienna)"),
+        ] {
+            let error = one.and(other).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("`{name}` cannot be one of several limits")),
+                "{error}"
+            );
+        }
     }
 }

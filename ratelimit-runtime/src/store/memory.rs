@@ -1,6 +1,7 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
 mod joint;
+mod reserve;
 mod slot;
 mod slots;
 
@@ -12,8 +13,8 @@ use tokio::time::Instant;
 pub(crate) use self::slot::{Pass, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
-    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, StateKeys, Store, WriteWhen,
-    joint::check_joint,
+    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, Reservation, StateKeys, Store,
+    Ticket, WriteWhen, joint::check_joint,
 };
 use crate::{
     Clock, StoreError,
@@ -227,6 +228,26 @@ impl Store for MemoryStore {
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
         Ok(if costs.is_empty() { Vec::new() } else { self.decide_all(request, costs) })
+    }
+
+    async fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> Result<Reservation, StoreError> {
+        Ok(self.reserve_now(request, within_ms))
+    }
+
+    async fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> Result<bool, StoreError> {
+        Ok(self.change(keys, |state, now| match state.stored {
+            Some(stored) => state.used.give_up(&stored.config, permits.into(), ticket, now),
+            None => false,
+        }))
     }
 
     async fn acquire_jointly(

@@ -1,6 +1,7 @@
 //! The Redis store: one script call per decision, in the state format of Redisson.
 
 pub(crate) mod address;
+mod attempt;
 mod connect;
 mod fault;
 #[cfg(feature = "test-util")]
@@ -8,6 +9,7 @@ mod hooks;
 mod joint;
 mod link;
 mod reply;
+mod reserve;
 mod rule;
 mod script;
 mod windows;
@@ -17,20 +19,25 @@ use std::{fmt, sync::Arc, time::Duration};
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, Mode};
 use redis::{FromRedisValue, Value};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use self::{
     address::Address,
-    fault::{Fault, NotDone, classify},
+    attempt::Attempt,
+    fault::{Fault, classify},
     joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
+    reserve::{Reserve, give_up_words, read_reservation},
     rule::write_rule,
-    script::{ASSERT, Call, EXPIRE, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire},
+    script::{
+        ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
+    },
     windows::Windows,
 };
 use super::{
-    Config, Expiry, KeepState, Reply, Request, StateKeys, Store, WriteWhen, joint::check_joint,
+    Config, Expiry, KeepState, Reply, Request, Reservation, StateKeys, Store, Ticket, WriteWhen,
+    joint::check_joint,
 };
 use crate::{
     StoreError, StoreErrorKind,
@@ -40,13 +47,9 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
-    CalendarCall, script_call, script_joint_call, script_joint_replies, script_release,
-    script_replies, script_write,
+    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
+    script_release, script_replies, script_reservation, script_reserve, script_write,
 };
-
-/// Pauses between attempts the server answered with "not yet".
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LAST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
 /// Redisson's `RRateLimiter` among them.
@@ -171,7 +174,7 @@ impl RedisStore {
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
-        let mut attempt = Attempt { link: &self.link, used: None, excuse: None };
+        let mut attempt = Attempt::new(&self.link);
         match timeout(self.deadline, attempt.call(call)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
@@ -193,62 +196,6 @@ impl RedisStore {
                 Err(error)
             }
         }
-    }
-}
-
-/// One decision's way through the connection, remembered for when the deadline cuts it short.
-struct Attempt<'a> {
-    link: &'a Arc<Link>,
-    used: Option<Arc<Live>>,
-    excuse: Option<StoreError>,
-}
-
-impl Attempt<'_> {
-    async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
-        let (mut by_name, mut pause) = (true, FIRST_PAUSE);
-        loop {
-            let live = self.link.live(call.keys()).await?;
-            self.used = Some(Arc::clone(&live));
-            let command = call.command(&live, by_name);
-            let error = match live.connection().query(&command).await {
-                Ok(value) => {
-                    self.link.answered(&live);
-                    return Ok(value);
-                }
-                Err(error) => error,
-            };
-            match classify(&error) {
-                Fault::NotDone(NotDone::NoScript) => by_name = false,
-                Fault::NotDone(NotDone::Moving(moving)) => {
-                    let command = call.command(&live, false);
-                    match live.connection().query_moving(&command, &moving).await {
-                        Ok(value) => return Ok(value),
-                        Err(error) => {
-                            let excuse = StoreError::unavailable(format!("redis: {error}"));
-                            self.pause(&mut pause, excuse).await;
-                        }
-                    }
-                }
-                Fault::NotDone(NotDone::ReadOnly(error)) => {
-                    self.link.discard(&live);
-                    self.pause(&mut pause, error).await;
-                }
-                Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
-                Fault::Permanent(error) => return Err(error),
-                Fault::Transient(store_error) => {
-                    if error.is_connection_dropped() {
-                        self.link.discard(&live);
-                    }
-                    return Err(store_error);
-                }
-            }
-        }
-    }
-
-    async fn pause(&mut self, pause: &mut Duration, excuse: StoreError) {
-        self.excuse = Some(excuse);
-        sleep(*pause).await;
-        *pause = (*pause * 2).min(LAST_PAUSE);
     }
 }
 
@@ -292,6 +239,32 @@ impl Store for RedisStore {
         }
         let value = self.ask(acquire(&request.config), request, costs).await?;
         read_replies(&value, costs, true, &request.config)
+    }
+
+    async fn reserve(
+        &self,
+        request: &Request<'_>,
+        within_ms: u64,
+    ) -> Result<Reservation, StoreError> {
+        let value = self.run(&Reserve { request, within_ms }).await?;
+        read_reservation(&value, request)
+    }
+
+    async fn give_up(
+        &self,
+        keys: &StateKeys,
+        permits: u32,
+        ticket: Ticket,
+    ) -> Result<bool, StoreError> {
+        let give_up = |windows| Tell {
+            script: &GIVE_UP,
+            keys,
+            words: give_up_words(permits, ticket),
+            windows,
+        };
+        let value = self.run_with_windows(Windows::default(), None, give_up).await?;
+        let (outcome, given, _): (u8, u64, u8) = read(value)?;
+        if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
     }
 
     async fn acquire_jointly(
@@ -348,8 +321,16 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields =
-            &["rate", "interval", "type", "keepAliveTime", "algorithm", "burst", "calendar"];
+        let fields = &[
+            "rate",
+            "interval",
+            "type",
+            "keepAliveTime",
+            "algorithm",
+            "burst",
+            "warm_up",
+            "calendar",
+        ];
         let call = Plain { name: "HMGET", keys, all: false, fields };
         type Fields = (
             Option<u64>,
@@ -358,9 +339,10 @@ impl Store for RedisStore {
             Option<u64>,
             Option<String>,
             Option<u32>,
+            Option<u64>,
             Option<String>,
         );
-        let (rate, per, mode, keep_alive, algorithm, burst, calendar): Fields =
+        let (rate, per, mode, keep_alive, algorithm, burst, warm_up, calendar): Fields =
             self.tell(&call).await?;
         let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
         let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
@@ -368,11 +350,16 @@ impl Store for RedisStore {
             Some(word) => word.parse().map_err(|_| reply::foreign())?,
             None => Algorithm::SlidingWindow,
         };
+        let warm_up =
+            warm_up.filter(|ms| *ms > 0 && algorithm == Algorithm::TokenBucket).unwrap_or(0);
         let burst = match algorithm {
-            Algorithm::TokenBucket => burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX),
+            Algorithm::TokenBucket if warm_up == 0 => {
+                burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX)
+            }
             _ => 0,
         };
-        let mut config = Config::new(rate, per_ms, mode).algorithm(algorithm, burst);
+        let mut config =
+            Config::new(rate, per_ms, mode).algorithm(algorithm, burst).warm_up_ms(warm_up);
         if let (Algorithm::FixedWindow, Some(calendar)) = (algorithm, calendar) {
             let known = calendar.parse().map_err(|_| reply::unknown_rule(&calendar))?;
             config.calendar = Some(known);

@@ -11,6 +11,7 @@
 mod general;
 mod joint;
 mod meters;
+mod reservations;
 mod sliding_window;
 
 use std::time::Duration;
@@ -118,4 +119,5 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     sliding_window::run(store, prefix, time).await;
     meters::run(store, prefix, time).await;
     joint::run(store, prefix, time).await;
+    reservations::run(store, prefix, time).await;
 }

@@ -166,9 +166,12 @@ fn the_reference_sets_every_option() {
         assert!(options.iter().any(|known| known == option), "{option} is missing");
     }
     let read = format!("{file:?}");
-    // What is a unit is no length, and several limits stand in the place of `rate`, `per` and `burst`.
-    let default = format!("{:?}", file.default);
-    let default = default.replace("unit: None, ", "").replace("limits: None", "");
+    // What is a unit is no length, several limits stand in the place of `rate`, `per` and `burst`, and
+    // where there is a burst there is no warm-up.
+    let mut default = format!("{:?}", file.default);
+    for alternative in ["unit: None, ", "limits: None", "warm_up: None"] {
+        default = default.replace(alternative, "");
+    }
     assert!(!default.contains("None"), "{default}");
     assert!(read.starts_with("LimitsFile { store: Some(\"...\"), key_prefix: Some(\"shop:\")"));
 }

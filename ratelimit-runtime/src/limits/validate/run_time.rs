@@ -2,11 +2,11 @@
 
 use ratelimit_spec::{Algorithm, Settings, Step};
 
-use super::{LoadedFile, Sites, idle_burst};
+use super::{LoadedFile, Sites, bucket};
 
-/// Bursts that no token bucket holds. Where rate or window is missing, code gives a quota, and with
+/// What no token bucket has. Where rate or window is missing, code gives a quota, and with
 /// it the algorithm.
-pub(super) fn idle_bursts(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<String>) {
+pub(super) fn idle_fields(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<String>) {
     let limits = &file.limits;
     let limiters = limits.limiters.iter().filter(|entry| !by_key.contains_key(&*entry.key));
     let limiters = limiters.map(|entry| {
@@ -19,17 +19,19 @@ pub(super) fn idle_bursts(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<
         (format!("{}*", entry.prefix), path, &entry.settings)
     });
     for (name, mut path, settings) in limiters.chain(prefixes).chain([default]) {
-        if let Some(algorithm) = without_bucket(settings, &limits.default) {
-            path.push(Step::Key("burst"));
-            problems.push(idle_burst(&file.place(&path), &name, algorithm));
+        let Some(algorithm) = other_than_bucket(settings, &limits.default) else { continue };
+        for field in bucket::fields(settings) {
+            path.push(Step::Key(field));
+            problems.push(bucket::complaint(&file.place(&path), &name, field, algorithm));
+            path.pop();
         }
     }
 }
 
-/// The algorithm of a limiter that sets a burst and is no token bucket.
-fn without_bucket(settings: &Settings, default: &Settings) -> Option<Algorithm> {
+/// The algorithm of a limiter that has numbers of its own and is no token bucket.
+fn other_than_bucket(settings: &Settings, default: &Settings) -> Option<Algorithm> {
     let all = settings.clone().or(default);
     let algorithm = all.algorithm.unwrap_or_default();
-    let idle = settings.burst.is_some() && algorithm != Algorithm::TokenBucket;
-    (idle && all.rate.is_some() && all.per.is_some()).then_some(algorithm)
+    let numbers = all.rate.is_some() && all.per.is_some();
+    (numbers && algorithm != Algorithm::TokenBucket).then_some(algorithm)
 }

@@ -6,13 +6,14 @@ use redis::{Cmd, Value};
 use super::{
     joint::{AskJointly, read_jointly},
     reply::read_replies,
-    script::{Ask, PEEK, RELEASE, SET_RATE, Tell, acquire},
+    reserve::{Reserve, give_up_words, read_reservation},
+    script::{Ask, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell, acquire},
     windows::{Windows, missing},
     write_words,
 };
 use crate::{
     StoreError,
-    store::{Config, KeepState, Reply, Request, StateKeys, WriteWhen},
+    store::{Config, KeepState, Reply, Request, Reservation, StateKeys, Ticket, WriteWhen},
 };
 
 /// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
@@ -71,6 +72,28 @@ pub fn script_write(
 ) -> Cmd {
     let words = write_words(config, when, state);
     Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
+}
+
+/// A call that reserves permits, as [`script_call`].
+#[must_use]
+pub fn script_reserve(request: &Request<'_>, within_ms: u64, since_us: u64) -> Cmd {
+    Reserve { request, within_ms }.since(since_us, false)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_reservation(value: &Value, request: &Request<'_>) -> Result<Reservation, StoreError> {
+    read_reservation(value, request)
+}
+
+/// A call that gives a reservation back, for tests that append a time of their own.
+#[must_use]
+pub fn script_give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> Cmd {
+    let words = give_up_words(permits, ticket);
+    Tell { script: &GIVE_UP, keys, words, windows: Windows::default() }.with_time(false)
 }
 
 /// What comes after the time in such a call: the windows of calendars.

@@ -33,6 +33,31 @@ pub(super) fn read_replies(
     Ok(replies.collect())
 }
 
+/// What is the same for all requests in a reply about one limiter, and what follows it.
+pub(super) fn read_limiter<'a>(
+    value: &'a Value,
+    own: &Config,
+) -> Result<(Reply, &'a [Value]), StoreError> {
+    let unknown = || unknown_reply(value);
+    let Value::Array(items) = value else { return Err(unknown()) };
+    let (head, rest) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
+    if head[0] == Value::Int(4) {
+        return Err(foreign());
+    }
+    if let Value::BulkString(text) = &head[6]
+        && let text = String::from_utf8_lossy(text)
+        && text.contains('@')
+        && read_rule(&text, 0, 1).is_none()
+    {
+        return Err(unknown_rule(&text));
+    }
+    Ok((read_head(head, own).ok_or_else(unknown)?, rest))
+}
+
+pub(super) fn unknown_reply(value: &Value) -> StoreError {
+    StoreError::unavailable(format!("redis: unknown reply {value:?}"))
+}
+
 /// What a script said about one limiter.
 pub(super) struct Told {
     /// What is the same for all requests; what is free remains.
@@ -42,22 +67,10 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
-        let unknown = || StoreError::unavailable(format!("redis: unknown reply {value:?}"));
-        let Value::Array(items) = value else { return Err(unknown()) };
-        let (head, waits) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-        if head[0] == Value::Int(4) {
-            return Err(foreign());
-        }
-        if let Value::BulkString(text) = &head[6]
-            && let text = String::from_utf8_lossy(text)
-            && text.contains('@')
-            && read_rule(&text, 0, 1).is_none()
-        {
-            return Err(unknown_rule(&text));
-        }
-        let common = read_head(head, own).ok_or_else(unknown)?;
+        let (common, waits) = read_limiter(value, own)?;
         let counted = common.outcome == Outcome::Granted;
-        let waits = waits_of(if counted { costs } else { &[] }, waits).ok_or_else(unknown)?;
+        let waits = waits_of(if counted { costs } else { &[] }, waits)
+            .ok_or_else(|| unknown_reply(value))?;
         Ok(Self { common, waits })
     }
 
@@ -78,14 +91,15 @@ impl Told {
     /// Takes what was granted, and returns what remains.
     pub(super) fn take(&mut self, cost: u32) -> u64 {
         // A leaky bucket hands out one request's permits and is closed.
-        let spaced = self.common.config.algorithm == Algorithm::LeakyBucket;
+        let Config { algorithm, warm_up_ms, .. } = self.common.config;
+        let spaced = algorithm == Algorithm::LeakyBucket || warm_up_ms > 0;
         let left = self.common.remaining - u64::from(cost);
         self.common.remaining = if spaced { 0 } else { left };
         self.common.remaining
     }
 }
 
-fn integer(item: &Value) -> Option<u64> {
+pub(super) fn integer(item: &Value) -> Option<u64> {
     match item {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,

@@ -7,11 +7,15 @@ use ratelimit_spec::{Algorithm, Mode};
 use crate::store::Config;
 
 /// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`,
-/// `0/token_bucket/20` or `0/fixed_window/day@Europe/Vienna`.
+/// `0/token_bucket/20`, with a warm-up in milliseconds `0/token_bucket/w4000`, or
+/// `0/fixed_window/day@Europe/Vienna`.
 pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
     match (config.algorithm, config.calendar) {
         (Algorithm::SlidingWindow, _) => mode.into(),
+        (Algorithm::TokenBucket, _) if config.warm_up_ms > 0 => {
+            format!("{mode}/token_bucket/w{}", config.warm_up_ms).into()
+        }
         (Algorithm::TokenBucket, _) => format!("{mode}/token_bucket/{}", config.burst).into(),
         (Algorithm::FixedWindow, Some(calendar)) => {
             format!("{mode}/fixed_window/{calendar}").into()
@@ -37,6 +41,9 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
         let calendar = Some(detail.parse().ok()?);
         return Some(Config { calendar, ..config.algorithm(algorithm, 0) });
     }
+    if let Some(warm_up) = detail.strip_prefix('w') {
+        return Some(config.algorithm(algorithm, 0).warm_up_ms(warm_up.parse().ok()?));
+    }
     Some(config.algorithm(algorithm, detail.parse().ok()?))
 }
 
@@ -57,6 +64,10 @@ mod tests {
                 assert_eq!(read_rule(&write_rule(&config), 5, 1000), Some(config));
             }
         }
+        let warms_up = Config::new(5, 1000, Mode::Overall).algorithm(Algorithm::TokenBucket, 0);
+        let warms_up = warms_up.warm_up_ms(4000);
+        assert_eq!(write_rule(&warms_up), "0/token_bucket/w4000");
+        assert_eq!(read_rule("0/token_bucket/w4000", 5, 1000), Some(warms_up));
         for calendar in ["day@Europe/Vienna", "month@Etc/GMT+5", "week@America/Indiana/Knox"] {
             let calendar = calendar.parse().unwrap();
             let config = Config::new(5, 1000, Mode::Overall).calendar(calendar);
@@ -68,6 +79,7 @@ mod tests {
             "0/",
             "0/gcra",
             "0/token_bucket/",
+            "0/token_bucket/w",
             "0/token_bucket/x",
             "0/fixed_window/",
             "0/fixed_window/day@Mars/Olympus",

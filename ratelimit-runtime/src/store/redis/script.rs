@@ -30,6 +30,7 @@ macro_rules! acquire {
                 "mend.lua",
                 "costs.lua",
                 "bucket.lua",
+                "warm_up.lua",
                 "window.lua",
                 "meter.lua",
                 "sliding.lua",
@@ -65,6 +66,7 @@ pub(super) static ACQUIRE_JOINTLY: Lazy<Script> = Lazy::new(|| {
         "mend.lua",
         "costs.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "sliding.lua",
@@ -81,6 +83,7 @@ pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
         "log.lua",
         "costs.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "peek.lua"
@@ -96,8 +99,37 @@ pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| {
         "hash.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
+        "release.lua"
+    ))
+});
+pub(super) static RESERVE: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "config.lua",
+        "log.lua",
+        "bucket.lua",
+        "warm_up.lua",
+        "window.lua",
+        "meter.lua",
+        "reserve.lua"
+    ))
+});
+pub(super) static GIVE_UP: Lazy<Script> = Lazy::new(|| {
+    Script::new(lua!(
+        "clock.lua",
+        "numbers.lua",
+        "hash.lua",
+        "log.lua",
+        "bucket.lua",
+        "warm_up.lua",
+        "window.lua",
+        "meter.lua",
+        "give_up.lua",
         "release.lua"
     ))
 });
@@ -118,6 +150,7 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
         "hash.lua",
         "log.lua",
         "bucket.lua",
+        "warm_up.lua",
         "window.lua",
         "meter.lua",
         "expire.lua"
@@ -126,8 +159,8 @@ pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
 pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 6] =
-    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &ACQUIRE_JOINTLY, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 7] =
+    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &ACQUIRE_JOINTLY, &RESERVE, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -141,7 +174,7 @@ impl Script {
     }
 
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
-    fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
+    pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
         self.on_all(std::iter::once(keys), by_name)
     }
 
@@ -187,8 +220,14 @@ impl Ask<'_> {
     }
 }
 
-/// Adds the nine words in which a script takes a request.
+/// Adds the nine words in which most scripts take a request.
 pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
+    add_statement(command, request, runs, since_us);
+    command.arg(&member_id()[..]);
+}
+
+/// Adds the first eight of them, which are the same for every script.
+pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     let Request { config, revision, assertion, .. } = request;
     command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
     command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
@@ -199,7 +238,6 @@ pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, 
         Assertion::First(OnDrift::Carry) => "carry",
         Assertion::First(_) => "reset",
     });
-    command.arg(&member_id()[..]);
 }
 
 impl Call for Ask<'_> {

@@ -9,6 +9,7 @@ use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::limits;
 use crate::quote::either;
 use crate::shards::{MAX_SHARDS, check_shards};
+use crate::warm_up::check_warm_up;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
 
 /// The names of the fields.
@@ -22,6 +23,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "mode",
     "algorithm",
     "burst",
+    "warm_up",
     "wait",
     "max_waiters",
     "on_store_error",
@@ -37,6 +39,7 @@ pub(super) struct SettingsReader {
     settings: Settings,
     rate_at: Option<Position>,
     burst_at: Option<Position>,
+    warm_up_at: Option<Position>,
     per_at: Option<Position>,
     time_zone_at: Option<Position>,
     algorithm_at: Option<Position>,
@@ -82,6 +85,10 @@ impl SettingsReader {
                 settings.burst = report.number(field, (1, MAX_RATE.into()), expected);
                 self.burst_at = field.position;
             }
+            "warm_up" => {
+                settings.warm_up = report.duration(field);
+                self.warm_up_at = field.position;
+            }
             "wait" => {
                 let expected = "`forever`, `none` or a duration such as `250ms`";
                 settings.wait = report.word(field, expected);
@@ -119,6 +126,7 @@ impl SettingsReader {
     pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
         let all = self.settings.clone().or(inherited);
         self.check_bucket(&all, report);
+        self.check_warm_up(&all, report);
         self.check_shards(&all, report);
         self.check_calendar(&all, report);
         self.check_limits(inherited, &all, report);
@@ -142,9 +150,37 @@ impl SettingsReader {
         self.settings
     }
 
+    /// Of a `burst` and a `warm_up` in different places the nearer one counts.
+    fn check_warm_up(&self, all: &Settings, report: &mut Report) {
+        let Some(warm_up) = self.settings.warm_up.filter(|_| self.settings.limits.is_none()) else {
+            return;
+        };
+        if self.settings.burst.is_some() {
+            report.add(self.warm_up_at, || {
+                "`warm_up` says how much a token bucket stores, and so does `burst`; remove one of \
+                 the two"
+                    .to_owned()
+            });
+        } else if let Some(algorithm) = all.algorithm
+            && algorithm != Algorithm::TokenBucket
+        {
+            report.add(self.warm_up_at, || {
+                format!(
+                    "`warm_up` is what a token bucket can do, and this is a `{algorithm}`; write \
+                     `algorithm: token_bucket`, or remove `warm_up`"
+                )
+            });
+        } else if let Some(rate) = all.rate
+            && let Err(error) = check_warm_up(rate, warm_up)
+        {
+            report.add(self.warm_up_at, || error.to_string());
+        }
+    }
+
     fn check_shards(&self, all: &Settings, report: &mut Report) {
         let limits_at = self.limits_at.first().copied().flatten();
-        let position = self.shards_at.or(self.rate_at).or(self.burst_at).or(limits_at);
+        let position =
+            self.shards_at.or(self.rate_at).or(self.burst_at).or(self.warm_up_at).or(limits_at);
         if position.is_some()
             && let Err(error) = check_shards(all)
         {
@@ -183,6 +219,12 @@ impl SettingsReader {
                         "`{name}` cannot stand beside `limits`; write it in one of the limits, or \
                          remove `limits`"
                     )
+                });
+            }
+            if self.settings.warm_up.is_some() {
+                report.add(self.warm_up_at, || {
+                    "`warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two"
+                        .to_owned()
                 });
             }
             for problem in check_limits(limits, all.algorithm.unwrap_or_default()) {

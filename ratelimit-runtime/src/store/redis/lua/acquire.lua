@@ -5,8 +5,9 @@
 -- ARGV[2]  integer  our rate, permits per window
 -- ARGV[3]  integer  our window, ms
 -- ARGV[4]  our mode, 0 overall or 1 per client, and our algorithm where it is no
---          sliding window: `0/fixed_window`, `0/token_bucket/20`, or with a
---          calendar `0/fixed_window/day@Europe/Vienna`
+--          sliding window: `0/fixed_window`, `0/token_bucket/20`, with a warm-up in
+--          ms `0/token_bucket/w4000`, or with a calendar
+--          `0/fixed_window/day@Europe/Vienna`
 -- ARGV[5]  integer  our keep-alive, ms; 0 for none
 -- ARGV[6]  integer  revision of our configuration
 -- ARGV[7]  integer  since when it is ours, us by this server's clock
@@ -23,7 +24,7 @@
 -- Nothing is written when the windows of the rule around now were not sent.
 local config, event
 if settled then
-  config = { rate = rate, per = per, mode = '0', burst = 0, keep_alive = integer(stored[4]) or 0 }
+  config = { rate = rate, per = per, mode = '0', burst = 0, warm_up = 0, keep_alive = integer(stored[4]) or 0 }
   event = NOTHING
 else
   local own = own_config(ARGV)

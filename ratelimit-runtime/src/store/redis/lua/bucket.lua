@@ -1,40 +1,37 @@
 -- Counts a bucket that drains steadily: token_bucket and leaky_bucket.
 --
--- KEYS[2]  string  `bucket EMPTY_AT/TICKS/RATE/PER`: the millisecond in which what
---                  was taken has come back, the ticks that are left then, and the
---                  numbers it was counted by
+-- KEYS[2]  string  `bucket EMPTY_AT/TICKS/RATE/PER/AT`: the millisecond in which
+--                  what was taken has come back, the ticks that are left then, the
+--                  numbers it was counted by, and when it was written
 --
 -- A tick is the rate'th part of a millisecond, in which one of them drains; a
--- permit is `per` ticks. So every number is whole, and below 2^53.
+-- permit is `per` ticks. So every number is whole, and below 2^53: a bucket holds
+-- 2^52 ticks at the most, and what is reserved beyond (reserve.lua) is 2^51 more.
 
 local function read_bucket(text)
-  local empty_at, ticks, rate, per =
-    string.match(text or '', '^bucket (%d+)/(%d+)/(%d+)/(%d+)$')
+  local empty_at, ticks, rate, per, at =
+    string.match(text or '', '^bucket (%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
   return empty_at and {
     empty_at = tonumber(empty_at), ticks = tonumber(ticks),
-    rate = tonumber(rate), per = math.max(1, tonumber(per)),
+    rate = tonumber(rate), per = math.max(1, tonumber(per)), at = tonumber(at),
   }
 end
 
--- The ticks that have not drained yet.
+-- The ticks that have not drained yet. No time has passed for a clock that stepped
+-- back.
 local function backlog_of(bucket, now)
-  return math.max(0, (bucket.empty_at - now) * bucket.rate + bucket.ticks)
+  return math.max(0, (bucket.empty_at - math.max(now, bucket.at)) * bucket.rate + bucket.ticks)
 end
 
--- A bucket with a backlog, now. What a clock that stepped back makes of it beyond
--- the capacity is cut.
-local function bucket_meter(config, backlog, now)
+-- A bucket with a backlog, now, which was written so far in the future.
+local function bucket_meter(config, backlog, now, ahead)
   local rate, per, capacity = config.rate, config.per, capacity_of(config)
   local most, spaced = capacity * per, config.algorithm == 'leaky_bucket'
-  local meter = {
-    capacity = capacity, spaced = spaced,
-    ahead = math.max(0, math.ceil((backlog - most) / rate)),
-  }
-  backlog = math.min(backlog, most)
+  local meter = { capacity = capacity, spaced = spaced, ahead = ahead }
 
   function meter.free()
     if spaced then return backlog == 0 and capacity or 0 end
-    return math.floor((most - backlog) / per)
+    return math.max(0, math.floor((most - backlog) / per))
   end
 
   function meter.take(permits) backlog = backlog + permits * per end
@@ -46,7 +43,8 @@ local function bucket_meter(config, backlog, now)
   end
 
   function meter.wait(permits)
-    local over = spaced and backlog or backlog + permits * per - most
+    -- In this order, so that no number on the way is above 2^53.
+    local over = spaced and backlog or backlog - (most - permits * per)
     return math.max(0, math.ceil(over / rate))
   end
 
@@ -54,7 +52,7 @@ local function bucket_meter(config, backlog, now)
 
   function meter.text()
     return backlog > 0 and 'bucket ' .. decimal(now + math.floor(backlog / rate)) .. '/'
-      .. decimal(backlog % rate) .. '/' .. decimal(rate) .. '/' .. decimal(per)
+      .. decimal(backlog % rate) .. '/' .. decimal(rate) .. '/' .. decimal(per) .. '/' .. decimal(now)
   end
 
   return meter

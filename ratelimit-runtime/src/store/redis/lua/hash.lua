@@ -1,41 +1,45 @@
 -- Reads and writes the configuration of a limiter.
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
---                algorithm, burst, calendar: ours, absent for a sliding window; epoch,
---                vouched (ms), reset (ms), counted: ours
+--                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
+--                window; epoch, vouched (ms), reset (ms), counted: ours
 -- ARGV[4]  our rule, which replies need not repeat
 --
--- A configuration is { rate, per, mode, algorithm, burst, calendar, keep_alive };
+-- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
 -- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.
 local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
 -- What is stored, and whether all of it is there.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'calendar')
+    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
     vouched = integer(fields[6]) or 0, algorithm = fields[7] or nil, burst = 0,
+    warm_up = 0,
   }
   if stored.algorithm == 'token_bucket' then
-    stored.burst = integer(fields[8]) or stored.rate or 0
+    stored.warm_up = integer(fields[9]) or 0
+    stored.burst = stored.warm_up == 0 and (integer(fields[8]) or stored.rate) or 0
   elseif stored.algorithm == 'fixed_window' then
-    stored.calendar = fields[9] or nil
+    stored.calendar = fields[10] or nil
   end
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and (stored.mode == '0' or stored.mode == '1')
   return stored, whole
 end
 
--- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20` or
--- `0/fixed_window/day@Europe/Vienna` into a configuration.
+-- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20`, with a warm-up in ms
+-- `0/token_bucket/w4000`, or `0/fixed_window/day@Europe/Vienna` into a configuration.
 local function read_rule(config, text)
   local rule, calendar = string.match(text, '^(.-)/(%l+@.+)$')
-  local mode, algorithm, burst = string.match(rule or text, '^([01])/?([%l_]*)/?(%d*)$')
+  local mode, algorithm, warms, number =
+    string.match(rule or text, '^([01])/?([%l_]*)/?(w?)(%d*)$')
   config.calendar = calendar
   config.mode, config.algorithm = mode, ALGORITHMS[algorithm] and algorithm
-  config.burst = tonumber(burst) or 0
+  config.burst = warms == '' and tonumber(number) or 0
+  config.warm_up = warms == 'w' and tonumber(number) or 0
   return config
 end
 
@@ -44,6 +48,7 @@ local function rule_of(config)
   local text = config.mode
   if config.algorithm then text = text .. '/' .. config.algorithm end
   if config.burst > 0 then text = text .. '/' .. decimal(config.burst) end
+  if config.warm_up > 0 then text = text .. '/w' .. decimal(config.warm_up) end
   if config.calendar then text = text .. '/' .. config.calendar end
   return text
 end
@@ -57,15 +62,19 @@ end
 local function write_config(config, stored)
   redis.call('HSET', KEYS[1], 'rate', decimal(config.rate), 'interval', decimal(config.per),
     'type', config.mode, 'keepAliveTime', decimal(config.keep_alive))
-  if stored.algorithm then redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'calendar') end
+  if stored.algorithm then
+    redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'warm_up', 'calendar')
+  end
   if config.algorithm then redis.call('HSET', KEYS[1], 'algorithm', config.algorithm) end
   if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
+  if config.warm_up > 0 then redis.call('HSET', KEYS[1], 'warm_up', decimal(config.warm_up)) end
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
 -- The most permits one request can get.
 local function capacity_of(config)
-  if config.algorithm == 'token_bucket' and config.rate > 0 then return config.burst end
+  local holds = config.algorithm == 'token_bucket' and config.rate > 0 and config.warm_up == 0
+  if holds then return config.burst end
   return config.rate
 end
 
@@ -76,4 +85,4 @@ local function reply_of(kind, free, reset_after, now, config, event, ahead)
     rule == ARGV[4] and 0 or rule, event, ahead }
 end
 
-local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0 }
+local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0, warm_up = 0 }

@@ -10,8 +10,9 @@ local GRACE = 1000 -- ms that a state outlives what it counts
 
 -- What a state that is no counter says is used now, or nil when it is none.
 local function used_of(text, now)
-  local bucket, window = read_bucket(text), read_window(text)
+  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if bucket then return math.ceil(backlog_of(bucket, now) / bucket.per) end
+  if warm then return math.ceil(pending_of(warm, now) / warm.per) end
   return window and window_used(window, now)
 end
 
@@ -19,7 +20,7 @@ end
 -- meter is left for the numbers that come after.
 local function is_metered(config, text)
   if config.algorithm then return true end
-  return config.rate == 0 and (read_bucket(text) or read_window(text))
+  return config.rate == 0 and (read_bucket(text) or read_window(text) or read_warm(text))
 end
 
 -- Nobody is admitted, and nothing is looked at.
@@ -33,15 +34,21 @@ end
 local function read_meter(config, text, now)
   if config.algorithm and not ALGORITHMS[config.algorithm] then return nil end
   if config.rate == 0 then return closed_meter(), false end
-  local bucket, window = read_bucket(text), read_window(text)
-  if text and not (bucket or window or tonumber(text)) then return nil end
+  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
+  if text and not (bucket or window or warm or tonumber(text)) then return nil end
+  local warms_up = config.warm_up > 0
+  if warm and fits_warm(config, warm) then
+    local ahead = math.max(0, warm.at - now)
+    return warm_meter(config, pending_of(warm, now), stored_of(warm, now), now, ahead), false
+  end
   local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
-  if drains and bucket and bucket.rate == config.rate and bucket.per == config.per then
-    return bucket_meter(config, backlog_of(bucket, now), now), false
+  if drains and bucket and not warms_up and bucket.rate == config.rate and bucket.per == config.per then
+    local ahead = math.max(0, bucket.at - now)
+    return bucket_meter(config, backlog_of(bucket, now), now, ahead), false
   elseif not drains and window and window.calendar == config.calendar
     and (config.calendar or window.per == config.per) then
     return window_meter(config, window, now), false
-  elseif bucket or window then
+  elseif bucket or window or warm then
     used = used_of(text, now)
   elseif redis.call('ZCARD', KEYS[3]) == 0 then
     found = text
@@ -51,7 +58,8 @@ local function read_meter(config, text, now)
     used = whole and members or capacity_of(config)
   end
   used = math.min(used, capacity_of(config))
-  if drains then return bucket_meter(config, used * config.per, now), found end
+  if warms_up then return carried_warm(config, used, now), found end
+  if drains then return bucket_meter(config, used * config.per, now, 0), found end
   local start, length = window_at(config, now)
   local taken = { start = start, used = used, per = length, calendar = config.calendar }
   return window_meter(config, taken, now), found
@@ -59,7 +67,8 @@ end
 
 -- How long a state of a meter still counts, and a grace; nil when it is none.
 local function ttl_of(text, now)
-  local bucket, window = read_bucket(text), read_window(text)
+  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
+  if warm then return cold_after(warm, now) + GRACE end
   local ends = bucket and bucket.empty_at + 1 or window and window.start + window.per
   return ends and math.max(0, ends - now) + GRACE
 end
@@ -68,7 +77,7 @@ end
 -- before. Where an expiry was set, the state goes with the hash.
 local function store_meter(meter, config, now)
   redis.call('DEL', KEYS[3])
-  local text, full_after = meter.text(), meter.full_after()
+  local text, full_after = meter.text(), (meter.kept_for or meter.full_after)()
   if not text then return redis.call('DEL', KEYS[2]) end
   local ttl = full_after + GRACE
   if config.keep_alive > 0 then

@@ -4,16 +4,17 @@
 --
 -- Returns what acquire.lua returns, or goes on to it with nothing written.
 if ready then
-  local empty_at, ticks = now, 0
+  local empty_at, ticks, at = now, 0, now
   if state then
-    empty_at, ticks = string.match(state, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '$')
+    empty_at, ticks, at =
+      string.match(state, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '/(%d+)$')
   end
   local capacity, spaced = tonumber(stored[7]) or rate, stored[6] == 'leaky_bucket'
   local backlog = empty_at and math.max(0, (empty_at - now) * rate + ticks)
   local most = capacity * per
 
-  if backlog and backlog <= most and cost <= capacity then
-    local free = math.floor((most - backlog) / per)
+  if backlog and tonumber(at) <= now and cost <= capacity then
+    local free = math.max(0, math.floor((most - backlog) / per))
     if spaced then free = backlog == 0 and capacity or 0 end
     local fitting = math.min(spaced and 1 or count, math.floor(free / cost))
     backlog = backlog + fitting * cost * per
@@ -26,10 +27,10 @@ if ready then
         local rest = redis.call('PTTL', KEYS[1])
         if rest > 0 then ttl = math.min(ttl, rest) end
       end
-      redis.call('SET', KEYS[2], string.format('bucket %.0f/%.0f/%s/%s',
-        now + math.floor(backlog / rate), backlog % rate, ARGV[2], ARGV[3]), 'PX', ttl)
+      redis.call('SET', KEYS[2], string.format('bucket %.0f/%.0f/%s/%s/%.0f',
+        now + math.floor(backlog / rate), backlog % rate, ARGV[2], ARGV[3], now), 'PX', ttl)
     end
-    local over = spaced and backlog or backlog + cost * per - most
+    local over = spaced and backlog or backlog - (most - cost * per)
     return { 1, free, full_after, now, rate, per, 0, 0, 0, math.max(0, math.ceil(over / rate)) }
   end
 end

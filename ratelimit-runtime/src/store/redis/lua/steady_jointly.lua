@@ -46,8 +46,8 @@ for n = 1, LIMITERS do
   if not ready then break end
 
   local score, member, merged = now, struct.pack('<Bc0I', #id, id, taken), nil
-  -- Each member is a permit at the least.
-  if expired == 0 and rate - free >= 100 and redis.call('ZCARD', ALL_KEYS[key + 2]) >= 100 then
+  -- Each member is a permit at the least. 64 is MERGE_AT of log.lua.
+  if expired == 0 and rate - free >= 64 and redis.call('ZCARD', ALL_KEYS[key + 2]) >= 64 then
     score = math.ceil(now / bucket) * bucket
     local newest = redis.call('ZRANGE', ALL_KEYS[key + 2], '-1', '-1', 'WITHSCORES')
     local last, sound = newest[1], #newest[1] > 4 and string.byte(newest[1]) + 5 == #newest[1]

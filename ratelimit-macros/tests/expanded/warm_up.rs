@@ -1,0 +1,29 @@
+// #[rate_limit(key = "quote", rate = 2, per = "1s", algorithm = "token_bucket", warm_up = "4s")]
+// async fn quote() -> Price {
+//     price().await
+// }
+
+async fn quote() -> Price {
+    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+        ::ratelimit_runtime::__private::Annotation::new(
+                "quote",
+                &["quote"],
+                ::ratelimit_runtime::__private::Location::new(
+                    ::core::concat!(::core::module_path!(), "::quote"),
+                    ::core::file!(),
+                    ::core::line!(),
+                ),
+            )
+            .rate(2)
+            .per_ms(1000)
+            .algorithm(::ratelimit_runtime::__private::Algorithm::TokenBucket)
+            .warm_up_ms(4000),
+    );
+    ::ratelimit_runtime::__private::submit! {
+        & __LIMIT
+    }
+    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    let __key = __LIMIT.key(&[]);
+    __LIMIT.admit(__key, 1u32).await;
+    { price().await }
+}

@@ -1,0 +1,232 @@
+//! A token bucket that warms up: who comes after a pause is slowed down first, to a third of the
+//! rate, and less with each permit that is taken.
+//!
+//! What is not taken is stored, as much as the warm-up's worth of permits, and means that it got
+//! cold: a permit out of the upper half of it costs up to three times its time, which the next
+//! caller waits for. Counted in ticks, as a bucket is.
+
+use super::{Config, Ticket, meter::Meter};
+
+/// When the next caller may go, what was stored then, and the numbers it was counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Warm {
+    /// The millisecond, and the ticks that are left then.
+    free_at: u64,
+    ticks: u64,
+    stored: u64,
+    rate: u64,
+    per: u64,
+    warm_up: u64,
+    /// When it was last written.
+    at: u64,
+}
+
+/// A bucket that warms up, as of one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heat {
+    /// The ticks until the next caller may go.
+    pending: u64,
+    /// The ticks of what was not taken; nothing is added while somebody is pending.
+    stored: u64,
+    rate: u64,
+    per: u64,
+    warm_up: u64,
+    ahead: u64,
+}
+
+/// Half of what can be stored; below it a permit costs its time.
+fn threshold(rate: u64, warm_up: u64) -> u64 {
+    (rate * warm_up / 2).max(1)
+}
+
+impl Warm {
+    /// Whether it is counted by these numbers.
+    pub(super) fn fits(&self, config: &Config) -> bool {
+        (self.rate, self.per, self.warm_up) == (config.rate, config.per_ms, config.warm_up_ms)
+    }
+
+    /// The permits that are not back, by the numbers it was counted by; a part counts as one.
+    pub(super) fn used(&self, now: u64) -> u64 {
+        self.now(now).pending.div_ceil(self.per.max(1))
+    }
+
+    /// Whether it is as cold as a new one.
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        let heat = self.now(now);
+        heat.pending == 0 && heat.stored == heat.most()
+    }
+
+    /// What tells it from any other state of the same limiter.
+    pub(super) fn is(&self, ticket: Ticket) -> bool {
+        (self.free_at, self.ticks) == (ticket.empty_at_ms, ticket.ticks)
+    }
+
+    /// The bucket by these numbers, which it [fits](Self::fits).
+    pub(super) fn at(&self, now: u64) -> Heat {
+        Heat { ahead: self.at.saturating_sub(now), ..self.now(now) }
+    }
+
+    /// No time has passed for a clock that stepped back.
+    fn now(&self, now: u64) -> Heat {
+        let (now, Self { free_at, ticks, stored, rate, per, warm_up, .. }) =
+            (now.max(self.at), *self);
+        let mut heat = Heat { pending: 0, stored, rate, per, warm_up, ahead: 0 };
+        if free_at >= now {
+            heat.pending = (free_at - now) * rate + ticks;
+        } else {
+            let passed = (now - free_at).saturating_mul(rate);
+            heat.pending = ticks.saturating_sub(passed);
+            let idle = passed.saturating_sub(ticks);
+            heat.stored = stored.saturating_add(idle).min(heat.most());
+        }
+        heat
+    }
+}
+
+impl Heat {
+    /// A bucket of which so many permits were just taken: a cold one, unless there were any.
+    pub(super) fn new(config: &Config, used: u64) -> Self {
+        let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms);
+        let mut heat = Self { pending: used * per, stored: 0, rate, per, warm_up, ahead: 0 };
+        if used == 0 {
+            heat.stored = heat.most();
+        }
+        heat
+    }
+
+    /// What is left to remember: nothing of a cold one, not even when that was.
+    pub(super) fn warm(&self, now: u64) -> Warm {
+        let Self { pending, stored, rate, per, warm_up, .. } = *self;
+        let at = if pending == 0 && stored == self.most() { 0 } else { now };
+        let (free_at, ticks) = (at + pending / rate, pending % rate);
+        Warm { free_at, ticks, stored, rate, per, warm_up, at }
+    }
+
+    /// Gives permits back, and returns how many there were to give back. It stays as warm as it is.
+    pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+        let used = self.pending.div_ceil(self.per.max(1));
+        self.pending = self.pending.saturating_sub(permits.saturating_mul(self.per));
+        permits.min(used)
+    }
+
+    /// Undoes the last taking, before which so much was stored.
+    pub(super) fn undo(&mut self, permits: u64, stored: u64) {
+        let before = Self { stored, ..*self };
+        self.pending = self.pending.saturating_sub(before.cost(permits));
+        self.stored = stored;
+    }
+
+    pub(super) fn ticket(&self, now: u64, stored: u64) -> Ticket {
+        let Warm { free_at, ticks, .. } = self.warm(now);
+        Ticket { empty_at_ms: free_at, ticks, stored }
+    }
+
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    fn most(&self) -> u64 {
+        threshold(self.rate, self.warm_up) * 2
+    }
+
+    /// What so many permits make the next caller wait for, in ticks.
+    fn cost(&self, permits: u64) -> u64 {
+        let plain = permits * self.per;
+        plain + self.extra(self.stored) - self.extra(self.stored.saturating_sub(plain))
+    }
+
+    /// What all that is stored costs beyond its time.
+    fn extra(&self, stored: u64) -> u64 {
+        let threshold = threshold(self.rate, self.warm_up);
+        let above = u128::from(stored.saturating_sub(threshold));
+        u64::try_from(above * above / u128::from(threshold)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Meter for Heat {
+    fn capacity(&self) -> u64 {
+        self.rate
+    }
+
+    fn free(&self) -> u64 {
+        if self.pending == 0 { self.rate } else { 0 }
+    }
+
+    fn take(&mut self, permits: u64) {
+        self.pending += self.cost(permits);
+        self.stored = self.stored.saturating_sub(permits * self.per);
+    }
+
+    fn wait(&self, _: u64) -> u64 {
+        self.pending.div_ceil(self.rate)
+    }
+
+    fn full_after(&self) -> u64 {
+        self.pending.div_ceil(self.rate)
+    }
+
+    fn ahead(&self) -> u64 {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::{Algorithm, Mode};
+
+    use super::*;
+    use crate::algorithm::State;
+
+    fn warms_up(rate: u64, per: u64, warm_up: u64) -> Config {
+        let config = Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, 0);
+        config.warm_up_ms(warm_up)
+    }
+
+    /// The waits of callers for one permit that come one after the other; then the time.
+    fn waits(state: &mut State, now: &mut u64, count: usize) -> Vec<u64> {
+        let config = warms_up(2, 1000, 4000);
+        let mut wait = || {
+            let wait = state.reserve(&config, 1, u64::MAX, *now).wait;
+            *now += wait;
+            wait
+        };
+        (0..count).map(|_| wait()).collect()
+    }
+
+    #[test]
+    fn a_cold_bucket_is_slow_first() {
+        let (mut state, mut now) = (State::default(), 5_000);
+        let cold = [0, 1375, 1125, 875, 625, 500, 500, 500];
+        assert_eq!(waits(&mut state, &mut now, 8), cold);
+        now += 500 + 4000;
+        assert_eq!(waits(&mut state, &mut now, 8), cold, "a warm-up later it is cold again");
+        now += 500 + 2000;
+        assert_eq!(waits(&mut state, &mut now, 8), [0, 500, 500, 500, 500, 500, 500, 500]);
+    }
+
+    #[test]
+    fn what_was_not_taken_is_told_apart_to_the_tick() {
+        let (config, mut state) = (warms_up(3, 1000, 777), State::default());
+        // All that is stored costs three quarters of its time more, however it is taken.
+        let stored = 3 * 777 / 2 * 2;
+        let mut ticks = 0;
+        for _ in 0..5 {
+            let booking = state.reserve(&config, 1, u64::MAX, 0);
+            ticks = booking.ticket.empty_at_ms * 3 + booking.ticket.ticks;
+        }
+        assert_eq!(ticks, 5 * 1000 + stored / 2);
+    }
+
+    #[test]
+    fn a_dropped_slot_is_as_if_it_had_not_been_taken() {
+        let (config, mut state) = (warms_up(2, 1000, 4000), State::default());
+        let first = state.reserve(&config, 1, 9000, 0);
+        let second = state.reserve(&config, 2, 9000, 0);
+        let third = state.reserve(&config, 1, 9000, 0);
+        assert!(!state.give_up(&config, 2, second.ticket, 10), "somebody comes after it");
+        assert!(state.give_up(&config, 1, third.ticket, 10));
+        assert!(state.give_up(&config, 2, second.ticket, 20));
+        assert_eq!(state.reserve(&config, 2, 9000, 20).ticket.ticks, second.ticket.ticks);
+        assert_eq!((first.wait, second.wait), (0, 1375));
+    }
+}

@@ -1,0 +1,77 @@
+//! A call that is sent again where the server refused it without doing it.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::Value;
+use tokio::time::sleep;
+
+use super::{
+    fault::{Fault, NotDone, classify},
+    link::{Link, Live},
+    script::Call,
+};
+use crate::StoreError;
+
+/// Pauses between attempts the server answered with "not yet".
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LAST_PAUSE: Duration = Duration::from_millis(20);
+
+/// One decision's way through the connection, remembered for when the deadline cuts it short.
+pub(super) struct Attempt<'a> {
+    link: &'a Arc<Link>,
+    pub(super) used: Option<Arc<Live>>,
+    pub(super) excuse: Option<StoreError>,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(link: &'a Arc<Link>) -> Self {
+        Self { link, used: None, excuse: None }
+    }
+
+    pub(super) async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
+        let (mut by_name, mut pause) = (true, FIRST_PAUSE);
+        loop {
+            let live = self.link.live(call.keys()).await?;
+            self.used = Some(Arc::clone(&live));
+            let command = call.command(&live, by_name);
+            let error = match live.connection().query(&command).await {
+                Ok(value) => {
+                    self.link.answered(&live);
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            match classify(&error) {
+                Fault::NotDone(NotDone::NoScript) => by_name = false,
+                Fault::NotDone(NotDone::Moving(moving)) => {
+                    let command = call.command(&live, false);
+                    match live.connection().query_moving(&command, &moving).await {
+                        Ok(value) => return Ok(value),
+                        Err(error) => {
+                            let excuse = StoreError::unavailable(format!("redis: {error}"));
+                            self.pause(&mut pause, excuse).await;
+                        }
+                    }
+                }
+                Fault::NotDone(NotDone::ReadOnly(error)) => {
+                    self.link.discard(&live);
+                    self.pause(&mut pause, error).await;
+                }
+                Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
+                Fault::Permanent(error) => return Err(error),
+                Fault::Transient(store_error) => {
+                    if error.is_connection_dropped() {
+                        self.link.discard(&live);
+                    }
+                    return Err(store_error);
+                }
+            }
+        }
+    }
+
+    async fn pause(&mut self, pause: &mut Duration, excuse: StoreError) {
+        self.excuse = Some(excuse);
+        sleep(*pause).await;
+        *pause = (*pause * 2).min(LAST_PAUSE);
+    }
+}

@@ -1,0 +1,116 @@
+-- Counts a token bucket that warms up: a permit out of the upper half of what was not
+-- taken costs up to three times its time, which the next caller waits for.
+--
+-- KEYS[2]  string  `warm FREE_AT/TICKS/STORED/RATE/PER/WARM_UP/AT`: the millisecond in
+--                  which the next caller may go, the ticks that are left then, the
+--                  ticks that were stored, the numbers it was counted by (the
+--                  warm-up in ms), and when it was written
+--
+-- Ticks are those of bucket.lua. A warm-up has 2^40 of them at the most.
+
+local function read_warm(text)
+  local free_at, ticks, stored, rate, per, warm_up, at =
+    string.match(text or '', '^warm (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  return free_at and {
+    free_at = tonumber(free_at), ticks = tonumber(ticks), stored = tonumber(stored),
+    rate = tonumber(rate), per = math.max(1, tonumber(per)), warm_up = tonumber(warm_up),
+    at = tonumber(at),
+  }
+end
+
+-- Whether a bucket that warms up was counted by these numbers.
+local function fits_warm(config, warm)
+  return config.rate == warm.rate and config.per == warm.per and config.warm_up == warm.warm_up
+end
+
+-- Half of what can be stored; below it a permit costs its time.
+local function threshold_of(rate, warm_up)
+  return math.max(1, math.floor(rate * warm_up / 2))
+end
+
+-- The ticks until the next caller may go. No time has passed for a clock that
+-- stepped back.
+local function pending_of(warm, now)
+  return math.max(0, (warm.free_at - math.max(now, warm.at)) * warm.rate + warm.ticks)
+end
+
+-- The ticks that are stored: more with each in which nobody was waited for.
+local function stored_of(warm, now)
+  local idle = (math.max(now, warm.at) - warm.free_at) * warm.rate - warm.ticks
+  return math.min(warm.stored + math.max(0, idle), threshold_of(warm.rate, warm.warm_up) * 2)
+end
+
+-- How long until it is as cold as a new one, ms.
+local function cold_after(warm, now)
+  local left = threshold_of(warm.rate, warm.warm_up) * 2 - stored_of(warm, now)
+  return math.ceil((pending_of(warm, now) + left) / warm.rate)
+end
+
+-- above * above / threshold, rounded down, where above is not the greater: 13 bits at
+-- a time, so that no number on the way is above 2^53.
+local function squared(above, threshold)
+  local quotient, rest = 0, 0
+  for shift = 39, 0, -13 do
+    local digit = math.floor(above / 2 ^ shift) % 8192
+    local part = rest * 8192 + digit * above
+    rest = part % threshold
+    quotient = quotient * 8192 + (part - rest) / threshold
+  end
+  return quotient
+end
+
+-- A bucket that warms up, now, which was written so far in the future.
+local function warm_meter(config, pending, stored, now, ahead)
+  local rate, per, capacity = config.rate, config.per, config.rate
+  local threshold = threshold_of(rate, config.warm_up)
+  local meter = { capacity = capacity, spaced = true, ahead = ahead }
+
+  -- What so many permits make the next caller wait for.
+  local function cost_of(permits, from)
+    local above = math.max(0, from - threshold)
+    local left = math.max(0, from - permits * per - threshold)
+    return permits * per + squared(above, threshold) - squared(left, threshold)
+  end
+
+  function meter.free() return pending == 0 and capacity or 0 end
+
+  function meter.stored() return stored end
+
+  function meter.take(permits)
+    pending = pending + cost_of(permits, stored)
+    stored = math.max(0, stored - permits * per)
+  end
+
+  function meter.give_back(permits)
+    local used = math.ceil(pending / per)
+    pending = math.max(0, pending - permits * per)
+    return math.min(permits, used)
+  end
+
+  -- Undoes the last taking, before which so much was stored.
+  function meter.undo(permits, before)
+    pending = math.max(0, pending - cost_of(permits, before))
+    stored = before
+  end
+
+  function meter.wait() return math.ceil(pending / rate) end
+
+  function meter.full_after() return math.ceil(pending / rate) end
+
+  function meter.kept_for() return math.ceil((pending + threshold * 2 - stored) / rate) end
+
+  function meter.text()
+    if pending == 0 and stored == threshold * 2 then return nil end
+    return 'warm ' .. decimal(now + math.floor(pending / rate)) .. '/' .. decimal(pending % rate)
+      .. '/' .. decimal(stored) .. '/' .. decimal(rate) .. '/' .. decimal(per)
+      .. '/' .. decimal(config.warm_up) .. '/' .. decimal(now)
+  end
+
+  return meter
+end
+
+-- One of which so many permits were just taken: a cold one, unless there were any.
+local function carried_warm(config, used, now)
+  local cold = used == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
+  return warm_meter(config, used * config.per, cold, now, 0)
+end

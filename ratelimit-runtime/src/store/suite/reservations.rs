@@ -1,0 +1,101 @@
+//! What is particular to the rules whose permits can be taken in advance.
+
+use ratelimit_spec::Algorithm;
+
+use super::{Process, Time, config};
+use crate::{
+    clock,
+    store::{Config, Outcome, Reservation, StateKeys, Store, Ticket},
+};
+
+/// Keeps what a [`Reservation`] promises.
+pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
+    let since = clock::instant();
+    let process = |name: &str, config| {
+        let keys = StateKeys::new(format!("{prefix}{name}"));
+        Process { store, keys, config, revision: 0, since }
+    };
+    let spaces = config(Algorithm::LeakyBucket, 5, 1000);
+    slots_follow_each_other(&process("slots", spaces), time).await;
+    let saves = Config { burst: 3, ..config(Algorithm::TokenBucket, 5, 1000) };
+    what_comes_too_late_takes_nothing(&process("late", saves), time).await;
+    only_the_last_one_is_given_up(&process("given-up", spaces)).await;
+    let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
+    a_cold_bucket_is_slow_first(&process("warms-up", warms_up.warm_up_ms(4000))).await;
+    let slides = config(Algorithm::SlidingWindow, 5, 1000);
+    other_rules_know_none(&process("slides", slides)).await;
+}
+
+impl<S: Store> Process<'_, S> {
+    async fn reserve(&self, permits: u32, within_ms: u64) -> Reservation {
+        let request = self.request(permits, super::Assertion::Steady);
+        self.store.reserve(&request, within_ms).await.expect("the store answers")
+    }
+
+    async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {
+        self.store.give_up(&self.keys, permits, ticket).await.expect("the store answers")
+    }
+}
+
+/// When the caller may go, by the store's clock; it was granted.
+fn goes_at(told: &Reservation) -> u64 {
+    assert_eq!(told.reply.outcome, Outcome::Granted, "a wait it has time for");
+    told.reply.now_ms + told.wait_ms
+}
+
+async fn slots_follow_each_other<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let start = goes_at(&limiter.reserve(1, 60_000).await);
+    for (permits, slot) in [(1, 200), (2, 400), (1, 800)] {
+        let told = limiter.reserve(permits, 60_000).await;
+        assert_eq!(goes_at(&told), start + slot, "a slot for each permit, one after the other");
+    }
+    let reply = limiter.acquire(1).await;
+    assert_eq!(reply.outcome, Outcome::Refused, "who does not wait comes after them");
+    assert_eq!(reply.now_ms + reply.retry_after_ms, start + 1000, "and is told when that is");
+    time.pass(1020).await;
+    assert_eq!(limiter.acquire(1).await.outcome, Outcome::Granted, "then the way is free");
+}
+
+async fn what_comes_too_late_takes_nothing<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let told = limiter.reserve(4, u64::MAX).await;
+    assert_eq!(told.reply.outcome, Outcome::ExceedsCapacity, "4 of 3");
+    let told = limiter.reserve(3, 0).await;
+    assert_eq!((told.reply.outcome, told.wait_ms), (Outcome::Granted, 0), "no wait at all");
+    let told = limiter.reserve(3, 300).await;
+    assert_eq!(told.reply.outcome, Outcome::Refused, "600 ms are too many");
+    assert!((550..=600).contains(&told.reply.retry_after_ms), "and it is told how many");
+    let told = limiter.reserve(1, 300).await;
+    assert!((150..=200).contains(&told.wait_ms), "nothing was taken for the one before");
+    time.pass(220).await;
+    assert_eq!(limiter.peek(1).await.outcome, Outcome::Refused, "what came back is reserved");
+}
+
+async fn only_the_last_one_is_given_up<S: Store>(limiter: &Process<'_, S>) {
+    let start = goes_at(&limiter.reserve(1, 0).await);
+    let middle = limiter.reserve(1, 60_000).await;
+    let last = limiter.reserve(1, 60_000).await;
+    assert!(!limiter.give_up(1, middle.ticket).await, "somebody comes after it");
+    assert!(limiter.give_up(1, last.ticket).await, "the last one is given back");
+    assert!(!limiter.give_up(1, last.ticket).await, "once");
+    assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 400, "to whoever comes next");
+}
+
+async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {
+    let start = goes_at(&limiter.reserve(1, 0).await);
+    for slot in [1375, 2500, 3375, 4000, 4500, 5000] {
+        let told = limiter.reserve(1, 60_000).await;
+        assert_eq!(goes_at(&told), start + slot, "up to three times as long, then the rate");
+    }
+    let last = limiter.reserve(2, 60_000).await;
+    assert_eq!(goes_at(&last), start + 5500, "what it costs, the next one waits for");
+    assert!(limiter.give_up(2, last.ticket).await, "and it is given back whole");
+    assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 5500, "to whoever is next");
+    let reply = limiter.acquire(3).await;
+    assert_eq!(reply.outcome, Outcome::ExceedsCapacity, "one request gets a rate at the most");
+}
+
+async fn other_rules_know_none<S: Store>(limiter: &Process<'_, S>) {
+    let told = limiter.reserve(1, 60_000).await;
+    assert_eq!(told.reply.outcome, Outcome::Refused, "a window cannot say who goes when");
+    assert_eq!(limiter.peek(1).await.remaining, 5, "and nothing is taken");
+}

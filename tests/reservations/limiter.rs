@@ -1,0 +1,292 @@
+//! What a caller that waits for a bucket sees.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use ratelimit_runtime::{Decision, KeepState, Limiter, Limits, Quota, Reason, Rejection};
+use tests::{monitor::Monitor, redis_server::RedisServer};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn quota(rate: u32, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+async fn embedded(yaml: &str) -> Limits {
+    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+}
+
+async fn on(server: &RedisServer) -> Limits {
+    let builder = Limits::builder().redis(server.url()).no_limits_file();
+    builder.deadline(5 * SECOND).build().await.unwrap()
+}
+
+type Waiter = JoinHandle<Result<Decision, Rejection>>;
+
+/// Starts a call that has to wait, and lets it take its slot.
+async fn waits(limiter: &Limiter) -> Waiter {
+    let limiter = limiter.clone();
+    let waiter = tokio::spawn(async move { limiter.acquire(1).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!waiter.is_finished(), "it waits");
+    waiter
+}
+
+/// Drops a call that waits, and lets it give its slot back.
+async fn drops(waiter: Waiter) {
+    waiter.abort();
+    assert!(waiter.await.is_err());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+async fn refused_for(limiter: &Limiter) -> Duration {
+    limiter.try_acquire(1).await.unwrap_err().retry_after().unwrap()
+}
+
+/// When each of these costs goes, asked for one after the other, in milliseconds.
+async fn waits_of(limiter: &Limiter, costs: &[u32]) -> Vec<u128> {
+    let mut waits = Vec::new();
+    for cost in costs {
+        let start = Instant::now();
+        limiter.acquire(*cost).await.unwrap();
+        waits.push(start.elapsed().as_millis());
+    }
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn bursts_and_weights_wait_as_long_as_they_cost() {
+    let limits = embedded("{}").await;
+    let bursty = limits.limiter("bursty", quota(5, SECOND).token_bucket(6).unwrap());
+    assert_eq!(waits_of(&bursty, &[1, 1, 3, 1, 1]).await, [0, 0, 0, 0, 200]);
+    let weighted = limits.limiter("weighted", quota(8, 8 * SECOND).leaky_bucket().unwrap());
+    let waits = waits_of(&weighted, &[1, 1, 2, 4, 8, 1]).await;
+    assert_eq!(waits, [0, 1000, 1000, 2000, 4000, 8000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_warms_up_is_slow_after_a_pause() {
+    let yaml = "limiters:\n  x: { rate: 2, per: 1s, algorithm: token_bucket, warm_up: 4s }\n";
+    let limits = embedded(yaml).await;
+    let in_code = limits.limiter("in code", quota(2, SECOND).warm_up(4 * SECOND).unwrap());
+    let cold = [0, 1375, 1125, 875, 625, 500, 500, 500];
+    for limiter in [limits.configured("x"), in_code] {
+        assert_eq!(waits_of(&limiter, &[1; 8]).await, cold);
+        tokio::time::sleep(Duration::from_millis(4500)).await;
+        assert_eq!(waits_of(&limiter, &[1; 8]).await, cold, "after as long a pause");
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(waits_of(&limiter, &[1; 3]).await, [0, 500, 500], "half of it is none");
+        let rejection = limiter.acquire(3).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+        let quota = rejection.quota().unwrap().to_string();
+        assert_eq!(quota, "2 per 1s, token bucket that warms up in 4s");
+    }
+}
+
+#[tokio::test]
+async fn a_warm_up_lies_beside_the_numbers_and_is_followed() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let warms_up = quota(60, HOUR).warm_up(HOUR).unwrap();
+    limits.limiter("lim", warms_up).acquire(1).await.unwrap();
+    let fields = ["algorithm", "burst", "warm_up"];
+    let stored = fields.map(|field| server.cli::<Option<String>>(&["HGET", "lim", field]));
+    let [algorithm, burst, warm_up] = stored;
+    assert_eq!((algorithm.as_deref(), burst), (Some("token_bucket"), None));
+    assert_eq!(warm_up.as_deref(), Some("3600000"));
+    let ttl: u64 = server.cli(&["PTTL", "{lim}:value"]);
+    // What the next caller waits for, and one permit's time to be as cold again.
+    assert!((235_000..240_000).contains(&ttl), "{ttl} ms");
+
+    let other = on(&server).await.configured("lim");
+    assert!(refused_for(&other).await > Duration::from_secs(120), "cold, it takes longer");
+    assert_eq!(other.quota().unwrap(), warms_up);
+    // Another rule counts on, and what was written for the warm-up goes with it.
+    other.update_rate(&quota(60, HOUR).token_bucket(60).unwrap(), KeepState::Keep).await.unwrap();
+    assert_eq!(other.try_acquire(1).await.unwrap().remaining, 60 - 4);
+    assert_eq!(server.cli::<Option<String>>(&["HGET", "lim", "warm_up"]), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_too_long_is_refused_at_once_with_the_exact_time() {
+    let limits = embedded("{}").await;
+    let limiter = limits.limiter("lim", quota(1, SECOND).token_bucket(100).unwrap());
+    limiter.acquire(100).await.unwrap();
+    let first = limiter.clone();
+    let first = tokio::spawn(async move { first.acquire(50).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let start = Instant::now();
+    let rejection = limiter.acquire_timeout(10, 59 * SECOND).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    let wait = rejection.retry_after().unwrap();
+    assert_eq!((wait, start.elapsed()), (Duration::from_millis(59_999), Duration::ZERO));
+    limiter.acquire_timeout(10, wait).await.unwrap();
+    assert_eq!(start.elapsed(), wait);
+    assert!(first.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_dropped_call_gives_its_slot_back_unless_somebody_comes_after() {
+    let server = RedisServer::start();
+    let limiter = on(&server).await.limiter("lim", quota(60, HOUR).leaky_bucket().unwrap());
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let within = |wait: Duration, n: u64| minutes(n) - SECOND < wait && wait <= minutes(n);
+    limiter.acquire(1).await.unwrap();
+    let [first, second, third] =
+        [waits(&limiter).await, waits(&limiter).await, waits(&limiter).await];
+    assert!(within(refused_for(&limiter).await, 4));
+    drops(third).await;
+    assert!(within(refused_for(&limiter).await, 3), "it was the last one");
+    drops(first).await;
+    assert!(within(refused_for(&limiter).await, 3), "a slot in the middle is lost");
+    drops(second).await;
+    assert!(within(refused_for(&limiter).await, 2), "and this was the last one again");
+}
+
+#[tokio::test]
+async fn who_waits_keeps_its_slot_whatever_becomes_of_the_limiter() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(1, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    let start = Instant::now();
+    let waiter = waits(&limiter).await;
+    limiter.release(2).await.unwrap();
+    limiter.update_rate(&quota(1, HOUR).leaky_bucket().unwrap(), KeepState::Reset).await.unwrap();
+    limiter.delete().await.unwrap();
+    waiter.await.unwrap().unwrap();
+    let passed = start.elapsed();
+    assert!(passed > Duration::from_millis(950) && passed < 2 * SECOND, "{passed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_shadow_mode_whoever_waits_goes_at_once_and_gives_its_slot_back() {
+    let text = |shadow| {
+        format!(
+            "limiters:\n  x: {{ rate: 1, per: 1h, algorithm: leaky_bucket, shadow: {shadow} }}\n"
+        )
+    };
+    let file = std::env::temp_dir().join(format!("ratelimit-slots-{}.yaml", std::process::id()));
+    std::fs::write(&file, text(false)).unwrap();
+    let limits = Limits::builder().memory().limits_file(&file).build().await.unwrap();
+    let limiter = limits.configured("x");
+    limiter.acquire(1).await.unwrap();
+    let waiter = waits(&limiter).await;
+    std::fs::write(&file, text(true)).unwrap();
+    limits.reload().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let decision = waiter.await.unwrap().unwrap();
+    assert!(decision.shadowed, "{decision:?}");
+    tokio::time::sleep(HOUR).await;
+    assert!(!limiter.try_acquire(1).await.unwrap().shadowed, "the slot was given back");
+}
+
+#[tokio::test]
+async fn a_call_that_needs_no_wait_is_the_one_call_it_always_was() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(9, HOUR).token_bucket(9).unwrap());
+    limiter.acquire(1).await.unwrap();
+    let monitor = Monitor::start(&server);
+    for _ in 0..3 {
+        limiter.acquire(1).await.unwrap();
+    }
+    let entries = monitor.finish();
+    let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA");
+    assert_eq!(calls.count(), 3);
+}
+
+/// ```sh
+/// cargo test -p tests --test reservations at_once -- --nocapture
+/// ```
+#[tokio::test]
+async fn many_that_wait_at_once_take_a_call_and_a_sleep_each() {
+    const CALLERS: u64 = 256;
+    let server = RedisServer::start();
+    let limiter = on(&server).await.limiter("lim", quota(200, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    let monitor = Monitor::start(&server);
+    let start = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.acquire(1).await.unwrap().at })
+        })
+        .collect();
+    let mut slots = Vec::new();
+    for caller in callers {
+        let slot = caller.await.unwrap();
+        slots.push(slot.duration_since(UNIX_EPOCH).unwrap().as_millis());
+    }
+    let passed = start.elapsed();
+    let entries = monitor.finish();
+    let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA").count() as u64;
+    println!("{CALLERS} callers: {calls} calls, {passed:?}");
+    assert!((CALLERS..=CALLERS + 2).contains(&calls), "{calls} calls");
+    slots.sort_unstable();
+    // The first may come when the bucket is empty for a while already.
+    assert!(slots[1..].windows(2).all(|pair| pair[1] - pair[0] == 5), "{slots:?}");
+}
+
+#[tokio::test]
+async fn the_local_policy_hands_out_slots_as_well() {
+    let server = RedisServer::start();
+    let limits = on(&server).await;
+    let limiter = limits.limiter("lim", quota(4, SECOND).leaky_bucket().unwrap());
+    limiter.acquire(1).await.unwrap();
+    server.kill_hard();
+    // Sees that the store is away.
+    let _ = limiter.try_acquire(1).await;
+    let start = Instant::now();
+    let (first, second) = (limiter.acquire(1), limiter.acquire(1));
+    let (first, second) = tokio::join!(first, second);
+    assert!(first.unwrap().degraded && second.unwrap().degraded);
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+    let waiting = timeout(Duration::from_millis(50), limiter.acquire(1));
+    assert!(waiting.await.is_err(), "it waits, and gives its slot back");
+    assert!(refused_for(&limiter).await <= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_does_a_limiter_that_is_counted_in_each_process() {
+    let yaml = "limiters:\n  x: { rate: 4, per: 1s, algorithm: leaky_bucket, mode: per_client }\n";
+    let limiter = embedded(yaml).await.configured("x");
+    assert_eq!(waits_of(&limiter, &[1, 2, 1]).await, [0, 250, 500]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_owed_is_paid_before_anybody_takes_a_slot() {
+    let limits = embedded("{}").await;
+    let limiter = limits.limiter("lim", quota(4, SECOND).leaky_bucket().unwrap());
+    let start = Instant::now();
+    let goes = |limiter: Limiter| {
+        tokio::spawn(async move {
+            limiter.acquire(1).await.unwrap();
+            start.elapsed().as_millis()
+        })
+    };
+    limiter.acquire(1).await.unwrap();
+    assert_eq!(limiter.charge(2).await.unwrap().debt, 2);
+    let [first, second] = [goes(limiter.clone()), goes(limiter.clone())];
+    assert_eq!(first.await.unwrap(), 250, "it pays, with the first slot");
+    assert_eq!(limiter.debt(), 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let later = goes(limiter.clone());
+    assert_eq!(second.await.unwrap(), 1000, "what was owed took two slots");
+    assert_eq!(later.await.unwrap(), 1250, "nobody is overtaken for having waited meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_another_limit_a_bucket_waits_in_turn() {
+    let limits = embedded("{}").await;
+    let bucket = quota(2, SECOND).leaky_bucket().unwrap();
+    let limiter = limits.limiter("lim", bucket.and(quota(3, HOUR)).unwrap());
+    assert_eq!(waits_of(&limiter, &[1, 1, 1]).await, [0, 500, 500]);
+    let rejection = limiter.acquire_timeout(1, 2 * SECOND).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    assert!(limiter.peek().await.unwrap().retry_after.unwrap() > SECOND, "it took no slot");
+}

@@ -1,0 +1,112 @@
+//! Two processes whose callers wait for one limiter.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use tests::{monitor::Monitor, redis_server::RedisServer};
+
+const CALLERS: usize = 100;
+const SLOT_MS: u64 = 10;
+
+struct Process {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(server: &RedisServer) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_waiters"))
+            .args([&server.url(), "lim", "100", "1000", &CALLERS.to_string(), "5"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Self { child, lines };
+        assert_eq!(process.line(), "ready");
+        process
+    }
+
+    fn go(&mut self) {
+        self.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// When each of its callers was to go, and when it went.
+    fn went(&mut self) -> Vec<(u64, u64)> {
+        let caller = |line: String| {
+            let (slot, went) = line.split_once(' ').unwrap();
+            (slot.parse().unwrap(), went.parse().unwrap())
+        };
+        (0..CALLERS).map(|_| caller(self.line())).collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A caller that went: its slot, how late it was, and of which process it is.
+#[derive(Clone, Copy, Debug)]
+struct Went {
+    slot: u64,
+    late: u64,
+    process: usize,
+}
+
+/// ```sh
+/// cargo test -p tests --test reservations two_processes -- --nocapture
+/// ```
+#[test]
+fn two_processes_take_slots_in_the_order_they_ask_with_one_call_each() {
+    let server = RedisServer::start();
+    let mut processes = [Process::start(&server), Process::start(&server)];
+    let monitor = Monitor::start(&server);
+    processes.iter_mut().for_each(Process::go);
+    let mut went = Vec::new();
+    for (process, callers) in processes.iter_mut().map(Process::went).enumerate() {
+        went.extend(callers.into_iter().map(|(slot, went)| Went {
+            slot,
+            late: went.checked_sub(slot).expect("nobody goes before its slot"),
+            process,
+        }));
+    }
+    let mut entries = monitor.finish();
+    entries.retain(|entry| entry.command() == "EVALSHA" && entry.args[3] == "lim");
+    went.sort_by_key(|went| went.slot);
+
+    let gaps: Vec<_> = went.windows(2).map(|pair| pair[1].slot - pair[0].slot).collect();
+    assert!(gaps.iter().all(|gap| *gap == SLOT_MS), "evenly spaced: {gaps:?}");
+    let late = went.iter().map(|went| went.late).max().unwrap();
+    let changes = went.windows(2).filter(|pair| pair[0].process != pair[1].process).count();
+    println!(
+        "{} callers: {} calls, {late} ms late at most, {changes} changes of process",
+        went.len(),
+        entries.len()
+    );
+    assert!(late < 100, "{late} ms");
+    // The first of each process find out that there is something to wait for.
+    assert!(entries.len() <= went.len() + 8, "{} calls", entries.len());
+    assert!(changes > CALLERS / 2, "{changes} changes: neither process starves the other");
+
+    // Slots are handed out in the order of the calls, whichever process makes them.
+    let reserve = &entries[entries.len() - 1].args[1];
+    let reserved: Vec<_> = entries.iter().filter(|entry| entry.args[1] == *reserve).collect();
+    let slots = &went[went.len() - reserved.len()..];
+    let mut source_of = [None, None];
+    for (entry, went) in reserved.iter().zip(slots) {
+        let source = source_of[went.process].get_or_insert(&entry.source);
+        assert_eq!(**source, entry.source, "the slot at {} is another's", went.slot);
+    }
+    assert_ne!(source_of[0], source_of[1]);
+}

@@ -1,0 +1,247 @@
+//! The scripts against the Rust rule, as in the test `scripts`.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ratelimit_runtime::{
+    Algorithm, ManualClock, Mode,
+    store::{
+        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_call,
+        script_give_up, script_release, script_replies, script_reservation, script_reserve,
+    },
+};
+use redis::Connection;
+use tests::redis_server::RedisServer;
+use tokio::{runtime::Runtime, time::Instant};
+
+const START_MS: u64 = 1_700_000_000_000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Advance(u64),
+    Rewind(u64),
+    Acquire {
+        process: usize,
+        permits: u32,
+    },
+    Reserve {
+        process: usize,
+        permits: u32,
+        within: u64,
+    },
+    /// One of the last reservations, from the end.
+    GiveUp(usize),
+    Peek {
+        permits: u32,
+    },
+    Release {
+        permits: u32,
+    },
+}
+
+/// A limiter in both worlds, with one time.
+struct Twins {
+    runtime: Runtime,
+    clock: ManualClock,
+    memory: MemoryStore,
+    now: u64,
+    base: Instant,
+    redis: Connection,
+    keys: StateKeys,
+    reserved: Vec<(u32, Ticket)>,
+}
+
+impl Twins {
+    fn new(redis: Connection, name: String) -> Self {
+        let clock = ManualClock::new();
+        Self {
+            runtime: Runtime::new().unwrap(),
+            memory: MemoryStore::new(clock.clone().into()),
+            clock,
+            now: START_MS,
+            base: Instant::now(),
+            redis,
+            keys: StateKeys::new(name),
+            reserved: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, configs: &[Config], step: Step) {
+        match step {
+            Step::Advance(ms) => {
+                self.now += ms;
+                self.clock.advance(Duration::from_millis(ms));
+            }
+            Step::Rewind(ms) => {
+                self.now -= ms;
+                self.clock.step_back(Duration::from_millis(ms));
+            }
+            Step::Acquire { process, permits } => self.acquire(configs[process], process, permits),
+            Step::Reserve { process, permits, within } => {
+                self.reserve(configs[process], process, permits, within);
+            }
+            Step::GiveUp(back) => self.give_up(back),
+            Step::Peek { permits } => self.peek(configs[0], permits),
+            Step::Release { permits } => self.release(permits),
+        }
+    }
+
+    fn acquire(&mut self, config: Config, process: usize, permits: u32) {
+        let keys = self.keys.clone();
+        let (request, since) = request(&keys, self.base, config, process, permits);
+        let rust = self.runtime.block_on(self.memory.acquire(&request)).unwrap();
+        let mut call = script_call("acquire", &request, &[permits], since, false);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_replies("acquire", &value, &config, &[permits]).unwrap();
+        assert_eq!(lua[0], rust, "(lua, rust) acquire of {permits} by {config:?}");
+    }
+
+    fn reserve(&mut self, config: Config, process: usize, permits: u32, within: u64) {
+        let keys = self.keys.clone();
+        let (request, since) = request(&keys, self.base, config, process, permits);
+        let rust = self.runtime.block_on(self.memory.reserve(&request, within)).unwrap();
+        let mut call = script_reserve(&request, within, since);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_reservation(&value, &request).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) {permits} within {within} by {config:?}");
+        if lua.reply.outcome == Outcome::Granted {
+            assert!(lua.wait_ms <= within && lua.wait_ms <= lua.reply.reset_after_ms);
+            self.reserved.push((permits, lua.ticket));
+        }
+    }
+
+    fn peek(&mut self, config: Config, permits: u32) {
+        let keys = self.keys.clone();
+        let (request, since) = request(&keys, self.base, config, 0, permits);
+        let rust = self.runtime.block_on(self.memory.peek(&request)).unwrap();
+        let mut call = script_call("peek", &request, &[permits], since, false);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_replies("peek", &value, &config, &[permits]).unwrap();
+        assert_eq!(lua[0], rust, "(lua, rust) peek of {permits} by {config:?}");
+    }
+
+    fn release(&mut self, permits: u32) {
+        let release = self.memory.release(&self.keys, permits);
+        let rust = self.runtime.block_on(release).unwrap();
+        let mut call = script_release(&self.keys, permits, false);
+        let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) release of {permits}");
+    }
+
+    fn give_up(&mut self, back: usize) {
+        let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
+        let (permits, ticket) = self.reserved[at];
+        let rust = self.memory.give_up(&self.keys, permits, ticket);
+        let rust = self.runtime.block_on(rust).unwrap();
+        let mut call = script_give_up(&self.keys, permits, ticket);
+        let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua > 0, rust, "(lua, rust) {permits} given up");
+        if rust {
+            self.reserved.truncate(at);
+        }
+    }
+}
+
+/// A request of a process, and since when that has its configuration, in microseconds.
+fn request(
+    keys: &StateKeys,
+    base: Instant,
+    config: Config,
+    process: usize,
+    permits: u32,
+) -> (Request<'_>, u64) {
+    let since = 10 + process as u64;
+    let request = Request::new(keys, config, base + Duration::from_millis(since));
+    (request.permits(permits).assertion(Assertion::Steady), since * 1000)
+}
+
+fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
+    let advance = prop_oneof![Just(0), Just(1), Just(per / 10), Just(per), 0..per * 2];
+    let permits = prop_oneof![Just(1), 1..=rate, Just(rate + 1)];
+    let within = prop_oneof![Just(0), Just(per), Just(u64::MAX), 0..per * 4];
+    let step = prop_oneof![
+        4 => advance.prop_map(Step::Advance),
+        1 => (1..per * 3).prop_map(Step::Rewind),
+        4 => (0..processes, permits.clone())
+            .prop_map(|(process, permits)| Step::Acquire { process, permits }),
+        1 => permits.clone().prop_map(|permits| Step::Peek { permits }),
+        1 => permits.clone().prop_map(|permits| Step::Release { permits }),
+        8 => (0..processes, permits, within)
+            .prop_map(|(process, permits, within)| Step::Reserve { process, permits, within }),
+        3 => (0..3_usize).prop_map(Step::GiveUp),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+fn random_traces(
+    name: &str,
+    cases: u32,
+    rates: std::ops::Range<u32>,
+    algorithms: &'static [Algorithm],
+    pers: &'static [u64],
+    warm_ups: &'static [u64],
+) {
+    let server = RedisServer::start();
+    let numbers = (rates, prop::sample::select(pers), prop::sample::select(warm_ups));
+    let trace = numbers.prop_flat_map(move |(rate, per, warm_up)| {
+        let config = |(n, algorithm): (u32, &Algorithm)| {
+            let rate = rate * (n % 3 + 1) / 2 + 1;
+            let burst = if *algorithm == Algorithm::TokenBucket { rate * 2 / 3 + 1 } else { 0 };
+            let config = Config::new(rate.into(), per, Mode::Overall).algorithm(*algorithm, burst);
+            match (warm_up, algorithm) {
+                (0, _) => config,
+                (warm_up, Algorithm::TokenBucket) if n % 2 == 0 => {
+                    config.algorithm(*algorithm, 0).warm_up_ms(warm_up)
+                }
+                _ => config,
+            }
+        };
+        let configs: Vec<Config> = (0..).zip(algorithms).map(config).collect();
+        (Just(configs), steps(per, rate, algorithms.len()))
+    });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    });
+    let case = std::cell::Cell::new(0);
+    let run = |(configs, trace): (Vec<Config>, Vec<Step>)| {
+        case.set(case.get() + 1);
+        let mut twins = Twins::new(server.connect().unwrap(), format!("{name}:{}", case.get()));
+        trace.into_iter().for_each(|step| twins.run(&configs, step));
+        Ok(())
+    };
+    runner.run(&trace, run).unwrap();
+}
+
+#[test]
+fn scripts_and_rules_reserve_alike() {
+    random_traces("token", 200, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], &[0]);
+    random_traces("leaky", 200, 1..40, &[Algorithm::LeakyBucket], &[7, 1000, 60_000], &[0]);
+}
+
+#[test]
+fn also_when_a_bucket_warms_up() {
+    let warm_ups = &[1, 333, 4000, 60_001];
+    random_traces("warm", 300, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], warm_ups);
+    // As many ticks as are allowed: 2^40.
+    random_traces("long", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], &[1000], &[2_097_000]);
+}
+
+#[test]
+fn also_when_the_rule_changes() {
+    let rules = &[
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow,
+        Algorithm::TokenBucket,
+    ];
+    random_traces("rules", 200, 1..30, rules, &[7, 1000, 40_000], &[0, 5000]);
+}
+
+#[test]
+fn also_with_as_many_ticks_as_there_can_be() {
+    let large = &[1_000_003, 31_622_400_000 >> 4];
+    random_traces("large", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], large, &[0]);
+    random_traces("larger", 100, 1 << 19..1 << 20, &[Algorithm::LeakyBucket], &[999_983], &[0]);
+}

@@ -1,0 +1,47 @@
+//! One process whose callers wait for one leaky bucket, for tests that need several.
+//!
+//! `waiters URL KEY RATE PER_MS CALLERS EVERY_MS`: says `ready`, starts a caller every so often
+//! once it is sent a line, and prints `SLOT WENT` for each: when it was to go by the server's clock,
+//! and when it went by this machine's, in milliseconds.
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+#![allow(clippy::disallowed_methods, reason = "its figures are those of the real clock")]
+
+use std::{
+    env, io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ratelimit_runtime::{Limits, Quota};
+
+fn since_1970(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap().as_millis()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [url, key, rate, per_ms, callers, every_ms] = &arguments[..] else {
+        panic!("waiters URL KEY RATE PER_MS CALLERS EVERY_MS");
+    };
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(Duration::from_secs(5));
+    let limits = builder.build().await.unwrap();
+    let per = Duration::from_millis(per_ms.parse().unwrap());
+    let quota = Quota::new(rate.parse().unwrap(), per).unwrap().leaky_bucket().unwrap();
+    // Connects, without touching the limiter.
+    let _ = limits.limiter("elsewhere", quota).try_acquire(1).await;
+    println!("ready");
+    io::stdin().read_line(&mut String::new()).unwrap();
+    let (mut started, every) = (Vec::new(), Duration::from_millis(every_ms.parse().unwrap()));
+    for _ in 0..callers.parse::<u32>().unwrap() {
+        let limiter = limits.limiter(key, quota);
+        started.push(tokio::spawn(async move {
+            let decision = limiter.acquire(1).await.unwrap();
+            (since_1970(decision.at), since_1970(SystemTime::now()))
+        }));
+        tokio::time::sleep(every).await;
+    }
+    for caller in started {
+        let (slot, went) = caller.await.unwrap();
+        println!("{slot} {went}");
+    }
+}
