@@ -16,7 +16,6 @@ pub mod limits_file;
 mod name;
 mod per;
 mod quote;
-mod shards;
 pub mod suggest;
 pub mod template;
 mod warm_up;
@@ -28,12 +27,11 @@ pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_durat
 pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
 pub use limits_file::{
-    LimiterEntry, LimitsFile, Match, Override, Position, PrefixEntry, Problem, Settings, Step,
-    Unmatched, expand_env,
+    LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
+    Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
 };
 pub use name::KeyName;
 pub use per::{CalendarError, Per};
-pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 pub use suggest::nearest;
 pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
 pub use warm_up::{WarmUpError, check_warm_up};

@@ -29,9 +29,11 @@ mod problem;
 mod reach;
 mod read;
 mod scan;
+mod shards;
 
 pub use env::expand_env;
 pub use problem::{Position, Problem, Step};
+pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 
 use node::{Node, Value};
 use problem::Report;

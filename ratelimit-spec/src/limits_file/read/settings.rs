@@ -3,12 +3,11 @@
 use crate::algorithm::Algorithm;
 use crate::duration::format_duration;
 use crate::limit::check_limits;
-use crate::limits_file::Settings;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::limits;
+use crate::limits_file::{MAX_SHARDS, Settings, check_shards};
 use crate::quote::either;
-use crate::shards::{MAX_SHARDS, check_shards};
 use crate::warm_up::check_warm_up;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
 
