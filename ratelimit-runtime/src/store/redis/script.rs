@@ -12,38 +12,49 @@ use crate::{
     store::{Assertion, Config, Request, StateKeys},
 };
 
-macro_rules! lua {
-    ($($file:literal),*) => { concat!($(include_str!(concat!("lua/", $file)), "\n"),*) };
-}
-
-/// What decides most calls by one rule, and after it what decides all of them by every rule.
-macro_rules! acquire {
-    ($($file:literal),*) => {
-        Lazy::new(|| {
-            Script::new(lua!(
-                "clock.lua",
-                $($file,)*
-                "numbers.lua",
-                "hash.lua",
-                "config.lua",
-                "log.lua",
-                "mend.lua",
-                "costs.lua",
-                "bucket.lua",
-                "warm_up.lua",
-                "window.lua",
-                "meter.lua",
-                "sliding.lua",
-                "open.lua",
-                "acquire.lua"
-            ))
-        })
+/// The text of a file, or of several that belong together, in the order in which they need each other.
+macro_rules! text {
+    (basics) => {
+        concat!(text!(numbers), text!(hash))
+    };
+    (meters) => {
+        concat!(text!(log), text!(bucket), text!(warm_up), text!(window), text!(meter))
+    };
+    // All that it takes to decide by every rule.
+    (rules) => {
+        concat!(
+            text!(basics),
+            text!(config),
+            text!(meters),
+            text!(mend),
+            text!(costs),
+            text!(sliding),
+            text!(open)
+        )
+    };
+    ($file:ident) => {
+        concat!(include_str!(concat!("lua/", stringify!($file), ".lua")), "\n")
     };
 }
 
-static ACQUIRE: Lazy<Script> = acquire!("steady.lua", "fresh.lua");
-static ACQUIRE_OF_BUCKET: Lazy<Script> = acquire!("settled.lua", "steady_bucket.lua");
-static ACQUIRE_OF_WINDOW: Lazy<Script> = acquire!("settled.lua", "steady_window.lua");
+macro_rules! script {
+    ($($part:ident)*) => { Lazy::new(|| Script::new(concat!($(text!($part)),*))) };
+}
+
+// What decides most calls by one rule, and after it what decides all of them by every rule.
+static ACQUIRE: Lazy<Script> = script!(clock steady fresh rules acquire);
+static ACQUIRE_OF_BUCKET: Lazy<Script> = script!(clock settled steady_bucket rules acquire);
+static ACQUIRE_OF_WINDOW: Lazy<Script> = script!(clock settled steady_window rules acquire);
+pub(super) static ACQUIRE_JOINTLY: Lazy<Script> =
+    script!(limiters clock steady_jointly rules acquire_jointly);
+pub(super) static PEEK: Lazy<Script> = script!(clock basics config meters costs peek);
+pub(super) static ASSERT: Lazy<Script> = script!(clock basics config assert);
+pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
+pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters reserve);
+pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up release);
+pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
+pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
+pub(super) static CHECK: Lazy<Script> = script!(check);
 
 /// The script that is quickest by these numbers. Each does what any of them does.
 pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
@@ -53,110 +64,6 @@ pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
         _ => &ACQUIRE,
     }
 }
-
-pub(super) static ACQUIRE_JOINTLY: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "limiters.lua",
-        "clock.lua",
-        "steady_jointly.lua",
-        "numbers.lua",
-        "hash.lua",
-        "config.lua",
-        "log.lua",
-        "mend.lua",
-        "costs.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "sliding.lua",
-        "open.lua",
-        "acquire_jointly.lua"
-    ))
-});
-pub(super) static PEEK: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "config.lua",
-        "log.lua",
-        "costs.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "peek.lua"
-    ))
-});
-pub(super) static ASSERT: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!("clock.lua", "numbers.lua", "hash.lua", "config.lua", "assert.lua"))
-});
-pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "log.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "release.lua"
-    ))
-});
-pub(super) static RESERVE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "config.lua",
-        "log.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "reserve.lua"
-    ))
-});
-pub(super) static GIVE_UP: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "log.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "give_up.lua",
-        "release.lua"
-    ))
-});
-pub(super) static SET_RATE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "config.lua",
-        "log.lua",
-        "set_rate.lua"
-    ))
-});
-pub(super) static EXPIRE: Lazy<Script> = Lazy::new(|| {
-    Script::new(lua!(
-        "clock.lua",
-        "numbers.lua",
-        "hash.lua",
-        "log.lua",
-        "bucket.lua",
-        "warm_up.lua",
-        "window.lua",
-        "meter.lua",
-        "expire.lua"
-    ))
-});
-pub(super) static CHECK: Lazy<Script> = Lazy::new(|| Script::new(lua!("check.lua")));
 
 /// What is loaded when a connection opens.
 pub(super) const ALL: [&Lazy<Script>; 7] =
