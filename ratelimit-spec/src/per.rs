@@ -48,6 +48,21 @@ impl fmt::Display for Per {
 }
 
 impl Per {
+    /// Reads the window of one of several limits, which is a length.
+    ///
+    /// # Errors
+    ///
+    /// When it is a unit of the calendar, or no duration.
+    pub fn parse_length(text: &str) -> Result<Duration, WordError> {
+        if let Ok(unit) = text.parse::<CalendarUnit>() {
+            let length = format_duration(unit.nominal());
+            return Err(WordError::new(format!(
+                "a `{unit}` of the calendar cannot be one of several limits; write a length such as `{length}`"
+            )));
+        }
+        parse_duration(text).map_err(|error| WordError::new(error.to_string()))
+    }
+
     /// Whether this rule has such windows.
     ///
     /// # Errors

@@ -362,6 +362,10 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
             "4:11: `rate` cannot stand beside `limits`; write it in one of the limits, or remove `limits`",
         ),
         (
+            "limits: [{ rate: 2, per: 1s }, { rate: 9, per: day }]",
+            "3:52: a `day` of the calendar cannot be one of several limits; write a length such as `1d`",
+        ),
+        (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    overrides:\n      - { key: a, rate: 5 }",
             "5:25: `rate` alone does not change the `limits` of the limiter; write `per` too, or `limits`",
         ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, MAX_RATE, parse_duration};
+use ratelimit_spec::{Algorithm, MAX_RATE, Per};
 use syn::{Expr, LitStr};
 
 use super::Declared;
@@ -34,7 +34,7 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
 }
 
 pub(super) fn duration(per: &LitStr, problems: &mut Problems) -> Option<Duration> {
-    match parse_duration(&per.value()) {
+    match Per::parse_length(&per.value()) {
         Ok(duration) => Some(duration),
         Err(error) => {
             problems.at(per.span(), error);

@@ -116,24 +116,30 @@ impl Report {
     }
 
     pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
-        let text = self.length(field, "a duration such as `500ms`, `1s` or `1h30m`")?;
+        let text = self.span(field)?;
         parse_duration(&text).map_err(|error| self.refuse(field, &error)).ok()
     }
 
     pub(super) fn per(&mut self, field: &Field<'_>) -> Option<Per> {
-        let text = self.length(field, "a duration such as `500ms`, `1s` or `1h30m`")?;
+        let text = self.span(field)?;
         text.parse().map_err(|error| self.refuse(field, &error)).ok()
     }
 
+    /// The window of one of several limits.
+    pub(super) fn length(&mut self, field: &Field<'_>) -> Option<Duration> {
+        let text = self.span(field)?;
+        Per::parse_length(&text).map_err(|error| self.refuse(field, &error)).ok()
+    }
+
     /// What may be a duration.
-    fn length(&mut self, field: &Field<'_>, expected: &str) -> Option<String> {
+    fn span(&mut self, field: &Field<'_>) -> Option<String> {
         // A number without a unit is a duration that lacks something, so it is told what.
         match &field.value.value {
             Value::Text(text) => Some(text.clone()),
             Value::Int(number) => Some(number.to_string()),
             Value::Float(number) => Some(number.to_string()),
             _ => {
-                self.wrong(field, expected);
+                self.wrong(field, "a duration such as `500ms`, `1s` or `1h30m`");
                 None
             }
         }

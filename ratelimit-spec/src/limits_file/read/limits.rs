@@ -49,7 +49,7 @@ fn limit(node: &Node, position: Option<Position>, report: &mut Report) -> Option
         let expected = "a whole number from 1 to 2147483647";
         match field.name {
             "rate" => rate = report.number(field, (1, MAX_RATE.into()), expected),
-            "per" => per = report.duration(field),
+            "per" => per = report.length(field),
             "algorithm" => algorithm = report.word(field, &either(Algorithm::WORDS)),
             "burst" => burst = report.number(field, (1, MAX_RATE.into()), expected),
             _ => report.unknown(field, FIELDS, &section),
