@@ -8,9 +8,11 @@ mod names;
 mod numbers;
 mod refund;
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait};
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait, parse_duration};
 use syn::{Expr, LitStr, Path};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -85,7 +87,7 @@ pub(crate) fn validate<'a>(
     let key = key(args, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
-    let warm_up = args.warm_up.value().and_then(|text| numbers::duration(text, problems));
+    let warm_up = args.warm_up.value().and_then(|text| read(text, parse_duration, problems));
     let per = args.per.value().and_then(|per| parsed(per, problems));
     let time_zone = args.time_zone.value().and_then(|name| parsed(name, problems));
     let words = Words {
@@ -160,17 +162,16 @@ fn key<'a>(args: &'a Args, problems: &mut Problems) -> Option<Key<'a>> {
     Key::parse(args.key.value()?, problems)
 }
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
-    word: &LitStr,
+fn parsed<T: FromStr<Err: Display>>(word: &LitStr, problems: &mut Problems) -> Option<T> {
+    read(word, str::parse, problems)
+}
+
+fn read<T, E: Display>(
+    text: &LitStr,
+    parse: impl FnOnce(&str) -> Result<T, E>,
     problems: &mut Problems,
 ) -> Option<T> {
-    match word.value().parse() {
-        Ok(value) => Some(value),
-        Err(error) => {
-            problems.at(word.span(), error);
-            None
-        }
-    }
+    parse(&text.value()).map_err(|error| problems.at(text.span(), error)).ok()
 }
 
 /// A fallback that nothing calls hides that its author expected rejections.

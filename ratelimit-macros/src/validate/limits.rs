@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, Limit, MAX_LIMITS, check_limits};
+use ratelimit_spec::{Algorithm, Limit, MAX_LIMITS, Per, check_limits};
 use syn::Expr;
 
-use super::numbers::{Permits, duration, number};
+use super::numbers::{Permits, number};
+use super::read;
 use crate::args::{self, Arg, Args, Number};
 use crate::problems::Problems;
 
@@ -42,7 +43,7 @@ pub(super) fn limits(
     let read: Vec<_> = given
         .value
         .iter()
-        .map(|limit| (number(&limit.rate, problems), duration(&limit.per, problems)))
+        .map(|limit| (number(&limit.rate, problems), read(&limit.per, Per::parse_length, problems)))
         .collect();
     together(&given.value, &read, algorithm.unwrap_or_default(), problems);
     read.into_iter().map(|(rate, per)| rate.zip(per)).collect()

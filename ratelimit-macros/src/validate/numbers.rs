@@ -1,9 +1,7 @@
 //! Rates, windows and costs.
 
-use std::time::Duration;
-
-use ratelimit_spec::{Algorithm, MAX_RATE, Per};
-use syn::{Expr, LitStr};
+use ratelimit_spec::{Algorithm, MAX_RATE};
+use syn::Expr;
 
 use super::Declared;
 use crate::args::{Arg, Args, Number, Slot};
@@ -31,16 +29,6 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
     let name = &number.name;
     problems.on(source, format!("`{name}` is {wrong}; write a number from 1 to {MAX_RATE}"));
     None
-}
-
-pub(super) fn duration(per: &LitStr, problems: &mut Problems) -> Option<Duration> {
-    match Per::parse_length(&per.value()) {
-        Ok(duration) => Some(duration),
-        Err(error) => {
-            problems.at(per.span(), error);
-            None
-        }
-    }
 }
 
 pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Option<Permits<'a>> {
