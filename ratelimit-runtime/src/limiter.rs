@@ -27,5 +27,5 @@ pub(crate) use self::{
     patience::Patience,
     settle::{Pending, Taken},
     tally::Tally,
-    together::{Claim, acquire_together},
+    together::{Claim, acquire_together, share_a_slot},
 };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{CallSite, Key, Permits};
 use crate::{
     Limits, Reason, Rejection,
-    limiter::{Claim, Core, Patience, Pending, Taken, acquire_together},
+    limiter::{Claim, Core, Patience, Pending, Taken, acquire_together, share_a_slot},
 };
 
 /// What one attribute asks for; nothing where its `skip_if` leaves the call alone.
@@ -87,6 +87,9 @@ async fn take_together<const N: usize>(
     pending: &mut Pending<N>,
 ) -> Option<Result<(), (usize, Rejection)>> {
     let asked = || requests.iter().enumerate().filter_map(|(n, one)| Some((n, one.as_ref()?)));
+    if !share_a_slot(asked().map(|(_, request)| &request.core)) {
+        return None;
+    }
     let claims: Vec<Claim> =
         asked().map(|(_, request)| request.claim(limits)).collect::<Option<_>>()?;
     match acquire_together(limits, &claims).await? {

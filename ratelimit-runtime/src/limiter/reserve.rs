@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Decision, Limits, Reason, Rejection,
-    limits::{AnyStore, Inner},
+    limits::Inner,
     store::{Config, Outcome, Reply, Reservation, Ticket},
 };
 
@@ -190,7 +190,7 @@ impl Core {
             }
         };
         self.observe(limits, &rule, &told.reply);
-        if matches!(limits.store, AnyStore::Redis(_)) {
+        if limits.store.is_shared() {
             self.denied.note(asked, &[permits], &[told.reply]);
         }
         match told.reply.outcome {

@@ -12,14 +12,10 @@ use ratelimit_spec::{Algorithm, Mode, format_duration};
 
 pub(super) use self::combined::combined;
 use self::combined::{bit, next_refusal};
-use super::{
-    Core, Numbers,
-    here::counted_here,
-    numbers::{Rule, assertion},
-};
+use super::{Core, Numbers, here::counted_here, numbers::Rule};
 use crate::{
     Decision, Quota, Quotas, Rejection, StoreError,
-    limits::{AnyStore, Current, Family, Inner},
+    limits::{Current, Family, Inner},
     store::{Config, MemoryStore, Reply, Request, StateKeys},
 };
 
@@ -80,10 +76,24 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn request(&self, limits: &Inner) -> Request<'a> {
-        Request::new(&self.core.keys, self.numbers.config, self.rule.since)
-            .revision(limits.revision())
-            .assertion(assertion(self.rule, self.numbers))
+        self.core.request(limits, self.rule, self.numbers)
     }
+}
+
+/// Asks the store for limits at once, a row of costs for each, and takes note of what it says of each.
+pub(super) async fn ask_jointly(
+    limits: &Inner,
+    parts: &[Part<'_>],
+    costs: &[&[u32]],
+) -> Result<Vec<Vec<Reply>>, StoreError> {
+    let requests: Vec<_> = parts.iter().map(|part| part.request(limits)).collect();
+    let replies = limits.store.acquire_jointly(&requests, costs).await?;
+    for (part, replies) in parts.iter().zip(&replies) {
+        if let Some(first) = replies.first() {
+            part.core.observe(limits, part.rule, first);
+        }
+    }
+    Ok(replies)
 }
 
 impl Core {
@@ -154,8 +164,7 @@ impl Core {
         violated.map(|(_, part)| part.in_force().quota()).collect()
     }
 
-    /// Asks the store for all limits of the key at once, for several callers, and takes note of what it
-    /// says of each.
+    /// Asks the store for all limits of the key at once, for several callers.
     pub(super) async fn call_jointly(
         &self,
         limits: &Inner,
@@ -163,20 +172,14 @@ impl Core {
         costs: &[u32],
     ) -> Result<Vec<Reply>, StoreError> {
         let parts = self.parts(rule);
-        let requests: Vec<_> = parts.iter().map(|part| part.request(limits)).collect();
         let asked = self.denied.asking();
-        let replies = limits.store.acquire_jointly(&requests, &vec![costs; parts.len()]).await?;
-        for (part, replies) in parts.iter().zip(&replies) {
-            if let Some(first) = replies.first() {
-                part.core.observe(limits, part.rule, first);
-            }
-        }
+        let replies = ask_jointly(limits, &parts, &vec![costs; parts.len()]).await?;
         let of_caller = |n: usize| -> Option<Vec<Reply>> {
             replies.iter().map(|replies| replies.get(n).copied()).collect()
         };
         let each: Option<Vec<Vec<Reply>>> = (0..costs.len()).map(of_caller).collect();
         let each = each.ok_or_else(|| StoreError::unavailable("the store did not answer"))?;
-        if let AnyStore::Redis(_) = &limits.store {
+        if limits.store.is_shared() {
             let refusals: Vec<Reply> = each.iter().map(|replies| next_refusal(replies)).collect();
             self.denied.note(asked, costs, &refusals);
         }

@@ -15,7 +15,7 @@ use ratelimit_spec::{check_shards, shard_of};
 use super::{Core, Numbers, numbers::Rule};
 use crate::{
     Decision, Limits, Quotas, Reason, Rejection,
-    limits::{AnyStore, Family, Inner},
+    limits::{Family, Inner},
     store::Config,
 };
 
@@ -59,11 +59,10 @@ pub(super) fn shards(
 ) -> Shards {
     let numbers = rule.numbers.as_ref().ok()?;
     let (of, rate) = (numbers.effective.shards.value, numbers.effective.rate.value);
+    let whole = of <= 1 || share.is_some() || rate == 0 || numbers.follow;
     // What the limits file cannot tell from an annotation is refused at startup; what only exists at
     // run time is counted whole.
-    let fits = check_shards(&numbers.effective.splitting()).is_ok();
-    let in_redis = matches!(limits.store, AnyStore::Redis(_));
-    if share.is_some() || of <= 1 || rate == 0 || numbers.follow || !fits || !in_redis {
+    if whole || !limits.store.is_shared() || check_shards(&numbers.effective.splitting()).is_err() {
         return None;
     }
     if let Some(before) = before.as_ref().filter(|before| before.len() == of as usize) {

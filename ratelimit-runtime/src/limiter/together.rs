@@ -13,12 +13,12 @@ use super::{
     ask::Ready,
     denied::Manner,
     numbers::Rule,
-    several::{Part, combined},
+    several::{Part, ask_jointly, combined},
 };
 use crate::{
     Decision, Limits, Reason, Rejection,
     limits::Inner,
-    store::{Outcome, Reply, Request},
+    store::{Outcome, Reply},
 };
 
 /// What a call asks of one of its limiters.
@@ -39,15 +39,19 @@ enum Step {
     NotBefore(usize, u64),
 }
 
-/// Takes the permits of all claims at once; nothing where that has to be done one after the other.
+/// Whether several limiters can be decided in one step, as far as their names tell.
+pub(crate) fn share_a_slot<'a>(mut cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+    let Some(first) = cores.next() else { return false };
+    let mut others = cores.peekable();
+    others.peek().is_some() && others.all(|core| core.keys.tag() == first.keys.tag())
+}
+
+/// Takes the permits of all claims, which [share a slot](share_a_slot), at once; nothing where that has
+/// to be done one after the other.
 pub(crate) async fn acquire_together(
     limits: &Limits,
     claims: &[Claim],
 ) -> Option<Result<Vec<Decision>, Refused>> {
-    let tag = claims.first()?.core.keys.tag();
-    if claims.len() < 2 || claims.iter().any(|claim| claim.core.keys.tag() != tag) {
-        return None;
-    }
     let result = Box::pin(in_turn(limits.inner(), claims)).await?;
     match &result {
         Ok(_) => claims.iter().for_each(|claim| claim.core.tally(true)),
@@ -155,24 +159,18 @@ async fn decide(limits: &Inner, claims: &[Claim], started: u64) -> Option<Result
 
 /// One call to the store for all claims; nothing where it does not count them all.
 async fn ask(limits: &Inner, claims: &[Claim], rules: &[Arc<Rule>]) -> Option<Vec<Reply>> {
-    let parts: Vec<Vec<Part<'_>>> =
-        claims.iter().zip(rules).map(|(claim, rule)| claim.core.parts(rule)).collect();
-    let (mut requests, mut costs) = (Vec::<Request<'_>>::new(), Vec::<&[u32]>::new());
-    for (claim, parts) in claims.iter().zip(&parts) {
-        for part in parts {
-            requests.push(part.request(limits));
-            costs.push(std::slice::from_ref(&claim.permits));
-        }
+    let (mut parts, mut costs, mut counts) = (Vec::<Part<'_>>::new(), Vec::new(), Vec::new());
+    for (claim, rule) in claims.iter().zip(rules) {
+        let own = claim.core.parts(rule);
+        costs.extend(own.iter().map(|_| std::slice::from_ref(&claim.permits)));
+        counts.push((own.len(), claim.core.denied.asking()));
+        parts.extend(own);
     }
-    let asked: Vec<_> = claims.iter().map(|claim| claim.core.denied.asking()).collect();
-    let replies = limits.store.acquire_jointly(&requests, &costs).await.ok()?;
+    let replies = ask_jointly(limits, &parts, &costs).await.ok()?;
     let mut replies = replies.into_iter().map(|row| row.first().copied());
     let mut answers = Vec::with_capacity(claims.len());
-    for ((claim, parts), asked) in claims.iter().zip(&parts).zip(asked) {
-        let own: Vec<Reply> = replies.by_ref().take(parts.len()).collect::<Option<_>>()?;
-        for (part, reply) in parts.iter().zip(&own) {
-            part.core.observe(limits, part.rule, reply);
-        }
+    for (claim, (count, asked)) in claims.iter().zip(counts) {
+        let own: Vec<Reply> = replies.by_ref().take(count).collect::<Option<_>>()?;
         let answer = combined(&own);
         if answer.outcome == Outcome::Refused && limits.store.is_shared() {
             claim.core.denied.note(asked, &[claim.permits], &[answer]);
