@@ -115,6 +115,11 @@ pub(crate) enum Keys {
     Many,
 }
 
+/// How long an idle key is kept that is not to stay for ever.
+pub(crate) fn kept_idle(per: Duration) -> Duration {
+    (per * 2).max(LEAST_KEPT)
+}
+
 impl Effective {
     /// Takes each setting from the first layer that has it.
     pub(crate) fn resolve(layers: &[(Source, &Settings)], keys: Keys) -> Result<Self, Unresolved> {
@@ -149,7 +154,7 @@ impl Effective {
         let per = per.or(idle.then_some(no_per)).ok_or(Unresolved::Missing("per"))?;
         let kept = match keys {
             Keys::One => Duration::ZERO,
-            Keys::Many => (per.value * 2).max(LEAST_KEPT),
+            Keys::Many => kept_idle(per.value),
         };
         // Both say what a token bucket stores; the nearer one counts.
         let is_bucket = algorithm.value == Algorithm::TokenBucket;
@@ -223,7 +228,7 @@ impl Effective {
     /// a list that changes would leave them behind for ever.
     pub(crate) fn further(&self) -> Vec<Config> {
         let kept = |quota: &Quota| match self.keep_alive.source {
-            Source::BuiltIn => (quota.per() * 2).max(LEAST_KEPT),
+            Source::BuiltIn => kept_idle(quota.per()),
             _ => self.keep_alive.value,
         };
         let quotas = self.limits.iter().flat_map(|limits| limits.value.iter().skip(1));

@@ -12,14 +12,7 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{
-    debt::Debt,
-    denied::Denied,
-    here::Looks,
-    numbers::{Rule, numbers},
-    several::Further,
-    shards::{Share, shards},
-};
+use super::{debt::Debt, denied::Denied, here::Looks, numbers::Rule, shards::Share};
 use crate::{
     Decision, Quotas, Reason, Rejection,
     coalesce::Lane,
@@ -113,12 +106,8 @@ impl Core {
         stored_as: String,
     ) -> Self {
         let (name, share) = itself;
-        let current = limits.current();
         let keys = StateKeys::new(stored_as);
-        let rule = Rule::new(&current, numbers(&current, &family, itself, given.as_ref()));
-        let further = Further::of((&keys, &family, name), &current, &rule, &[]);
-        let shards = shards(limits, &family, itself, given.as_ref(), &rule, &None);
-        let rule = Arc::new(rule.with(further, shards));
+        let rule = Arc::new(Rule::of(limits, (&keys, &family), itself, given.as_ref(), None));
         Self { given: Mutex::new(given), share, ..Self::of(keys, family, name, rule, false) }
     }
 

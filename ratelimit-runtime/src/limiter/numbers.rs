@@ -16,7 +16,7 @@ use crate::{
     Quotas, Reason, Rejection, clock,
     limits::{Current, Family, Inner},
     settings::{Effective, Unresolved},
-    store::{Assertion, Config},
+    store::{Assertion, Config, StateKeys},
 };
 
 /// What this process is configured with for a key, as of one generation of the limits.
@@ -70,9 +70,25 @@ impl Rule {
         }
     }
 
-    /// The same rule with limits beside the first, and in these parts.
-    pub(super) fn with(self, further: Vec<Further>, shards: Shards) -> Self {
-        Self { further, shards, ..self }
+    /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
+    /// known of them before is kept.
+    pub(super) fn of(
+        limits: &Inner,
+        (keys, family): (&StateKeys, &Arc<Family>),
+        itself: (&str, Option<Share>),
+        given: Option<&Quotas>,
+        before: Option<&Self>,
+    ) -> Self {
+        let current = limits.current();
+        let numbers = numbers(&current, family, itself, given);
+        let (known, parts) = before.map_or((&[][..], &None), |rule| (&rule.further, &rule.shards));
+        let rule = match before {
+            Some(before) => Self::after(before, &current, numbers),
+            None => Self::new(&current, numbers),
+        };
+        let further = Further::of((keys, family, itself.0), &current, &rule, known);
+        let shards = shards(limits, family, itself, given, &rule, parts);
+        Self { further, shards, ..rule }
     }
 
     /// A rule in the place of another. Equal numbers are not a new configuration, so they are as old as
@@ -155,15 +171,9 @@ impl Core {
     }
 
     fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
-        let current = limits.current();
         let given = self.given().clone();
-        let itself = (&*self.name, self.share);
-        let numbers = numbers(&current, &self.family, itself, given.as_ref());
-        let renewed = Rule::after(rule, &current, numbers);
-        let named = (&self.keys, &self.family, &*self.name);
-        let further = Further::of(named, &current, &renewed, &rule.further);
-        let shards = shards(limits, &self.family, itself, given.as_ref(), &renewed, &rule.shards);
-        let renewed = Arc::new(renewed.with(further, shards));
+        let (stored, itself) = ((&self.keys, &self.family), (&*self.name, self.share));
+        let renewed = Arc::new(Rule::of(limits, stored, itself, given.as_ref(), Some(rule)));
         self.adopt(&renewed);
         renewed
     }
@@ -177,7 +187,7 @@ impl Core {
     }
 }
 
-pub(super) fn numbers(
+fn numbers(
     current: &Current,
     family: &Family,
     (name, share): (&str, Option<Share>),

@@ -15,7 +15,9 @@ use ratelimit_spec::{check_shards, shard_of};
 use super::{Core, Numbers, numbers::Rule};
 use crate::{
     Decision, Limits, Quotas, Reason, Rejection,
+    clock::whole_ms,
     limits::{Family, Inner},
+    settings::kept_idle,
     store::Config,
 };
 
@@ -34,7 +36,7 @@ impl Share {
         let rate = part(u32::try_from(whole.rate).unwrap_or(u32::MAX)).into();
         // There may be fewer parts one day, so none of them stays for ever.
         let keep_alive_ms = match whole.keep_alive_ms {
-            0 => (whole.per_ms * 2).max(60_000),
+            0 => whole_ms(kept_idle(Duration::from_millis(whole.per_ms))),
             ms => ms,
         };
         Config { rate, burst: part(whole.burst), keep_alive_ms, ..whole }
