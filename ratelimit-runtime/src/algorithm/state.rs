@@ -109,38 +109,25 @@ impl State {
         if self.is_moot(config) {
             return 0;
         }
-        match config.algorithm {
+        let (back, left) = match config.algorithm {
             Algorithm::TokenBucket if config.warm_up_ms > 0 => {
                 let mut heat = self.heat(config, now);
-                let back = heat.give_back(permits);
-                if back > 0 || self.is_foreign(config) {
-                    *self = Self::Warm(heat.warm(now));
-                }
-                back
+                (heat.give_back(permits), Self::Warm(heat.warm(now)))
             }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let mut level = self.level(config, now);
-                let back = level.give_back(permits);
-                if back > 0 || self.is_foreign(config) {
-                    *self = Self::Bucket(level.at(now));
-                }
-                back
+                (level.give_back(permits), Self::Bucket(level.at(now)))
             }
             Algorithm::FixedWindow => {
                 let mut count = self.count(config, now);
-                let back = count.give_back(permits);
-                if back > 0 || self.is_foreign(config) {
-                    *self = Self::Window(count.window());
-                }
-                back
+                (count.give_back(permits), Self::Window(count.window()))
             }
-            _ => {
-                let mut log = self.take_log(config, now);
-                let back = log.release(config.per_ms, permits, now);
-                *self = Self::Log(log);
-                back
-            }
+            _ => return self.as_log(config, now).release(config.per_ms, permits, now),
+        };
+        if back > 0 || self.is_foreign(config) {
+            *self = left;
         }
+        back
     }
 
     /// Drops what these numbers do not count any more: they were just written, and others that come

@@ -10,6 +10,31 @@ use crate::{
     store::{Config, Expiry, KeepState, WriteWhen},
 };
 
+/// Permits that are given back to several limiters: to each limit all of them, and to each part of one
+/// that is split what the ones before it had not.
+pub(super) struct GivenBack {
+    permits: u32,
+    split: bool,
+    /// How many there were to give back.
+    all: u64,
+}
+
+impl GivenBack {
+    pub(super) fn new(permits: u32, split: bool) -> Self {
+        Self { permits, split, all: 0 }
+    }
+
+    /// How many to give back to the next one.
+    pub(super) fn next(&self) -> u32 {
+        let given = if self.split { self.all } else { 0 };
+        self.permits.saturating_sub(u32::try_from(given).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn add(&mut self, released: u64) {
+        self.all = if self.split { self.all + released } else { self.all.max(released) };
+    }
+}
+
 impl Core {
     /// Permits that every limit has.
     pub(crate) async fn available_in_each(
@@ -36,24 +61,16 @@ impl Core {
         limits: &Inner,
         permits: u32,
     ) -> Result<u64, StoreError> {
-        let split = self.shards(limits).is_some();
         let repaid = self.repay(permits);
-        let (mut most, mut left) = (0, permits - repaid);
-        if left == 0 {
+        if repaid == permits {
             return Ok(repaid.into());
         }
+        let mut back = GivenBack::new(permits - repaid, self.shards(limits).is_some());
         for core in self.limiters(limits) {
-            let released = core.release(limits, left).await?;
-            if split {
-                // Each part gives back what the ones before it had not.
-                most += released;
-                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
-            } else {
-                most = most.max(released);
-            }
+            back.add(core.release(limits, back.next()).await?);
         }
         self.changed();
-        Ok(most + u64::from(repaid))
+        Ok(back.all + u64::from(repaid))
     }
 
     /// Writes a quota where it belongs; its share of it to each part.
@@ -107,10 +124,8 @@ impl Core {
     }
 
     pub(crate) async fn delete_each(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
-        let mut deleted = false;
-        for core in self.limiters(limits) {
-            deleted |= core.delete(limits).await?;
-        }
+        let deleted = self.in_each(limits, |core| async move { core.delete(limits).await });
+        let deleted = deleted.await?;
         self.changed();
         Ok(deleted)
     }
@@ -120,11 +135,7 @@ impl Core {
         limits: &Inner,
         expiry: Expiry,
     ) -> Result<bool, StoreError> {
-        let mut changed = false;
-        for core in self.limiters(limits) {
-            changed |= core.expire(limits, expiry).await?;
-        }
-        Ok(changed)
+        self.in_each(limits, |core| async move { core.expire(limits, expiry).await }).await
     }
 
     pub(crate) async fn keep_each_alive(
@@ -132,9 +143,18 @@ impl Core {
         limits: &Inner,
         idle: Option<Duration>,
     ) -> Result<bool, StoreError> {
+        self.in_each(limits, |core| async move { core.keep_alive(limits, idle).await }).await
+    }
+
+    /// Does something to each of them; whether it changed any.
+    async fn in_each<F: Future<Output = Result<bool, StoreError>>>(
+        self: &Arc<Self>,
+        limits: &Inner,
+        act: impl Fn(Arc<Self>) -> F,
+    ) -> Result<bool, StoreError> {
         let mut changed = false;
         for core in self.limiters(limits) {
-            changed |= core.keep_alive(limits, idle).await?;
+            changed |= act(core).await?;
         }
         Ok(changed)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_spec::OnStoreError;
 
-use super::{Core, Numbers, here::counted_here, several::Part};
+use super::{Core, Numbers, each::GivenBack, here::counted_here, several::Part};
 use crate::{
     Decision, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
@@ -49,14 +49,10 @@ impl Core {
 
     /// Gives back what was decided locally.
     pub(super) fn release_locally(self: &Arc<Self>, limits: &Inner, permits: u32) {
-        let split = self.shards(limits).is_some();
-        let mut left = permits;
+        let mut back = GivenBack::new(permits, self.shards(limits).is_some());
         for core in self.limiters(limits) {
             let Ok(config) = core.known(limits) else { continue };
-            let released = limits.local.uncount(&core.keys, share_of(limits, config), left);
-            if split {
-                left = left.saturating_sub(u32::try_from(released).unwrap_or(u32::MAX));
-            }
+            back.add(limits.local.uncount(&core.keys, share_of(limits, config), back.next()));
         }
     }
 

@@ -172,25 +172,16 @@ fn limiter(
                 }
             }
             Ok(effective) => {
+                let set = |source, field: &str| match source {
+                    Source::Annotation | Source::BuiltIn => place(sites[0]),
+                    _ => at(field),
+                };
                 for (field, source) in bucket::idle(&layers, &effective) {
-                    let place = match source {
-                        Source::Annotation => place(sites[0]),
-                        _ => at(field),
-                    };
-                    problems.push(bucket::complaint(&place, key, field, effective.algorithm.value));
+                    let (place, algorithm) = (set(source, field), effective.algorithm.value);
+                    problems.push(bucket::complaint(&place, key, field, algorithm));
                 }
-                calendar::check(
-                    &layers,
-                    &effective,
-                    |source, field| {
-                        let place = match source {
-                            Source::Annotation | Source::BuiltIn => place(sites[0]),
-                            _ => at(field),
-                        };
-                        format!("{place}: `{key}`")
-                    },
-                    problems,
-                );
+                let set = |source, field: &str| format!("{}: `{key}`", set(source, field));
+                calendar::check(&layers, &effective, set, problems);
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
                 }
