@@ -1,4 +1,4 @@
-//! One answer made of those of several limits.
+//! One reply made of those of several limits.
 
 use crate::store::{Outcome, Reply};
 
@@ -17,7 +17,7 @@ fn bits(replies: &[Reply], which: impl Fn(&Reply) -> bool) -> u8 {
 fn weight(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Granted => 0,
-        Outcome::Spared => 1,
+        Outcome::NotTaken => 1,
         Outcome::Refused => 2,
         Outcome::ExceedsCapacity => 3,
         Outcome::PerClient => 4,

@@ -33,7 +33,7 @@ const COURTESY: Duration = Duration::from_millis(4);
 const REMEMBERED: usize = 4;
 
 #[derive(Default)]
-pub(crate) struct Denied {
+pub(crate) struct Denials {
     /// Whether there is anything to look up.
     any: AtomicBool,
     known: Mutex<Known>,
@@ -69,7 +69,7 @@ pub(super) struct Asked {
     changes: u64,
 }
 
-impl Denied {
+impl Denials {
     /// What the store would say, if that is certain.
     pub(super) fn repeated(&self, permits: u32, manner: Manner) -> Option<Reply> {
         if !self.any.load(Ordering::Acquire) {

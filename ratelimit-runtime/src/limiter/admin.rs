@@ -1,0 +1,255 @@
+//! What can be done to a limiter besides taking permits: done to each of a key's limits, and to each
+//! shard of one that is split.
+
+use std::{sync::Arc, time::Duration};
+
+use ratelimit_spec::Mode;
+
+use super::{Core, per_process::counted_here};
+use crate::{
+    Quota, Quotas, Rejection, StoreError,
+    clock::whole_ms,
+    limits::Inner,
+    store::{Config, Expiry, KeepState, Outcome, Request, WriteWhen},
+};
+
+/// A change of a limiter's configuration, on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub(crate) when: WriteWhen,
+    pub(crate) state: KeepState,
+    /// The mode, if it is to change.
+    pub(crate) mode: Option<Mode>,
+    /// The keep-alive, if it is to change.
+    pub(crate) keep_alive: Option<Option<Duration>>,
+}
+
+impl Core {
+    /// Permits that every limit has, or all shards together.
+    pub(crate) async fn available(self: &Arc<Self>, limits: &Inner) -> Result<u64, StoreError> {
+        let split = self.is_split(limits);
+        let mut free = if split { 0 } else { u64::MAX };
+        for core in self.limiters(limits) {
+            let one = core.available_here(limits).await?;
+            free = if split { free + one } else { free.min(one) };
+        }
+        Ok(free)
+    }
+
+    async fn available_here(&self, limits: &Inner) -> Result<u64, StoreError> {
+        let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
+            .in_force(self.in_force().and_then(|config| config.calendar));
+        let reply = limits.store.peek(&request, 1).await?;
+        let config = match reply.outcome {
+            Outcome::PerClient => reply.config,
+            _ => return Ok(reply.remaining),
+        };
+        Ok(limits.per_client.look(&self.keys, counted_here(config), 1).remaining)
+    }
+
+    /// Releases the oldest permits of all limits; returns how many were released at the most.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        limits: &Inner,
+        permits: u32,
+    ) -> Result<u64, StoreError> {
+        let split = self.is_split(limits);
+        let mut all = 0;
+        for core in self.limiters(limits) {
+            let given = if split { u32::try_from(all).unwrap_or(u32::MAX) } else { 0 };
+            let left = permits.saturating_sub(given);
+            let config = core.in_force().unwrap_or_else(|| core.configured(limits));
+            let released = match config.mode {
+                Mode::PerClient => limits.per_client.uncount(&core.keys, config, left),
+                Mode::Overall => limits.store.release(&core.keys, left).await?,
+            };
+            core.changed();
+            all = if split { all + released } else { all.max(released) };
+        }
+        self.changed();
+        Ok(all)
+    }
+
+    /// Writes quotas, each to the limit that it belongs to, and its share of it to each shard.
+    pub(crate) async fn write(
+        self: &Arc<Self>,
+        limits: &Inner,
+        quotas: &[Quota],
+        write: Write,
+    ) -> Result<bool, StoreError> {
+        let mut written = false;
+        for quota in quotas {
+            let limiters = match self.is_split(limits) {
+                true => self.limiters(limits),
+                false => vec![self.limiter_of(limits, quota)?],
+            };
+            for core in limiters {
+                written |= core.write_here(limits, quota, write).await?;
+            }
+        }
+        self.changed();
+        Ok(written)
+    }
+
+    async fn write_here(
+        &self,
+        limits: &Inner,
+        quota: &Quota,
+        write: Write,
+    ) -> Result<bool, StoreError> {
+        let mut whole = self.kept(limits).await?.with_quota(quota);
+        whole.mode = write.mode.unwrap_or(whole.mode);
+        if let Some(idle) = write.keep_alive {
+            whole.keep_alive_ms = kept_ms(idle, &whole);
+        }
+        let config = self.share.map_or(whole, |share| share.of(whole));
+        if !limits.store.write(&self.keys, config, write.when, write.state).await? {
+            return Ok(false);
+        }
+        // This process has announced a configuration for the key.
+        self.rule(limits).state();
+        self.note(config);
+        match write.state {
+            KeepState::Reset => limits.per_client.forget(&self.keys),
+            KeepState::Keep => limits.per_client.withdraw(&self.keys),
+        }
+        self.changed();
+        Ok(true)
+    }
+
+    /// The stored configurations, one for each limit; those of shards are added up.
+    pub(crate) async fn stored(self: &Arc<Self>, limits: &Inner) -> Result<Vec<Config>, StoreError> {
+        let mut stored = Vec::<Config>::new();
+        for core in self.limiters(limits) {
+            let Some(config) = limits.store.read(&core.keys).await? else { continue };
+            match stored.first_mut().filter(|_| core.share.is_some()) {
+                Some(whole) => {
+                    let (rate, burst) = (whole.rate + config.rate, whole.burst + config.burst);
+                    *whole = Config { rate, burst, ..*whole };
+                }
+                None => stored.push(config),
+            }
+        }
+        Ok(stored)
+    }
+
+    pub(crate) async fn delete(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
+        let mut deleted = false;
+        for core in self.limiters(limits) {
+            deleted |= limits.store.delete(&core.keys).await?;
+            limits.per_client.forget(&core.keys);
+            if let Some(config) = core.in_force() {
+                // Where this process counts by itself, it queries the store next.
+                core.note(counted_here(config));
+            }
+            core.changed();
+        }
+        self.changed();
+        Ok(deleted)
+    }
+
+    pub(crate) async fn expire(
+        self: &Arc<Self>,
+        limits: &Inner,
+        expiry: Expiry,
+    ) -> Result<bool, StoreError> {
+        let mut changed = false;
+        for core in self.limiters(limits) {
+            changed |= core.expire_here(limits, expiry).await?;
+        }
+        self.changed();
+        Ok(changed)
+    }
+
+    async fn expire_here(&self, limits: &Inner, expiry: Expiry) -> Result<bool, StoreError> {
+        let changed = limits.store.expire(&self.keys, expiry).await?;
+        let after_ms = match expiry {
+            Expiry::At(ms) if changed => Some(ms),
+            // A limiter that was idle for so long has no permits in use.
+            _ => None,
+        };
+        // What this process counts itself expires with the configuration.
+        let lapses_ms = limits.per_client.forget_after(&self.keys, after_ms);
+        self.looks.hurry(lapses_ms.unwrap_or(0));
+        self.changed();
+        Ok(changed)
+    }
+
+    pub(crate) async fn keep_alive(
+        self: &Arc<Self>,
+        limits: &Inner,
+        idle: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let mut changed = false;
+        for core in self.limiters(limits) {
+            let Some(stored) = limits.store.read(&core.keys).await? else { continue };
+            changed |= core.expire_here(limits, Expiry::Idle(kept_ms(idle, &stored))).await?;
+        }
+        Ok(changed)
+    }
+
+    /// The time that is left to the limiter that has the longest: of several limits `None` if one does
+    /// not expire.
+    pub(crate) async fn ttl(self: &Arc<Self>, limits: &Inner) -> Result<Option<Duration>, StoreError> {
+        let split = self.is_split(limits);
+        let mut longest = if split { None } else { Some(Duration::ZERO) };
+        for core in self.limiters(limits) {
+            let one = limits.store.ttl(&core.keys).await?;
+            longest = if split { longest.max(one) } else { longest.zip(one).map(|(a, b)| a.max(b)) };
+        }
+        Ok(longest)
+    }
+
+    /// The quotas in force, as far as this process knows.
+    pub(crate) fn quotas(&self, limits: &Inner) -> Option<Quotas> {
+        let known = self.known_of_all(limits).ok()?;
+        Some(Quotas::from(known.iter().map(Config::quota).collect::<Arc<[_]>>()))
+    }
+
+    /// The configurations in force of all limits, as far as this process knows.
+    pub(super) fn known_of_all(&self, limits: &Inner) -> Result<Vec<Config>, Rejection> {
+        let first = self.known(limits)?;
+        let rule = self.rule(limits);
+        let others = self.parts(&rule).into_iter().skip(1);
+        Ok(std::iter::once(first).chain(others.map(|part| part.in_force())).collect())
+    }
+
+    /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless this
+    /// process has some that it did not announce yet.
+    async fn kept(&self, limits: &Inner) -> Result<Config, StoreError> {
+        let own = self.configured(limits);
+        let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(own) };
+        let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
+        if follows || self.rule(limits).is_stated() {
+            return Ok(stored);
+        }
+        let keep_alive_ms =
+            if own.keep_alive_ms > 0 { own.keep_alive_ms } else { stored.keep_alive_ms };
+        Ok(Config { keep_alive_ms, ..own })
+    }
+
+    fn is_split(&self, limits: &Inner) -> bool {
+        self.rule(limits).shards().is_some()
+    }
+
+    /// Something may be free before its time.
+    pub(super) fn changed(&self) {
+        self.denials.forget();
+        self.queue.stir();
+    }
+
+    /// This process's own configuration; without any, one that cannot be mistaken for one.
+    fn configured(&self, limits: &Inner) -> Config {
+        self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
+    }
+}
+
+/// Whole milliseconds of an expiry. More than a date can hold are 140 000 years.
+pub(crate) fn expiry_ms(after: Duration) -> u64 {
+    whole_ms(after).min(1 << 52)
+}
+
+/// The keep-alive of a limiter: permits in use are kept for as long as they count.
+fn kept_ms(idle: Option<Duration>, config: &Config) -> u64 {
+    idle.map_or(0, |idle| expiry_ms(idle).max(config.counts_for_ms()))
+}

@@ -1,0 +1,256 @@
+//! The one way from a call's claims to its decisions.
+//!
+//! Each claim has one [`Side`] that counts it, chosen here and nowhere else: the store, this process, or
+//! shards that are asked one after the other. Claims of one side are decided in one step where they can
+//! be, so that a call takes from all of its limiters or from none; where they cannot, what the earlier
+//! steps took is given back when a later one refuses. If the store does not answer, the policy decides.
+
+mod combine;
+mod known;
+mod policy;
+
+use std::sync::Arc;
+
+use ratelimit_spec::Mode;
+
+use self::combine::combined;
+pub(super) use self::policy::{local_share, unlimited};
+use super::{
+    Core, Numbers,
+    denials::Manner,
+    numbers::Rule,
+    taken::{Held, Source, Taken},
+    plan::Claim,
+};
+use crate::{
+    Limits, Reason, Rejection,
+    decision::Answer,
+    limits::Inner,
+    store::{Outcome, Reply},
+};
+
+/// What a call got from one claim.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) answer: Answer,
+    pub(crate) taken: Taken,
+}
+
+/// Why a claim got nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum Why {
+    /// Its permits are not free; the answer says when they are.
+    NotNow(Answer),
+    /// No wait helps, or it is not known how long one would be.
+    Rejected(Rejection),
+}
+
+/// The claims that refused a call, by their positions.
+pub(crate) type Refusals = Vec<(usize, Why)>;
+
+/// Where a claim is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Store,
+    /// In this process: each process has a budget of its own.
+    Process,
+    /// By the first of its shards that has room.
+    Shards,
+}
+
+/// A claim on its way to a decision.
+pub(super) struct Asked<'a> {
+    position: usize,
+    pub(super) core: &'a Arc<Core>,
+    pub(super) rule: &'a Rule,
+    pub(super) numbers: &'a Numbers,
+    pub(super) permits: u32,
+}
+
+/// Takes the permits of all claims, or of none.
+pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Granted>, Refusals> {
+    let inner = limits.inner();
+    let rules: Vec<Arc<Rule>> = claims.iter().map(|claim| claim.core.rule(inner)).collect();
+    let mut granted: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
+    let mut steps: Vec<(Side, Vec<Asked<'_>>)> = Vec::with_capacity(1);
+    for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
+        match claim.core.ready(inner, rule, claim.permits) {
+            Ok(Ready::Decided(answer)) => granted[position] = Some(Granted::free(answer)),
+            Ok(Ready::Ask(numbers)) => {
+                let (core, permits) = (&claim.core, claim.permits);
+                add(inner, &mut steps, Asked { position, core, rule, numbers, permits });
+            }
+            Err(rejection) => match claim.core.admit_in_shadow(inner, rule, &rejection) {
+                Some(answer) => granted[position] = Some(Granted::free(answer)),
+                None => return Err(vec![(position, Why::Rejected(rejection))]),
+            },
+        }
+    }
+    known_refusals(&steps)?;
+    let mut held = Held::new(limits);
+    for (side, asked) in &steps {
+        let result = match side {
+            Side::Shards => Box::pin(by_any(limits, &asked[0])).await,
+            side => together(limits, *side, asked).await,
+        };
+        match result {
+            Ok(got) => {
+                for (asked, got) in asked.iter().zip(got) {
+                    held.note(&got.taken);
+                    granted[asked.position] = Some(got);
+                }
+            }
+            Err(refusals) => {
+                let answer = match (&asked[..], &refusals[..]) {
+                    ([one], [(_, why)]) => one.core.shadowed(inner, one.rule, why),
+                    _ => None,
+                };
+                let Some(answer) = answer else {
+                    held.give_back().await;
+                    return Err(refusals);
+                };
+                granted[asked[0].position] = Some(Granted::free(answer));
+            }
+        }
+    }
+    held.keep();
+    Ok(granted.into_iter().flatten().collect())
+}
+
+/// Adds a claim to the step that decides it. What cannot be decided with others is a step of its own.
+fn add<'a>(limits: &Inner, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
+    let side = if asked.rule.shards().is_some() {
+        Side::Shards
+    } else if asked.core.is_counted_here(asked.rule) {
+        Side::Process
+    } else {
+        Side::Store
+    };
+    let alone = side == Side::Shards || asked.rule.is_shadowed();
+    let fits = |(other, others): &&mut (Side, Vec<Asked<'a>>)| {
+        let one_call = |other: &Asked<'a>| limits.store.one_call(&other.core.keys, &asked.core.keys);
+        *other == side
+            && !alone
+            && others.iter().all(|other| !other.rule.is_shadowed())
+            && (side == Side::Process || others.iter().all(one_call))
+    };
+    match steps.iter_mut().find(fits) {
+        Some((_, step)) => step.push(asked),
+        None => steps.push((side, vec![asked])),
+    }
+}
+
+/// Refuses a call at once if it is known that a limiter would refuse it.
+fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
+    let asked = steps.iter().filter(|(side, _)| *side == Side::Store).flat_map(|(_, asked)| asked);
+    let refusals = asked.filter(|asked| !asked.rule.is_shadowed()).filter_map(|asked| {
+        let reply = asked.core.denials.repeated(asked.permits, Manner::Waits)?;
+        Some((asked.position, asked.core.refused_by(&reply, asked.permits, false)))
+    });
+    let refusals: Refusals = refusals.collect();
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Takes from the first shard that has the permits.
+async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
+    let Asked { position, core, rule, numbers, permits } = *asked;
+    let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
+    let quota = numbers.config.quota();
+    if u64::from(permits) > numbers.config.capacity() / shards.len() as u64 {
+        let detail = format!("requested {permits}, quota {quota} in {} shards", shards.len());
+        let rejection = core.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail);
+        return Err(vec![(position, Why::Rejected(rejection))]);
+    }
+    let mut best = None::<Why>;
+    for shard in core.in_rotation(shards) {
+        let claim = Claim { core: Arc::clone(shard), permits, wait: ratelimit_spec::Wait::None, fallible: true };
+        match Box::pin(decide(limits, &[claim])).await {
+            Ok(granted) => {
+                let of_all = |got: Granted| Granted { answer: Answer { quota, ..got.answer }, ..got };
+                return Ok(granted.into_iter().map(of_all).collect());
+            }
+            Err(refusals) => {
+                best = refusals.into_iter().map(|(_, why)| why).chain(best).reduce(Why::sooner);
+            }
+        }
+    }
+    let why = match best {
+        Some(Why::NotNow(answer)) => Why::NotNow(Answer { quota, ..answer }),
+        Some(why) => why,
+        None => Why::Rejected(core.unknown()),
+    };
+    Err(vec![(position, why)])
+}
+
+/// Takes the permits of claims that one side counts, in one step.
+async fn together(
+    limits: &Limits,
+    side: Side,
+    asked: &[Asked<'_>],
+) -> Result<Vec<Granted>, Refusals> {
+    let inner = limits.inner();
+    if side == Side::Process
+        && let Some(replies) = Box::pin(super::per_process::take(inner, asked)).await
+    {
+        return outcome(asked, replies, Source::Process);
+    }
+    let replies = match super::batch::ask(limits, asked).await {
+        Ok(replies) => replies,
+        Err(error) => return policy::without_store(inner, asked, &error),
+    };
+    let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
+    if replies.iter().flat_map(|replies| &replies.each).any(moved) {
+        // Another process made it a limiter with a budget for each.
+        return outcome(asked, super::per_process::count(inner, asked), Source::Process);
+    }
+    outcome(asked, replies.into_iter().map(Ok).collect(), Source::Store)
+}
+
+/// The replies to one claim, one for each of its limits.
+pub(super) struct Replies {
+    pub(super) each: Vec<Reply>,
+    /// Permits that the same batch granted after these.
+    pub(super) granted_after: u64,
+    /// Whether they were counted without the store.
+    pub(super) degraded: bool,
+}
+
+impl Replies {
+    pub(super) fn new(each: Vec<Reply>) -> Self {
+        Self { each, granted_after: 0, degraded: false }
+    }
+}
+
+/// What became of claims that were decided in one step.
+fn outcome(
+    asked: &[Asked<'_>],
+    replies: Vec<Result<Replies, Rejection>>,
+    source: Source,
+) -> Result<Vec<Granted>, Refusals> {
+    let (mut granted, mut refusals) = (Vec::with_capacity(asked.len()), Refusals::new());
+    for (asked, replies) in asked.iter().zip(replies) {
+        let replies = match replies {
+            Ok(replies) => replies,
+            Err(rejection) => {
+                refusals.push((asked.position, Why::Rejected(rejection)));
+                continue;
+            }
+        };
+        let reply = combined(&replies.each);
+        match reply.outcome {
+            Outcome::Unknown => {
+                refusals.push((asked.position, Why::Rejected(asked.core.unknown())));
+            }
+            Outcome::Granted => granted.push(Granted {
+                answer: asked.core.answer(&reply, &replies.each, replies.degraded),
+                taken: Taken::by(asked, &replies, source),
+            }),
+            Outcome::NotTaken => {}
+            _ => refusals.push((
+                asked.position,
+                asked.core.refused_with(&reply, &replies.each, asked.permits, replies.degraded),
+            )),
+        }
+    }
+    if refusals.is_empty() { Ok(granted) } else { Err(refusals) }
+}

@@ -1,0 +1,123 @@
+//! What decides while the store is unavailable.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use ratelimit_spec::OnStoreError;
+
+use super::{Asked, Granted, Refusals, Replies, Why, answer::unlimited, outcome};
+use crate::{
+    Reason, Rejection, StoreError, StoreErrorKind,
+    decision::Answer,
+    events::Event,
+    limiter::{Core, per_process::counted_here, taken::{Source, Taken}},
+    limits::Inner,
+    store::{Config, Outcome, Reply},
+};
+
+/// Decides by each limiter's policy, because the store did not.
+pub(super) fn without_store(
+    limits: &Inner,
+    asked: &[Asked<'_>],
+    error: &StoreError,
+) -> Result<Vec<Granted>, Refusals> {
+    let misconfigured = error.kind() == StoreErrorKind::Misconfigured;
+    let (mut granted, mut refusals) = (Vec::new(), Refusals::new());
+    let mut local = Vec::new();
+    for (n, asked) in asked.iter().enumerate() {
+        let core = asked.core;
+        let refuse = |reason| (asked.position, Why::Rejected(core.rejection(reason).with_source(error)));
+        if misconfigured {
+            refusals.push(refuse(Reason::StoreMisconfigured));
+            continue;
+        }
+        core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        match asked.numbers.effective.on_store_error.value {
+            OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
+            OnStoreError::Allow => {
+                let config = core.in_force().unwrap_or(asked.numbers.config);
+                let answer = Answer { degraded: true, ..unlimited(limits, config) };
+                granted.push((n, Granted::free(core, answer)));
+            }
+            _ => local.push(n),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    let counted: Vec<&Asked<'_>> = local.iter().map(|n| &asked[*n]).collect();
+    let by_share = outcome(&counted, count_locally(limits, &counted), Source::Local)?;
+    granted.extend(local.into_iter().zip(by_share));
+    granted.sort_by_key(|(n, _)| *n);
+    Ok(granted.into_iter().map(|(_, granted)| granted).collect())
+}
+
+/// Counts in this process, against its share of the quotas.
+fn count_locally(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
+    let mut limiters = Vec::new();
+    for asked in asked {
+        let parts = asked.core.parts(asked.rule);
+        limiters.extend(
+            parts.iter().map(|part| (part.core, local_share(limits, part.in_force()), asked.permits)),
+        );
+    }
+    let named: Vec<_> = limiters.iter().map(|(core, config, _)| (&core.keys, *config)).collect();
+    let permits: Vec<u32> = limiters.iter().map(|(.., permits)| *permits).collect();
+    let mut replies = limits.local.count_jointly(&named, &permits).into_iter();
+    let each = asked.iter().map(|asked| {
+        let each: Vec<Reply> = replies.by_ref().take(asked.core.parts(asked.rule).len()).collect();
+        if each.iter().any(|reply| reply.outcome == Outcome::ExceedsCapacity) {
+            let why = "the store is unavailable, and the call costs more than this process's share of \
+                       the quota";
+            return Err(asked.core.rejection(Reason::StoreUnavailable).with_detail(why));
+        }
+        Ok(Replies { degraded: true, ..Replies::new(each) })
+    });
+    each.collect()
+}
+
+/// The share of a quota that this process may grant while the store is unavailable.
+pub(in crate::limiter) fn local_share(limits: &Inner, config: Config) -> Config {
+    let mut config = counted_here(config);
+    config.rate = config.rate.div_ceil(limits.instances().into());
+    config.burst = config.burst.div_ceil(limits.instances());
+    config
+}
+
+impl Core {
+    /// Counts a call that cannot be rejected locally, because its store is misconfigured; `None` if its
+    /// permits are not free.
+    pub(in crate::limiter) fn without_store_at_all(
+        self: &Arc<Self>,
+        limits: &Inner,
+        permits: u32,
+    ) -> Option<Granted> {
+        let rule = self.rule(limits);
+        let numbers = rule.numbers.as_ref().ok()?;
+        let asked = Asked { position: 0, core: self, rule: &rule, numbers, permits };
+        let replies = count_locally(limits, &[&asked]);
+        match outcome(&[&asked], replies, Source::Local) {
+            Ok(granted) => granted.into_iter().next(),
+            Err(refusals) => {
+                let (_, why) = refusals.into_iter().next()?;
+                Some(Granted::free(self, self.shadowed(limits, &rule, &why)?))
+            }
+        }
+    }
+
+    /// Reports once that a function which cannot return a rejection is counted locally.
+    pub(in crate::limiter) fn complain(&self, limits: &Inner, rejection: &Rejection) {
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            let error = StoreError::misconfigured(rejection.to_string());
+            limits
+                .events
+                .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
+        }
+    }
+}
+
+impl Granted {
+    /// A call that went ahead without being counted.
+    pub(super) fn free(core: &Arc<Core>, answer: Answer) -> Self {
+        Self { answer, taken: Taken::nothing(core), again_ms: 0 }
+    }
+}

@@ -1,0 +1,157 @@
+//! Limiters with a budget for each process: counted here, with only their configuration in the store.
+
+use std::{
+    iter,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use ratelimit_spec::Mode;
+
+use super::{
+    Core,
+    decide::{Asked, Replies},
+    numbers::Rule,
+    plan::Part,
+};
+use crate::{
+    Reason, Rejection,
+    limits::Inner,
+    store::{Assertion, Config, Lease, Reply},
+};
+
+/// How often a process that counts by itself looks at the stored configuration.
+pub(super) const LOOK_EVERY_MS: u64 = 10_000;
+
+/// Takes permits in this process, from all limiters or from none, with a look at their stored
+/// configurations now and then. `None` if a look found that the store counts one of them again.
+pub(super) async fn take(
+    limits: &Inner,
+    asked: &[&Asked<'_>],
+) -> Option<Vec<Result<Replies, Rejection>>> {
+    let mut looked = true;
+    for asked in asked {
+        for part in asked.core.parts(asked.rule) {
+            looked &= part.look_in_turn(limits).await;
+            let follows = matches!(part.request(limits).assertion, Assertion::Follow { .. });
+            if follows && part.core.in_force().is_none() {
+                // Neither this process nor the store configures it, or the store did not reply.
+                let unavailable = asked.core.rejection(Reason::StoreUnavailable);
+                let why = if looked { asked.core.unknown() } else { unavailable };
+                return Some(iter::once(Err(why)).collect());
+            }
+            if part.in_force().mode != Mode::PerClient {
+                return None;
+            }
+        }
+    }
+    if let [asked] = asked
+        && looked
+        && !asked.rule.is_joint()
+        && asked.rule.is_stated()
+    {
+        let core = asked.core;
+        let config = counted_here(core.in_force().unwrap_or(asked.numbers.config));
+        let slot = core.own.get_or_init(|| limits.per_client.slot(&core.keys));
+        slot.admit(core.lease(limits, asked.rule, config, core.looks.due_ms()));
+    }
+    let degraded = !looked;
+    let counted = count(limits, asked).into_iter();
+    Some(counted.map(|replies| Ok(Replies { degraded, ..replies? })).collect())
+}
+
+/// Takes permits in this process, by the configurations in force.
+pub(super) fn count(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
+    let parts: Vec<Vec<Part<'_>>> =
+        asked.iter().map(|asked| asked.core.parts(asked.rule)).collect();
+    let limiters = parts.iter().flatten().map(|part| (&part.core.keys, counted_here(part.in_force())));
+    let limiters: Vec<_> = limiters.collect();
+    let costs = asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| asked.permits));
+    let costs: Vec<u32> = costs.collect();
+    let mut replies = limits.per_client.count_jointly(&limiters, &costs).into_iter();
+    let each = parts.iter().map(|parts| {
+        let each: Vec<Reply> = replies.by_ref().take(parts.len()).collect();
+        Ok(Replies::new(each))
+    });
+    each.collect()
+}
+
+impl Core {
+    /// Returns whether each process counts the limiter by itself.
+    pub(super) fn is_counted_here(&self, rule: &Rule) -> bool {
+        let parts = self.parts(rule);
+        !parts.is_empty() && parts.iter().all(|part| part.in_force().mode == Mode::PerClient)
+    }
+
+    pub(super) fn lease(&self, limits: &Inner, rule: &Rule, config: Config, until_ms: u64) -> Lease {
+        Lease { rule: rule.number, generation: limits.generation(), config, until_ms }
+    }
+}
+
+impl Part<'_> {
+    /// Looks at the stored configuration, for the first time one caller after the other; false if it
+    /// could not.
+    pub(super) async fn look_in_turn(&self, limits: &Inner) -> bool {
+        // A failure closes the way to the store, so no caller waits here for longer than one deadline.
+        let first = &self.core.looks.first;
+        let _looking = if self.rule.is_stated() { None } else { Some(first.lock().await) };
+        self.look(limits).await
+    }
+
+    /// Looks at the stored configuration if it is time to; false if it could not. A look keeps the
+    /// configuration alive.
+    async fn look(&self, limits: &Inner) -> bool {
+        let request = self.request(limits);
+        let keep_alive_ms = request.config.keep_alive_ms;
+        if !self.core.looks.begin(limits.clock.now_ms(), self.rule.is_stated(), keep_alive_ms) {
+            return true;
+        }
+        match limits.store.assert(&request).await {
+            Ok(reply) => {
+                self.core.observe(limits, self.rule, &reply);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+/// When a limiter that is counted here looks at the stored configuration.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    due_ms: AtomicU64,
+    /// When the stored configuration expires by what this process said; 0 is never.
+    lapses_ms: AtomicU64,
+    /// Held by the one caller that looks for the first time.
+    first: tokio::sync::Mutex<()>,
+}
+
+impl Looks {
+    fn due_ms(&self) -> u64 {
+        self.due_ms.load(Ordering::Acquire)
+    }
+
+    /// Whether this caller is to look now.
+    fn begin(&self, now: u64, stated: bool, keep_alive_ms: u64) -> bool {
+        let due = self.due_ms();
+        if stated && now < due {
+            return false;
+        }
+        let every = match keep_alive_ms {
+            0 => LOOK_EVERY_MS,
+            ms => LOOK_EVERY_MS.min(ms / 2),
+        };
+        let lapses = Some(self.lapses_ms.load(Ordering::Acquire)).filter(|lapses| *lapses > now);
+        let next = (now + every).min(lapses.unwrap_or(u64::MAX));
+        self.due_ms.compare_exchange(due, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lets the next call look.
+    pub(super) fn hurry(&self, lapses_ms: u64) {
+        self.lapses_ms.store(lapses_ms, Ordering::Release);
+        self.due_ms.store(0, Ordering::Release);
+    }
+}
+
+/// The numbers as they count within one process, whatever the mode of the limiter.
+pub(super) fn counted_here(config: Config) -> Config {
+    Config { mode: Mode::Overall, ..config }
+}

@@ -1,0 +1,176 @@
+//! Which limiters one call takes from: all of them, or any one of them.
+//!
+//! A call makes a [`Claim`] on each limiter that it names, and takes from all of them or from none. A
+//! limiter under one key has [`Members`]: itself; or each of several limits, all of which have to grant;
+//! or shards, any of which may. The limit with the shortest window is stored under the key's own name,
+//! where a single limit would be; the name of each additional one is made of the key's name and its
+//! window, and does not depend on the other limits.
+
+mod shards;
+
+use std::{iter, sync::Arc};
+
+use ratelimit_spec::{Algorithm, Wait, format_duration};
+
+pub(super) use self::shards::{Share, shards};
+use super::{Core, Numbers, numbers::Rule};
+use crate::{
+    Quota, Quotas, StoreError,
+    limits::{Current, Family, Inner},
+    store::{Config, Request, StateKeys},
+};
+
+/// What a call takes from one limiter, and how long it may wait for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) core: Arc<Core>,
+    pub(crate) permits: u32,
+    pub(crate) wait: Wait,
+    /// Whether the call can return a rejection.
+    pub(crate) fallible: bool,
+}
+
+/// The stored limiters of one key.
+#[derive(Clone, Default)]
+pub(super) enum Members {
+    /// The limiter itself.
+    #[default]
+    Itself,
+    /// Itself, and the limits beside the first: a call takes from all of them.
+    All(Vec<Additional>),
+    /// Its shards: a call takes from any one of them.
+    Any(Arc<[Arc<Core>]>),
+}
+
+/// A limit beside the first, and what this process is configured with for it.
+#[derive(Clone)]
+pub(super) struct Additional {
+    core: Arc<Core>,
+    rule: Arc<Rule>,
+}
+
+/// One of the stored limiters that a call takes from.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) core: &'a Core,
+    pub(super) rule: &'a Rule,
+    pub(super) numbers: &'a Numbers,
+}
+
+impl Additional {
+    /// The limits beside the first one of this name. What was known of them before is kept.
+    pub(super) fn of(
+        (keys, family, name): (&StateKeys, &Arc<Family>, &str),
+        current: &Current,
+        rule: &Rule,
+        before: &Members,
+    ) -> Vec<Self> {
+        let Ok(first) = &rule.numbers else { return Vec::new() };
+        let before = match before {
+            Members::All(additional) => additional.as_slice(),
+            Members::Itself | Members::Any(_) => &[],
+        };
+        let additional = first.effective.further().into_iter().map(|config| {
+            let keys = StateKeys::new(additional_name(keys.config(), &config));
+            let numbers = Ok(Numbers { config, ..first.clone() });
+            if let Some(Self { core, .. }) = before.iter().find(|known| known.core.keys == keys) {
+                let rule = Arc::new(Rule::after(&core.rule.load(), current, numbers));
+                core.adopt(&rule);
+                return Self { core: Arc::clone(core), rule };
+            }
+            let rule = Arc::new(Rule::new(current, numbers));
+            let core = Core::of(keys, Arc::clone(family), name, Arc::clone(&rule), true);
+            Self { core: Arc::new(core), rule }
+        });
+        additional.collect()
+    }
+}
+
+/// The name of a limit beside the first: `{orders:42}:1h`, in the cluster slot of the first.
+fn additional_name(name: &str, config: &Config) -> String {
+    let per = format_duration(config.quota().per());
+    let name = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
+    match config.algorithm {
+        Algorithm::SlidingWindow => format!("{name}:{per}"),
+        other => format!("{name}:{per}:{other}"),
+    }
+}
+
+impl<'a> Part<'a> {
+    /// The configuration in force, as far as this process knows.
+    pub(super) fn in_force(&self) -> Config {
+        self.core.in_force().unwrap_or(self.numbers.config)
+    }
+
+    pub(super) fn request(&self, limits: &Inner) -> Request<'a> {
+        self.core.request(limits, self.rule, self.numbers)
+    }
+}
+
+impl Rule {
+    /// Whether the key has several limits.
+    pub(super) fn is_joint(&self) -> bool {
+        matches!(self.members, Members::All(_))
+    }
+
+    /// The shards of a limiter that is split.
+    pub(super) fn shards(&self) -> Option<&Arc<[Arc<Core>]>> {
+        match &self.members {
+            Members::Any(shards) => Some(shards),
+            Members::Itself | Members::All(_) => None,
+        }
+    }
+
+    fn additional(&self) -> &[Additional] {
+        match &self.members {
+            Members::All(additional) => additional,
+            Members::Itself | Members::Any(_) => &[],
+        }
+    }
+}
+
+impl Core {
+    /// All limits of the key, in their order; one for most keys.
+    pub(super) fn parts<'a>(&'a self, rule: &'a Rule) -> Vec<Part<'a>> {
+        let additional = rule.additional().iter().map(|other| (&*other.core, &*other.rule));
+        let part = |(core, rule): (&'a Self, &'a Rule)| {
+            Some(Part { core, rule, numbers: rule.numbers.as_ref().ok()? })
+        };
+        iter::once((self, rule)).chain(additional).filter_map(part).collect()
+    }
+
+    /// The stored limiters of all limits of the key, in their order, or all of its shards.
+    pub(super) fn limiters(self: &Arc<Self>, limits: &Inner) -> Vec<Arc<Self>> {
+        let rule = self.rule(limits);
+        if let Some(shards) = rule.shards() {
+            return shards.to_vec();
+        }
+        let additional = rule.additional().iter().map(|other| Arc::clone(&other.core));
+        iter::once(Arc::clone(self)).chain(additional).collect()
+    }
+
+    /// The limiter of the limit that a quota changes: the only one, or the one with its window and
+    /// algorithm.
+    pub(super) fn limiter_of(
+        self: &Arc<Self>,
+        limits: &Inner,
+        quota: &Quota,
+    ) -> Result<Arc<Self>, StoreError> {
+        let rule = self.rule(limits);
+        if !rule.is_joint() {
+            return Ok(Arc::clone(self));
+        }
+        let parts = self.parts(&rule);
+        let quotas: Vec<Quota> = parts.iter().map(|part| part.numbers.config.quota()).collect();
+        let same =
+            |known: &Quota| known.per() == quota.per() && known.algorithm() == quota.algorithm();
+        match quotas.iter().position(same) {
+            Some(n) => Ok(self.limiters(limits).swap_remove(n)),
+            None => Err(StoreError::misconfigured(format!(
+                "`{quota}` matches no limit of `{}` ({}); use the window and algorithm of one of them",
+                self.family.key,
+                Quotas::from(Arc::from(quotas)),
+            ))),
+        }
+    }
+}

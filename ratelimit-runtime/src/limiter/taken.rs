@@ -1,0 +1,180 @@
+//! What a call took, and where: given back by its grant, to nobody else's loss.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::{
+    Core,
+    decide::{Asked, Replies},
+};
+use crate::{
+    Limits, StoreError,
+    limits::Inner,
+    store::{Grant, Reply},
+};
+
+/// What counted the permits of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Store,
+    /// This process, which has a budget of its own.
+    Process,
+    /// This process, while the store was unavailable.
+    Local,
+}
+
+/// What a call took from one limiter.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) core: Arc<Core>,
+    pub(crate) permits: u32,
+    grants: Grants,
+}
+
+/// The grants of the stored limiters that a call took from.
+#[derive(Clone, Debug)]
+enum Grants {
+    /// The call was not counted.
+    None,
+    One(Counted),
+    /// One of each of several limits.
+    Several(Arc<[Counted]>),
+}
+
+#[derive(Clone, Debug)]
+struct Counted {
+    core: Arc<Core>,
+    source: Source,
+    grant: Grant,
+}
+
+impl Taken {
+    /// A call that was not counted.
+    pub(super) fn nothing(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), permits: 0, grants: Grants::None }
+    }
+
+    /// What one reply granted.
+    pub(crate) fn one(core: &Arc<Core>, source: Source, reply: &Reply, permits: u32) -> Self {
+        Self::reserved(core, source, Grant::of(reply, permits, 0), permits)
+    }
+
+    /// What a reservation holds, or this much of it.
+    pub(super) fn reserved(core: &Arc<Core>, source: Source, grant: Grant, permits: u32) -> Self {
+        let grant = Grant { permits, ..grant };
+        let counted = Counted { core: Arc::clone(core), source, grant };
+        Self { core: Arc::clone(core), permits, grants: Grants::One(counted) }
+    }
+
+    /// What the replies to a claim granted.
+    pub(super) fn by(asked: &Asked<'_>, replies: &Replies, source: Source) -> Self {
+        let (core, permits) = (asked.core, asked.permits);
+        let grant = |reply: &Reply| Grant::of(reply, permits, replies.granted_after);
+        if let [reply] = &*replies.each {
+            return Self::reserved(core, source, grant(reply), permits);
+        }
+        let counted = core.limiters_of(asked.rule).into_iter().zip(&*replies.each);
+        let counted = counted.map(|(core, reply)| Counted { core, source, grant: grant(reply) });
+        Self { core: Arc::clone(core), permits, grants: Grants::Several(counted.collect()) }
+    }
+
+    /// Whether the call was counted.
+    pub(crate) fn is_counted(&self) -> bool {
+        !matches!(self.grants, Grants::None)
+    }
+
+    fn counted(&self) -> &[Counted] {
+        match &self.grants {
+            Grants::None => &[],
+            Grants::One(counted) => std::slice::from_ref(counted),
+            Grants::Several(counted) => counted,
+        }
+    }
+
+    /// Gives back at most this many permits of what the grant still holds; returns how many came back,
+    /// of several limits the most.
+    pub(crate) async fn give_back_some(
+        &self,
+        limits: &Inner,
+        permits: u32,
+    ) -> Result<u64, StoreError> {
+        let mut most = 0;
+        for Counted { core, source, grant } in self.counted() {
+            let grant = Grant { permits: grant.permits.min(permits), ..grant.clone() };
+            let back = match source {
+                Source::Store => limits.store.give_back(&core.keys, &grant).await?,
+                Source::Process => limits.per_client.give_back_counted(&core.keys, &grant),
+                Source::Local => limits.local.give_back_counted(&core.keys, &grant),
+            };
+            most = most.max(back);
+        }
+        if most > 0 {
+            self.core.changed();
+        }
+        Ok(most)
+    }
+
+    /// Gives everything back that the grant still holds. A store that is unavailable keeps it until its
+    /// time is over.
+    pub(crate) async fn give_back(&self, limits: &Limits) {
+        if self.give_back_some(limits.inner(), self.permits).await.is_err() {
+            self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back what no call uses, without a caller that waits for it.
+    pub(crate) fn give_back_later(limits: &Limits, taken: impl IntoIterator<Item = Self>) {
+        let taken: Vec<Self> = taken.into_iter().filter(Self::is_counted).collect();
+        if taken.is_empty() {
+            return;
+        }
+        let kept = limits.clone();
+        limits.inner().engine.spawn(async move {
+            for taken in taken.into_iter().rev() {
+                taken.give_back(&kept).await;
+            }
+        });
+    }
+
+    /// A call that waited was admitted.
+    pub(super) fn count_wait(&self) {
+        self.core.family.tally.waited.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a call took so far. Given back if the call is dropped before it has everything.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    limits: &'a Limits,
+    taken: Vec<Taken>,
+}
+
+impl<'a> Held<'a> {
+    pub(super) fn new(limits: &'a Limits) -> Self {
+        Self { limits, taken: Vec::new() }
+    }
+
+    pub(super) fn note(&mut self, taken: &Taken) {
+        if taken.is_counted() {
+            let Taken { core, permits, grants } = taken;
+            self.taken.push(Taken { core: Arc::clone(core), permits: *permits, grants: grants.clone() });
+        }
+    }
+
+    pub(super) fn keep(mut self) {
+        self.taken.clear();
+    }
+
+    /// Gives everything back, the last first.
+    pub(super) async fn give_back(mut self) {
+        while let Some(taken) = self.taken.last() {
+            taken.give_back(self.limits).await;
+            self.taken.pop();
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        Taken::give_back_later(self.limits, self.taken.drain(..));
+    }
+}

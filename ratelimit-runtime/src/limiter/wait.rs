@@ -1,0 +1,274 @@
+//! Waiting for permits: one first-come queue for each limiter and process, and one loop, for every rule.
+//!
+//! Only the queue asks, never its callers: a driver carries out what the [`Line`] says, as a task of the
+//! engine where the store is shared, and of the callers' own runtimes where the store is embedded. A
+//! bucket hands out reservations, and the queue owns them, not the callers: when a waiting call is
+//! dropped, its slot passes to the next caller.
+
+mod chair;
+mod driver;
+mod line;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use once_cell::sync::OnceCell;
+use ratelimit_spec::Wait;
+use tokio::sync::Notify;
+
+use self::{
+    chair::{Chair, Turn},
+    line::{Line, Pace, Slot},
+};
+use super::{
+    Core,
+    decide::{Granted, Refusals, Why, decide},
+    taken::Source,
+    plan::Claim,
+};
+use crate::{
+    Limits, Reason, Rejection,
+    clock::whole_ms,
+    engine::Home,
+    limits::Inner,
+    store::{Grant, Reply},
+};
+
+/// The pause of a call that can be neither admitted nor rejected yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// What a call gets of all its claims, or which of them keeps it from its permits.
+pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
+
+/// The callers of this process that wait for one limiter.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// Whether any caller waits, to be read without the lock.
+    busy: AtomicBool,
+    waiting: OnceCell<Box<Waiting>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    line: Mutex<Line<Arc<Chair>, Ticket>>,
+    /// Wakes the drivers.
+    changed: Notify,
+    /// Where drivers run.
+    drivers: Mutex<Vec<Home>>,
+    /// The mean duration of a request for reservations, in microseconds.
+    round_trip_us: AtomicU64,
+    /// Whether the store's policy decides, so that no reservations are made.
+    polling: AtomicBool,
+}
+
+/// What identifies a reservation, and what its caller is told.
+#[derive(Clone, Debug)]
+struct Ticket {
+    source: Source,
+    grant: Grant,
+    reply: Reply,
+}
+
+impl Queue {
+    /// Returns whether no caller waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.busy.load(Ordering::Acquire)
+    }
+
+    /// Something may be free before its time.
+    pub(crate) fn stir(&self) {
+        if let Some(waiting) = self.waiting.get() {
+            waiting.line().change();
+            waiting.changed.notify_waiters();
+        }
+    }
+
+    fn waiting(&self) -> &Waiting {
+        self.waiting.get_or_init(Box::default)
+    }
+
+    /// The milliseconds until the head expects its permits, at least one.
+    fn head_in(&self, now: u64) -> u64 {
+        let at = self.waiting.get().map_or(0, |waiting| waiting.line().head_at());
+        at.saturating_sub(now).max(1)
+    }
+
+    /// Changes the line, and what is seen of it without the lock.
+    fn change<T>(&self, change: impl FnOnce(&mut Line<Arc<Chair>, Ticket>) -> T) -> T {
+        let mut line = self.waiting().line();
+        let result = change(&mut line);
+        self.busy.store(line.len() > 0, Ordering::Release);
+        result
+    }
+}
+
+impl Waiting {
+    fn line(&self) -> MutexGuard<'_, Line<Arc<Chair>, Ticket>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last millisecond in which a call that started then may be admitted; `None` is never over.
+fn until(wait: Wait, started: u64) -> Option<u64> {
+    match wait {
+        Wait::Forever => None,
+        Wait::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
+        _ => Some(started),
+    }
+}
+
+/// Takes the permits of all claims, waiting for them in line.
+pub(crate) async fn acquire(limits: &Limits, claims: Vec<Claim>) -> Outcome {
+    let started = limits.inner().clock.now_ms();
+    let result = match first_try(limits, &claims, started).await {
+        Ok(granted) => Ok(granted),
+        Err(Blocked::For(position, wait_ms)) => {
+            // Few calls wait, and those that do not need no room for it.
+            Box::pin(in_line(limits, claims.clone(), position, wait_ms, started)).await
+        }
+        Err(Blocked::By(position, rejection)) => Err((position, rejection)),
+    };
+    match &result {
+        Ok(_) => claims.iter().for_each(|claim| claim.core.tally(true)),
+        Err((position, _)) => claims[*position].core.tally(false),
+    }
+    result
+}
+
+/// Why a call is not admitted now.
+enum Blocked {
+    /// This claim has to wait for this many milliseconds.
+    For(usize, u64),
+    /// This claim rejects the call.
+    By(usize, Rejection),
+}
+
+async fn first_try(
+    limits: &Limits,
+    claims: &[Claim],
+    started: u64,
+) -> Result<Vec<Granted>, Blocked> {
+    let inner = limits.inner();
+    // No caller overtakes those that wait.
+    let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(inner);
+    if let Some(position) = claims.iter().position(queued) {
+        let Claim { core, wait, .. } = &claims[position];
+        let head_in = core.queue.head_in(started);
+        return Err(match wait {
+            Wait::None => Blocked::By(position, core.not_before(Reason::Limited, head_in)),
+            _ => Blocked::For(position, head_in),
+        });
+    }
+    decide(limits, claims).await.map_err(|refusals| blocked(inner, claims, refusals, started))
+}
+
+/// What refusals come to: a claim that may not wait for as long as it would have to rejects the call;
+/// else the one with the longest wait is waited for.
+fn blocked(limits: &Inner, claims: &[Claim], refusals: Refusals, started: u64) -> Blocked {
+    let now = limits.clock.now_ms();
+    let mut longest = (0, 0);
+    for (position, why) in refusals {
+        let Claim { core, wait, .. } = &claims[position];
+        let answer = match why {
+            Why::Rejected(rejection) => return Blocked::By(position, rejection),
+            Why::NotNow(answer) => answer,
+        };
+        let after = whole_ms(answer.retry_after.unwrap_or(answer.quota.per()));
+        if until(*wait, started).is_some_and(|until| now.saturating_add(after) > until) {
+            let reason = if *wait == Wait::None { Reason::Limited } else { Reason::WaitTooLong };
+            return Blocked::By(position, core.refused(reason, &answer));
+        }
+        longest = longest.max((after, position));
+    }
+    Blocked::For(longest.1, longest.0)
+}
+
+/// Waits in the queue of one claim, and whichever else it is sent to from there.
+async fn in_line(
+    limits: &Limits,
+    claims: Vec<Claim>,
+    position: usize,
+    wait_ms: u64,
+    started: u64,
+) -> Outcome {
+    let chair = Chair::new(claims, started);
+    chair.join(limits, position, wait_ms)?;
+    let granted = Turn::new(limits, chair).await?;
+    if let Some(claim) = granted.first() {
+        claim.taken.count_wait();
+    }
+    Ok(granted)
+}
+
+impl Core {
+    /// How fast reservations are handed out; `None` if the limiter in force takes none.
+    fn pace(&self, limits: &Inner) -> Option<Pace> {
+        let rule = self.rule(limits);
+        let numbers = rule.numbers.as_ref().ok()?;
+        let config = self.in_force().unwrap_or(numbers.config);
+        let whole = !rule.is_joint() && rule.shards().is_none();
+        let waiting = self.queue.waiting();
+        let polls = waiting.polling.load(Ordering::Acquire) || rule.is_shadowed();
+        let round_trip_ms = waiting.round_trip_us.load(Ordering::Relaxed).div_ceil(1000);
+        (whole && config.reserves() && !polls).then(|| Pace {
+            rate: config.rate,
+            per_ms: config.per_ms,
+            spaced: config.is_spaced(),
+            round_trip_ms,
+        })
+    }
+
+    /// The fewest milliseconds in which a request can be granted behind the callers that wait.
+    fn earliest(&self, limits: &Inner, permits: u32, now: u64) -> u64 {
+        let ahead: u64 = self.queue.waiting().line().costs().map(u64::from).sum();
+        if ahead == 0 {
+            return 0;
+        }
+        let head_in = self.queue.head_in(now);
+        let all = self.known_of_all(limits).unwrap_or_default();
+        let least = all.into_iter().map(|config| config.least_ms(ahead, permits.into(), true));
+        head_in.saturating_add(least.max().unwrap_or(0))
+    }
+}
+
+/// Takes permits for a call that cannot return a rejection: it waits for as long as necessary, and the
+/// local policy settles what no wait can cure. A claim without a decision is `None`.
+pub(crate) async fn admit(limits: &Limits, claims: Vec<Claim>) -> Vec<Option<Granted>> {
+    let mut settled: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
+    let mut open: Vec<usize> = (0..claims.len()).collect();
+    while !open.is_empty() {
+        let (position, rejection) =
+            match acquire(limits, open.iter().map(|n| claims[*n].clone()).collect()).await {
+                Ok(granted) => {
+                    open.into_iter().zip(granted).for_each(|(n, got)| settled[n] = Some(got));
+                    return settled;
+                }
+                Err((position, rejection)) => (open[position], rejection),
+            };
+        let inner = limits.inner();
+        let Claim { core, permits, .. } = &claims[position];
+        match rejection.reason() {
+            Reason::StoreMisconfigured => {
+                core.complain(inner, &rejection);
+                if let Some(got) = core.without_store_at_all(inner, *permits) {
+                    settled[position] = Some(got);
+                    open.retain(|n| *n != position);
+                    continue;
+                }
+            }
+            Reason::NotConfigured => {
+                core.complain(inner, &rejection);
+                open.retain(|n| *n != position);
+                continue;
+            }
+            _ => {}
+        }
+        inner.clock.sleep(LOOK_AGAIN).await;
+    }
+    settled
+}

@@ -1,0 +1,157 @@
+//! A caller's place in a queue, which its answer is put into.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use super::{Outcome, Slot, Ticket, driver, until};
+use crate::{
+    Limits, Reason, Rejection,
+    limiter::{Core, taken::Taken, plan::Claim},
+};
+
+/// A caller that waits: what it asks for, and the place for its answer.
+#[derive(Debug)]
+pub(super) struct Chair {
+    pub(super) claims: Vec<Claim>,
+    /// When the call started, in milliseconds.
+    pub(super) started: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    /// The limiter in whose queue it is, and the number of its place.
+    place: Option<(Arc<Core>, u64)>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Awaited(Option<Waker>),
+    /// With the reservation it was made of.
+    There(Outcome, Option<Slot<Ticket>>),
+    /// It was seen, or the caller has left.
+    Over,
+}
+
+impl Chair {
+    pub(super) fn new(claims: Vec<Claim>, started: u64) -> Arc<Self> {
+        let state = State { answer: Answer::Awaited(None), place: None };
+        Arc::new(Self { claims, started, state: Mutex::new(state) })
+    }
+
+    /// Takes a place in the queue of one claim, unless there is none or the wait would be too long.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        limits: &Limits,
+        position: usize,
+        wait_ms: u64,
+    ) -> Result<(), (usize, Rejection)> {
+        let inner = limits.inner();
+        let Claim { core, permits, wait, .. } = &self.claims[position];
+        let refused = |rejection: Rejection| (position, rejection);
+        let room = core.numbers(inner).map_err(refused)?.effective.max_waiters.value;
+        let (now, until) = (inner.clock.now_ms(), until(*wait, self.started));
+        let earliest = core.earliest(inner, *permits, now);
+        if until.is_some_and(|until| now.saturating_add(earliest) > until) {
+            return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
+        }
+        // A reservation is made at once; any other request is made when it can be granted.
+        let due = if core.pace(inner).is_some() { now } else { now.saturating_add(wait_ms) };
+        let mut state = self.state();
+        if matches!(state.answer, Answer::Over) {
+            return Ok(());
+        }
+        let number = core.queue.change(|line| {
+            let full = line.len() >= room as usize;
+            let seat = Arc::clone(self);
+            (!full).then(|| line.join(*permits, until, self.claims.len() == 1, seat, due))
+        });
+        let Some(number) = number else {
+            let after = if core.queue.is_empty() { wait_ms } else { core.queue.head_in(now) };
+            return Err((position, core.not_before(Reason::QueueFull, after)));
+        };
+        state.place = Some((Arc::clone(core), number));
+        drop(state);
+        core.queue.waiting().changed.notify_waiters();
+        driver::ensure(core, limits);
+        Ok(())
+    }
+
+    /// Hands the answer to the caller, or returns it if the caller has left. One that was made of a
+    /// reservation leaves that for another caller if this one never looks at it.
+    pub(super) fn answer(
+        &self,
+        outcome: Outcome,
+        slot: Option<Slot<Ticket>>,
+    ) -> Result<(), Outcome> {
+        let mut state = self.state();
+        let Answer::Awaited(waker) = &mut state.answer else { return Err(outcome) };
+        let waker = waker.take();
+        state.answer = Answer::There(outcome, slot);
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The future of a caller that waits. Dropping it leaves the queue.
+pub(super) struct Turn {
+    limits: Limits,
+    chair: Arc<Chair>,
+}
+
+impl Turn {
+    pub(super) fn new(limits: &Limits, chair: Arc<Chair>) -> Self {
+        Self { limits: limits.clone(), chair }
+    }
+}
+
+impl Future for Turn {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let mut state = self.chair.state();
+        match std::mem::replace(&mut state.answer, Answer::Over) {
+            Answer::There(outcome, _) => Poll::Ready(outcome),
+            Answer::Awaited(_) => {
+                state.answer = Answer::Awaited(Some(context.waker().clone()));
+                let place = state.place.as_ref().map(|(core, _)| Arc::clone(core));
+                drop(state);
+                // The runtime that it was polled in before may have ended, and the driver with it.
+                if let Some(core) = place {
+                    driver::ensure(&core, &self.limits);
+                }
+                Poll::Pending
+            }
+            Answer::Over => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.chair.state();
+        let answer = std::mem::replace(&mut state.answer, Answer::Over);
+        let Some((core, number)) = state.place.take() else { return };
+        drop(state);
+        let now = self.limits.inner().clock.now_ms();
+        match answer {
+            Answer::Awaited(_) => drop(core.queue.change(|line| line.leave(number, now))),
+            Answer::There(Ok(_), Some(slot)) => core.queue.change(|line| line.put(slot)),
+            Answer::There(Ok(granted), None) => {
+                Taken::give_back_later(&self.limits, granted.into_iter().map(|got| got.taken));
+            }
+            Answer::There(Err(_), _) | Answer::Over => return,
+        }
+        core.queue.waiting().changed.notify_waiters();
+    }
+}

@@ -1,0 +1,240 @@
+//! Carries out what a queue says is to be done next.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::{Arc, PoisonError, atomic::Ordering},
+    task::Poll,
+    time::Duration,
+};
+
+use super::{
+    Blocked, Core, LOOK_AGAIN, Slot, Ticket, blocked,
+    chair::Chair,
+    decide,
+    line::{Leaving, Step},
+};
+use crate::{
+    Limits, Reason,
+    clock::whole_ms,
+    decision::Answer,
+    engine::Home,
+    limiter::{decide::Granted, taken::Taken},
+};
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Starts a driver for callers that wait in this place, unless there is one.
+pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
+    let home = match limits.inner().store.is_shared() {
+        // No caller's runtime drives what others wait for.
+        true => Home::engine(),
+        false => Home::current(),
+    };
+    let mut drivers = core.queue.waiting().drivers.lock().unwrap_or_else(PoisonError::into_inner);
+    if !drivers.contains(&home) {
+        drivers.push(home.clone());
+        drop(drivers);
+        let driver = Driver { core: Arc::clone(core), limits: limits.clone(), home, working: false };
+        limits.inner().engine.spawn_on(&driver.home.clone(), driver.run());
+    }
+}
+
+/// The driver of a queue. If its runtime ends, another one goes on.
+struct Driver {
+    core: Arc<Core>,
+    limits: Limits,
+    home: Home,
+    /// Whether it is the one that asks the store.
+    working: bool,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let mut work = None::<Work>;
+        loop {
+            let (core, limits) = (Arc::clone(&self.core), self.limits.clone());
+            let (inner, waiting) = (limits.inner(), core.queue.waiting());
+            let generation = inner.generation();
+            let mut changed = pin!(waiting.changed.notified());
+            changed.as_mut().enable();
+            let wake = match self.step() {
+                Step::Ask => {
+                    work = Some(Box::pin(ask(Arc::clone(&core), limits.clone())));
+                    continue;
+                }
+                Step::Reserve(costs, until) => {
+                    work = Some(Box::pin(reserve(Arc::clone(&core), limits.clone(), costs, until)));
+                    continue;
+                }
+                Step::GiveUp(slots) => {
+                    work = Some(Box::pin(give_up(Arc::clone(&core), limits.clone(), slots)));
+                    continue;
+                }
+                Step::End if work.is_none() && self.ends() => return,
+                Step::End => u64::MAX,
+                Step::Sleep(wake) => wake,
+            };
+            let now = inner.clock.now_ms();
+            let sleep = inner.clock.sleep(Duration::from_millis(wake.saturating_sub(now)));
+            let sleep = pin!(async {
+                if wake < u64::MAX { sleep.await } else { std::future::pending().await }
+            });
+            let renewed = pin!(inner.renewed(generation));
+            let worked = poll_fn(|context| match &mut work {
+                Some(work) => work.as_mut().poll(context),
+                None => Poll::Pending,
+            });
+            tokio::select! {
+                biased;
+                () = worked => (work, self.working) = (None, false),
+                () = changed => {}
+                () = renewed => waiting.line().change(),
+                () = sleep => {}
+            }
+        }
+    }
+
+    /// The next step, with the callers told whose wait is over.
+    fn step(&mut self) -> Step<Ticket> {
+        let (core, inner) = (&self.core, self.limits.inner());
+        let (now, pace) = (inner.clock.now_ms(), core.pace(inner));
+        let mut leaving = Vec::new();
+        let step = core.queue.change(|line| line.step(now, pace, &mut leaving));
+        self.working |= matches!(step, Step::Ask | Step::Reserve(..) | Step::GiveUp(_));
+        for one in leaving {
+            match one {
+                Leaving::Admitted(place, slot) => admit(core, &place.seat, slot),
+                Leaving::TooLate(place, ms) => {
+                    let position = place.seat.position(core);
+                    let rejection = core.not_before(Reason::WaitTooLong, ms.max(1));
+                    let _ = place.seat.answer(Err((position, rejection)), None);
+                }
+            }
+        }
+        step
+    }
+
+    /// Returns whether nothing is left to drive; a caller that comes later starts another driver.
+    fn ends(&self) -> bool {
+        let waiting = self.core.queue.waiting();
+        let mut drivers = waiting.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = waiting.line().is_idle();
+        if ends {
+            drivers.retain(|home| *home != self.home);
+        }
+        ends
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let waiting = self.core.queue.waiting();
+        let mut drivers = waiting.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        drivers.retain(|home| *home != self.home);
+        drop(drivers);
+        if self.working {
+            waiting.line().answered(0);
+        }
+        waiting.changed.notify_waiters();
+    }
+}
+
+/// Hands a reservation to its caller, or keeps it for the next one.
+fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
+    let Ticket { source, grant, reply } = slot.ticket.clone();
+    let passed = slot.at.saturating_sub(reply.asked_at());
+    let answer = core.answer_later(&reply, passed);
+    let permits = chair.claims[0].permits;
+    let taken = Taken::reserved(&chair.claims[0].core, source, grant, permits);
+    let granted = Granted { answer, taken };
+    if chair.answer(Ok(vec![granted]), Some(slot.clone())).is_err() {
+        core.queue.change(|line| line.put(slot));
+    }
+}
+
+/// Asks for the caller at the head.
+async fn ask(core: Arc<Core>, limits: Limits) {
+    let inner = limits.inner();
+    let head = core.queue.waiting().line().head().map(|head| (head.number, Arc::clone(&head.seat)));
+    let Some((number, chair)) = head else {
+        core.queue.change(|line| line.answered(0));
+        return;
+    };
+    let result = decide(&limits, &chair.claims).await;
+    let now = inner.clock.now_ms();
+    let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
+    let (outcome, again) = match result {
+        Ok(granted) => {
+            core.queue.waiting().polling.store(degraded(&granted), Ordering::Release);
+            let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
+            (Ok(granted), now + again.unwrap_or(0))
+        }
+        Err(refusals) => match blocked(inner, &chair.claims, refusals, chair.started) {
+            Blocked::By(position, rejection) => (Err((position, rejection)), now),
+            Blocked::For(position, after) if Arc::ptr_eq(&chair.claims[position].core, &core) => {
+                core.queue.change(|line| line.answered(now + look_again(&limits, after)));
+                return;
+            }
+            Blocked::For(position, after) => {
+                // Another limiter keeps the call: those that wait for this one alone need not wait.
+                core.queue.change(|line| {
+                    line.leave(number, now);
+                    line.answered(now);
+                });
+                if let Err(rejected) = chair.join(&limits, position, after) {
+                    let _ = chair.answer(Err(rejected), None);
+                }
+                return;
+            }
+        },
+    };
+    core.queue.change(|line| {
+        let cost = |head: Option<u32>| head.unwrap_or(0);
+        let asked = cost(line.leave(number, now).map(|place| place.permits));
+        let next = cost(line.head().map(|place| place.permits));
+        // The reply says when the same request can be granted again.
+        line.answered(if asked == next { again } else { now });
+    });
+    if let Err(Ok(granted)) = chair.answer(outcome, None) {
+        Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
+    }
+}
+
+/// When to ask again, at the latest: others may free permits before their time.
+fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
+    let wait = Duration::from_millis(wait_ms);
+    whole_ms(wait.min(limits.inner().store.look_again_after(wait)))
+}
+
+/// Reserves permits for the callers at the head.
+async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option<u64>) {
+    let inner = limits.inner();
+    let asked_at = inner.clock.now_ms();
+    let within_ms = until.map_or(u64::MAX, |until| until.saturating_sub(asked_at));
+    let reserved = core.reserve(inner, &costs, within_ms).await;
+    let now = inner.clock.now_ms();
+    let waiting = core.queue.waiting();
+    let Some(reserved) = reserved else {
+        // The policy decides, or the rule in force takes no reservations.
+        waiting.polling.store(true, Ordering::Release);
+        core.queue.change(|line| line.answered(now));
+        return;
+    };
+    waiting.note_round_trip(now.saturating_sub(asked_at));
+    let again = reserved.refused_for_ms.map_or(now, |ms| now + ms.min(whole_ms(LOOK_AGAIN)));
+    core.queue.change(|line| {
+        for (wait_ms, permits, ticket) in reserved.slots {
+            line.put(Slot { at: now + wait_ms, permits, ticket });
+        }
+        line.answered(again);
+    });
+}
+
+/// Gives reservations up, in this order.
+async fn give_up(core: Arc<Core>, limits: Limits, slots: Vec<(u32, Ticket)>) {
+    for (permits, ticket) in slots {
+        Taken::reserved(&core, ticket.source, ticket.grant, permits).give_back(&limits).await;
+    }
+    core.queue.change(|line| line.answered(0));
+}
