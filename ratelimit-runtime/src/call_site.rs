@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use once_cell::sync::OnceCell;
-use ratelimit_spec::{KeyName, KeyWriter, MAX_RATE};
+use ratelimit_spec::{KeyName, KeyWriter};
 
 pub use self::stack::{Asked, Settlement, acquire_all, admit_all, skipped};
 use crate::{
@@ -83,13 +83,15 @@ impl CallSite {
         permits: impl Into<Permits>,
     ) -> Result<(), Rejection> {
         let permits = permits.into();
+        if permits.0 == 0 {
+            return Ok(());
+        }
         let (core, limits) = match self.at_once(&key, &permits, Core::patience) {
             Ok(result) => return result,
             Err(later) => later,
         };
-        let Permits(Ok(permits)) = permits else {
-            let rejection = core.rejection(crate::Reason::InvalidPermits);
-            return Err(rejection.with_detail(permits.complaint()));
+        let Some(permits) = permits.count() else {
+            return core.refuse_oversized(limits.inner(), permits.0).map(|_| ());
         };
         let patience = core.patience(limits.inner());
         core.acquire(&limits, permits, patience).await.map(|_| ())
@@ -105,8 +107,8 @@ impl CallSite {
         Limits::with_current(|limits| {
             self.with_core(limits, key, |core| {
                 let inner = limits.inner();
-                let result = permits.0.as_ref().ok().and_then(|permits| {
-                    core.acquire_at_once(inner, *permits, || patience(core, inner))
+                let result = permits.count().and_then(|permits| {
+                    core.acquire_at_once(inner, permits, || patience(core, inner))
                 });
                 match result {
                     Some(result) => Ok(result.map(|_| ())),
@@ -119,7 +121,7 @@ impl CallSite {
     /// Takes permits before a body that cannot be refused.
     pub async fn admit(&'static self, key: Key, permits: u32) {
         let forever = |_: &_, _: &_| Patience::Forever;
-        let (core, limits) = match self.at_once(&key, &Permits(Ok(permits)), forever) {
+        let (core, limits) = match self.at_once(&key, &Permits(permits.into()), forever) {
             Ok(Ok(())) => return,
             // What cannot leave the function is settled below.
             Ok(Err(_)) => self.limiter(key).into_parts(),
@@ -219,63 +221,61 @@ impl std::fmt::Debug for Part<'_> {
     }
 }
 
-/// The permits a call asks for: a number that fits, or what it was instead.
-#[derive(Debug)]
-pub struct Permits(Result<u32, String>);
+/// The permits that a call costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Permits(u64);
 
 impl From<u32> for Permits {
     fn from(permits: u32) -> Self {
-        Self(Ok(permits))
+        Self(permits.into())
     }
 }
 
 impl Permits {
-    fn complaint(&self) -> String {
-        match &self.0 {
-            Ok(permits) => permits.to_string(),
-            Err(number) => format!("{number}; ask for 1 to {MAX_RATE}"),
-        }
+    /// The number, unless no limiter can ever grant as many.
+    fn count(self) -> Option<u32> {
+        u32::try_from(self.0).ok()
     }
 }
 
 /// Evaluates the `permits` of an annotation.
 #[must_use]
 pub fn permits<T: PermitCount>(count: T) -> Permits {
-    let number = count.into_i128();
-    Permits(u32::try_from(number).map_err(|_| number.to_string()))
+    Permits(count.into_u64())
 }
 
-/// An integer that can say how many permits a call takes.
+/// An unsigned integer that can say how many permits a call takes.
 #[diagnostic::on_unimplemented(
-    message = "`permits` must be an integer",
+    message = "`permits` must be an unsigned integer",
     label = "`{Self}` does not count permits",
-    note = "write an expression over the parameters, such as `permits = order.items.len()`"
+    note = "write an expression over the parameters, such as `permits = order.items.len()`",
+    note = "or convert a signed number, which may be negative, such as `u64::try_from(n).unwrap_or(0)`"
 )]
 pub trait PermitCount {
     #[doc(hidden)]
-    fn into_i128(self) -> i128;
+    fn into_u64(self) -> u64;
 }
 
 macro_rules! permit_counts {
     ($($ty:ty),*) => {$(
         impl PermitCount for $ty {
-            fn into_i128(self) -> i128 {
-                i128::from(self)
+            fn into_u64(self) -> u64 {
+                u64::from(self)
             }
         }
     )*};
 }
 
-permit_counts!(u8, u16, u32, u64, i8, i16, i32, i64);
+permit_counts!(u8, u16, u32, u64, std::num::NonZeroU64);
 
 impl PermitCount for usize {
-    fn into_i128(self) -> i128 {
-        i128::try_from(self).unwrap_or(i128::MAX)
+    fn into_u64(self) -> u64 {
+        u64::try_from(self).unwrap_or(u64::MAX)
     }
 }
 
 impl PermitCount for std::num::NonZeroU32 {
-    fn into_i128(self) -> i128 {
+    fn into_u64(self) -> u64 {
         self.get().into()
     }
 }

@@ -10,7 +10,9 @@ mod here;
 mod manage;
 mod numbers;
 mod patience;
+mod permit;
 mod policy;
+mod rate_change;
 mod reserve;
 mod settle;
 mod several;
@@ -20,7 +22,6 @@ mod share;
 mod tally;
 mod together;
 
-pub use self::handle::Limiter;
 pub(crate) use self::{
     core::Core,
     numbers::Numbers,
@@ -28,4 +29,9 @@ pub(crate) use self::{
     settle::{Pending, Taken},
     tally::Tally,
     together::{Claim, acquire_together, share_a_slot},
+};
+pub use self::{
+    handle::Limiter,
+    permit::Permit,
+    rate_change::{LimiterConfig, RateChange},
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{CallSite, Key, Permits};
 use crate::{
-    Limits, Reason, Rejection,
+    Limits, Rejection,
     limiter::{Claim, Core, Patience, Pending, Taken, acquire_together, share_a_slot},
 };
 
@@ -46,7 +46,8 @@ pub async fn acquire_all<const N: usize>(
     asked: [Asked; N],
 ) -> Result<Settlement<N>, (usize, Rejection)> {
     let limits = Limits::current();
-    let requests = asked.map(|Asked(ask)| ask.map(|ask| Request::new(ask, &limits)));
+    let costly = |ask: &Ask| ask.permits.0 > 0;
+    let requests = asked.map(|Asked(ask)| ask.filter(costly).map(|ask| Request::new(ask, &limits)));
     let settles = requests
         .each_ref()
         .map(|request| request.as_ref().is_some_and(|request| request.site.annotation.settles));
@@ -122,7 +123,7 @@ impl Request {
 
     /// What it asks in one step with the others.
     fn claim(&self, limits: &Limits) -> Option<Claim> {
-        let permits = *self.permits.0.as_ref().ok()?;
+        let permits = self.permits.count()?;
         let patience = match self.site.annotation.fallible {
             true => self.core.patience(limits.inner()),
             false => Patience::Forever,
@@ -132,9 +133,8 @@ impl Request {
 
     async fn take(self, limits: &Limits) -> Result<Option<Taken>, Rejection> {
         let Self { site, core, permits } = self;
-        let Permits(Ok(permits)) = permits else {
-            let rejection = core.rejection(Reason::InvalidPermits);
-            return Err(rejection.with_detail(permits.complaint()));
+        let Some(permits) = permits.count() else {
+            return core.refuse_oversized(limits.inner(), permits.0).map(|_| None);
         };
         let decision = if site.annotation.fallible {
             let patience = core.patience(limits.inner());
