@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use once_cell::sync::OnceCell;
-use ratelimit_spec::{KeyName, KeyWriter};
+use ratelimit_spec::{KeyName, KeyWriter, Wait};
 
 pub use self::stack::{Asked, Settlement, acquire_all, admit_all, skipped};
 use crate::{
     KeyPart, KeyText, Limiter, Limits, Rejection,
     annotation::Annotation,
-    limiter::{Core, Patience},
+    limiter::{self, Claim, Core},
     limits::{Family, Inner},
 };
 
@@ -86,15 +86,13 @@ impl CallSite {
         if permits.0 == 0 {
             return Ok(());
         }
-        let (core, limits) = match self.at_once(&key, &permits, Core::patience) {
+        let (core, limits) = match self.at_once(&key, &permits, Core::wait) {
             Ok(result) => return result,
             Err(later) => later,
         };
-        let Some(permits) = permits.count() else {
-            return core.refuse_oversized(limits.inner(), permits.0).map(|_| ());
-        };
-        let patience = core.patience(limits.inner());
-        core.acquire(&limits, permits, patience).await.map(|_| ())
+        let wait = core.wait(limits.inner());
+        let claim = Claim { core, permits: permits.0, wait, fallible: true };
+        limiter::acquire(&limits, vec![claim]).await.map(|_| ()).map_err(|(_, rejection)| rejection)
     }
 
     /// The whole of a call that needs neither the store nor a wait; else what it takes to go on.
@@ -102,13 +100,13 @@ impl CallSite {
         &'static self,
         key: &Key,
         permits: &Permits,
-        patience: impl Fn(&Core, &Inner) -> Patience,
+        wait: impl Fn(&Core, &Inner) -> Wait,
     ) -> Result<Result<(), Rejection>, (Arc<Core>, Limits)> {
         Limits::with_current(|limits| {
             self.with_core(limits, key, |core| {
                 let inner = limits.inner();
                 let result = permits.count().and_then(|permits| {
-                    core.acquire_at_once(inner, permits, || patience(core, inner))
+                    core.acquire_at_once(inner, permits, || wait(core, inner))
                 });
                 match result {
                     Some(result) => Ok(result.map(|_| ())),
@@ -120,14 +118,15 @@ impl CallSite {
 
     /// Takes permits before a body that cannot be refused.
     pub async fn admit(&'static self, key: Key, permits: u32) {
-        let forever = |_: &_, _: &_| Patience::Forever;
+        let forever = |_: &_, _: &_| Wait::Forever;
         let (core, limits) = match self.at_once(&key, &Permits(permits.into()), forever) {
             Ok(Ok(())) => return,
             // What cannot leave the function is settled below.
             Ok(Err(_)) => self.limiter(key).into_parts(),
             Err(later) => later,
         };
-        core.admit(&limits, permits).await;
+        let claim = Claim { core, permits: permits.into(), wait: Wait::Forever, fallible: false };
+        limiter::admit(&limits, vec![claim]).await;
     }
 
     /// The handle of the key's limiter.

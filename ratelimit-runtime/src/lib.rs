@@ -76,8 +76,8 @@ mod annotation;
 mod calendar;
 mod call_site;
 mod clock;
-mod coalesce;
 mod decision;
+mod engine;
 mod error;
 mod events;
 pub mod guide;
@@ -89,7 +89,6 @@ mod refund;
 mod rejection;
 mod settings;
 pub mod store;
-mod waiting;
 #[cfg(feature = "axum")]
 mod web;
 

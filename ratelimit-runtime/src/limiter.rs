@@ -1,34 +1,28 @@
-//! Asks the store, counts the answer, and decides what an outage means.
+//! Takes permits from limiters: plans, decides, waits, and decides what an outage means.
 
-mod ask;
+mod admin;
+mod batch;
 mod core;
-mod debt;
-mod denied;
-mod each;
+mod decide;
+mod denials;
 mod handle;
-mod here;
-mod manage;
 mod numbers;
-mod patience;
+mod per_process;
 mod permit;
-mod policy;
+mod plan;
 mod rate_change;
-mod reserve;
-mod settle;
-mod several;
-mod shadow;
-mod shards;
-mod share;
+mod taken;
 mod tally;
-mod together;
+mod wait;
 
 pub(crate) use self::{
     core::Core,
+    decide::Granted,
     numbers::Numbers,
-    patience::Patience,
-    settle::{Pending, Taken},
+    plan::Claim,
+    taken::Taken,
     tally::Tally,
-    together::{Claim, acquire_together, share_a_slot},
+    wait::{acquire, admit},
 };
 pub use self::{
     handle::Limiter,

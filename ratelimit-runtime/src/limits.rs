@@ -34,6 +34,7 @@ pub(crate) use self::{current::Current, family::Family};
 use crate::{
     Clock, Limiter, Quotas, SetupError, StoreError,
     annotation::{self, Annotation},
+    engine::Engine,
     events::{Event, Events},
     limiter::Core,
     settings::Keys,
@@ -92,6 +93,7 @@ pub(crate) struct Inner {
     pub(crate) local: MemoryStore,
     pub(crate) clock: Clock,
     pub(crate) events: Events,
+    pub(crate) engine: Engine,
     /// Why the limits could not be read, when nobody installed any.
     pub(crate) broken: Option<Arc<str>>,
     source: file::Source,

@@ -5,6 +5,8 @@
 
 mod joint;
 mod memory;
+mod temp;
+pub(crate) use temp::Grant;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
@@ -14,7 +16,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-pub(crate) use self::memory::{Pass, Slot};
+pub(crate) use self::memory::{Lease, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
@@ -101,8 +103,8 @@ pub trait Store: Send + Sync + 'static {
     /// `costs` has a row for each of the `requests`, which are for different limiters, and in it one
     /// cost for each caller; so have the replies. `request.permits` is not read. Each limiter is
     /// reconciled as for [`acquire_all`](Self::acquire_all), and a caller's replies tell which of them
-    /// refuse it: whoever would have let it through says [`Outcome::Spared`]. While one of them is
-    /// `PerClient` or `Unknown`, nothing is taken of any, and all the others say `Spared`.
+    /// refuse it: whoever would have let it through says [`Outcome::NotTaken`]. While one of them is
+    /// `PerClient` or `Unknown`, nothing is taken of any, and all the others say `NotTaken`.
     ///
     /// The order of the limiters changes no outcome.
     ///
@@ -357,7 +359,7 @@ pub enum Outcome {
     /// Not ever: a full window has fewer permits.
     ExceedsCapacity,
     /// Not, though there was room: another limiter that had to grant it too did not. Nothing was taken.
-    Spared,
+    NotTaken,
     /// The limiter is stored as `per_client`, so the store does not count it.
     PerClient,
     /// Nothing is stored, and the process has no numbers of its own.

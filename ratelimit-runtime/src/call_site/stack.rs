@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use ratelimit_spec::Wait;
+
 use super::{CallSite, Key, Permits};
 use crate::{
     Limits, Rejection,
-    limiter::{Claim, Core, Patience, Pending, Taken, acquire_together, share_a_slot},
+    limiter::{Claim, Core, Taken, acquire, admit},
 };
 
 /// What one attribute asks for; nothing where its `skip_if` leaves the call alone.
@@ -51,21 +53,20 @@ pub async fn acquire_all<const N: usize>(
     let settles = requests
         .each_ref()
         .map(|request| request.as_ref().is_some_and(|request| request.site.annotation.settles));
-    let mut pending = Pending::new(&limits);
-    if let Some(result) = take_together(&requests, &limits, &mut pending).await {
-        return result.map(|()| Settlement { taken: pending.keep(), settles, limits });
+    let positions: Vec<usize> = (0..N).filter(|n| requests[*n].is_some()).collect();
+    let claims: Vec<Claim> =
+        requests.into_iter().flatten().map(|request| request.claim(&limits)).collect();
+    let mut taken = [const { None }; N];
+    if claims.iter().any(|claim| claim.fallible) {
+        let granted = acquire(&limits, claims)
+            .await
+            .map_err(|(n, rejection)| (positions[n], rejection))?;
+        positions.into_iter().zip(granted).for_each(|(n, got)| taken[n] = Some(got.taken));
+    } else {
+        let granted = admit(&limits, claims).await;
+        positions.into_iter().zip(granted).for_each(|(n, got)| taken[n] = got.map(|got| got.taken));
     }
-    for (position, request) in requests.into_iter().enumerate() {
-        let Some(request) = request else { continue };
-        match request.take(&limits).await {
-            Ok(taken) => pending.put(position, taken),
-            Err(rejection) => {
-                pending.give_back().await;
-                return Err((position, rejection));
-            }
-        }
-    }
-    Ok(Settlement { taken: pending.keep(), settles, limits })
+    Ok(Settlement { taken, settles, limits })
 }
 
 /// Takes the permits of all attributes, none of which can refuse the call.
@@ -81,34 +82,6 @@ pub async fn admit_all<const N: usize>(asked: [Asked; N]) -> Settlement<N> {
     }
 }
 
-/// Takes the permits of all attributes in one step; nothing where that cannot be.
-async fn take_together<const N: usize>(
-    requests: &[Option<Request>; N],
-    limits: &Limits,
-    pending: &mut Pending<N>,
-) -> Option<Result<(), (usize, Rejection)>> {
-    let asked = || requests.iter().enumerate().filter_map(|(n, one)| Some((n, one.as_ref()?)));
-    if !share_a_slot(asked().map(|(_, request)| &request.core)) {
-        return None;
-    }
-    let claims: Vec<Claim> =
-        asked().map(|(_, request)| request.claim(limits)).collect::<Option<_>>()?;
-    match acquire_together(limits, &claims).await? {
-        Ok(decisions) => {
-            for (((position, _), claim), decision) in asked().zip(claims).zip(decisions) {
-                let Claim { core, permits, .. } = claim;
-                pending.put(position, Taken::by(core, limits.inner(), permits, &decision));
-            }
-            Some(Ok(()))
-        }
-        Err((position, rejection)) => {
-            let (position, request) = asked().nth(position)?;
-            // What cannot leave the function is settled where it is asked alone.
-            request.site.annotation.fallible.then_some(Err((position, rejection)))
-        }
-    }
-}
-
 /// One attribute's request, and the limiter it goes to.
 struct Request {
     site: &'static CallSite,
@@ -121,29 +94,10 @@ impl Request {
         Self { site, core: site.with_core(limits, &key, Arc::clone), permits }
     }
 
-    /// What it asks in one step with the others.
-    fn claim(&self, limits: &Limits) -> Option<Claim> {
-        let permits = self.permits.count()?;
-        let patience = match self.site.annotation.fallible {
-            true => self.core.patience(limits.inner()),
-            false => Patience::Forever,
-        };
-        Some(Claim { core: Arc::clone(&self.core), permits, patience })
-    }
-
-    async fn take(self, limits: &Limits) -> Result<Option<Taken>, Rejection> {
-        let Self { site, core, permits } = self;
-        let Some(permits) = permits.count() else {
-            return core.refuse_oversized(limits.inner(), permits.0).map(|_| None);
-        };
-        let decision = if site.annotation.fallible {
-            let patience = core.patience(limits.inner());
-            Some(core.acquire(limits, permits, patience).await?)
-        } else {
-            core.admit(limits, permits).await
-        };
-        let inner = limits.inner();
-        Ok(decision.and_then(|decision| Taken::by(core, inner, permits, &decision)))
+    fn claim(self, limits: &Limits) -> Claim {
+        let fallible = self.site.annotation.fallible;
+        let wait = if fallible { self.core.wait(limits.inner()) } else { Wait::Forever };
+        Claim { core: self.core, permits: self.permits.0, wait, fallible }
     }
 }
 
@@ -163,10 +117,9 @@ impl<const N: usize> Settlement<N> {
         if !failed {
             return;
         }
-        let limits = self.limits.inner();
         for (taken, settles) in self.taken.into_iter().zip(self.settles) {
-            if let Some(taken) = taken.filter(|taken| settles && taken.is_refunded(limits)) {
-                taken.give_back(limits).await;
+            if let Some(taken) = taken.filter(|taken| settles && taken.is_refunded(self.limits.inner())) {
+                taken.give_back(&self.limits).await;
             }
         }
     }

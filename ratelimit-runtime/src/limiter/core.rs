@@ -5,21 +5,21 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    time::{Duration, UNIX_EPOCH},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{debt::Debt, denied::Denied, here::Looks, numbers::Rule, shards::Share};
+use super::{
+    Numbers, denials::Denials, numbers::{Rule, assertion}, per_process::Looks, plan::Share, wait::Queue,
+};
 use crate::{
-    Answer, Quotas, Reason, Rejection,
-    coalesce::Lane,
+    Quotas,
     events::Event,
     limits::{Family, Inner},
-    store::{Config, Heard, Outcome, Reconciled, Reply, Slot, StateKeys},
-    waiting::Queue,
+    store::{Config, Outcome, Reconciled, Reply, Request, Slot, StateKeys},
 };
 
 /// In this order in memory, so that a decision made at once touches little of it.
@@ -37,8 +37,7 @@ pub(crate) struct Core {
     pub(super) shadowed: AtomicBool,
     /// The name without `key_prefix`, which overrides and prefixes go by.
     pub(super) name: KeyName,
-    pub(super) denied: Denied,
-    pub(super) lane: Lane,
+    pub(super) denials: Denials,
     pub(crate) keys: StateKeys,
     /// Which part of a limiter it is, when it is one.
     pub(super) share: Option<Share>,
@@ -54,8 +53,6 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
-    /// Once something was charged.
-    pub(super) debt: OnceCell<Box<Debt>>,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -87,8 +84,8 @@ impl Core {
         Self::made(limits, family, (name, None), given, stored_as)
     }
 
-    /// One part of a limiter, which goes by the same settings and is stored under another name.
-    pub(super) fn part(
+    /// One shard of a limiter, which has the same settings and is stored under another name.
+    pub(super) fn shard(
         limits: &Inner,
         family: Arc<Family>,
         (name, share): (&str, Share),
@@ -134,11 +131,9 @@ impl Core {
             looks: Looks::default(),
             stored: OnceCell::new(),
             own: OnceCell::new(),
-            denied: Denied::default(),
-            lane: Lane::default(),
+            denials: Denials::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
-            debt: OnceCell::new(),
         }
     }
 
@@ -157,47 +152,11 @@ impl Core {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
     }
 
-    pub(super) fn settle(
-        &self,
-        reply: &Reply,
-        permits: u32,
-        degraded: bool,
-    ) -> Result<Answer, Rejection> {
-        let quota = reply.config.quota();
-        let allowed = match reply.outcome {
-            Outcome::Granted => true,
-            Outcome::Refused | Outcome::Spared => false,
-            Outcome::ExceedsCapacity | Outcome::PerClient | Outcome::Unknown => {
-                return Err(self.too_many(permits, reply.config));
-            }
-        };
-        // Only a refusal by one of several limits names them.
-        let several = !allowed && reply.violated != 0;
-        Ok(Answer {
-            allowed,
-            remaining: reply.remaining,
-            retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
-            reset_after: Duration::from_millis(reply.reset_after_ms),
-            quota,
-            off: false,
-            degraded,
-            shadowed: None,
-            violated: several.then(|| self.violated(reply)),
-            parts: several.then(|| self.denied.parts(permits, reply)).flatten(),
-            at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
-        })
-    }
-
-    /// The same for a key that may have several limits.
-    pub(super) fn settle_all(
-        &self,
-        heard: &Heard,
-        permits: u32,
-        degraded: bool,
-    ) -> Result<Answer, Rejection> {
-        let answer = self.settle(&heard.reply, permits, degraded)?;
-        let parts = heard.parts.as_deref().map(parts_of);
-        Ok(Answer { parts: parts.or(answer.parts.clone()), ..answer })
+    pub(super) fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
+        Request::new(&self.keys, numbers.config, rule.since)
+            .revision(limits.revision())
+            .assertion(assertion(rule, numbers))
+            .in_force(self.in_force().and_then(|config| config.calendar))
     }
 
     /// Takes note of what the store says is in force, and tells of what it did.
@@ -221,11 +180,10 @@ impl Core {
         }
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         if changed {
-            self.denied.forget();
+            self.denials.forget();
         }
         if reply.reconciled == Some(Reconciled::Reset) {
             limits.per_client.forget(&self.keys);
-            self.forgive();
         }
         let outcome = match reply.reconciled {
             // Said once, not with every call that follows.
@@ -236,39 +194,6 @@ impl Core {
         self.family.tally.reconciled(outcome);
         limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
     }
-
-    pub(crate) fn rejection(&self, reason: Reason) -> Rejection {
-        Rejection::new(&self.family.key, reason)
-    }
-
-    pub(super) fn too_many(&self, permits: impl Into<u64>, config: Config) -> Rejection {
-        let permits = permits.into();
-        let quota = config.quota();
-        self.rejection(Reason::ExceedsCapacity)
-            .with_quota(quota)
-            .with_detail(format!("requested {permits}, quota {quota}"))
-    }
-}
-
-/// The answer of each of several limits.
-pub(super) fn parts_of(replies: &[Reply]) -> Arc<[Answer]> {
-    let part = |reply: &Reply| {
-        let allowed = matches!(reply.outcome, Outcome::Granted | Outcome::Spared);
-        Answer {
-            allowed,
-            remaining: reply.remaining,
-            retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
-            reset_after: Duration::from_millis(reply.reset_after_ms),
-            quota: reply.config.quota(),
-            off: false,
-            degraded: false,
-            shadowed: None,
-            violated: None,
-            parts: None,
-            at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
-        }
-    };
-    replies.iter().map(part).collect()
 }
 
 impl std::fmt::Debug for Core {

@@ -5,16 +5,18 @@
 //! be, so that a call takes from all of its limiters or from none; where they cannot, what the earlier
 //! steps took is given back when a later one refuses. If the store does not answer, the policy decides.
 
+mod answer;
 mod combine;
 mod known;
+mod look;
 mod policy;
 
 use std::sync::Arc;
 
-use ratelimit_spec::Mode;
+use ratelimit_spec::Wait;
 
-use self::combine::combined;
-pub(super) use self::policy::{local_share, unlimited};
+use self::{answer::Ready, combine::combined};
+pub(super) use self::{answer::answers_of, combine::next_refusal};
 use super::{
     Core, Numbers,
     denials::Manner,
@@ -22,9 +24,9 @@ use super::{
     taken::{Held, Source, Taken},
     plan::Claim,
 };
+pub(super) use super::plan::Part;
 use crate::{
-    Limits, Reason, Rejection,
-    decision::Answer,
+    Answer, Limits, Rejection,
     limits::Inner,
     store::{Outcome, Reply},
 };
@@ -34,6 +36,8 @@ use crate::{
 pub(crate) struct Granted {
     pub(crate) answer: Answer,
     pub(crate) taken: Taken,
+    /// After how many milliseconds the same request can be granted again.
+    pub(crate) again_ms: u64,
 }
 
 /// Why a claim got nothing.
@@ -75,15 +79,18 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
     let mut steps: Vec<(Side, Vec<Asked<'_>>)> = Vec::with_capacity(1);
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
         match claim.core.ready(inner, rule, claim.permits) {
-            Ok(Ready::Decided(answer)) => granted[position] = Some(Granted::free(answer)),
-            Ok(Ready::Ask(numbers)) => {
-                let (core, permits) = (&claim.core, claim.permits);
+            Ok(Ready::Decided(answer)) => granted[position] = Some(Granted::free(&claim.core, answer)),
+            Ok(Ready::Ask(numbers, permits)) => {
+                let core = &claim.core;
                 add(inner, &mut steps, Asked { position, core, rule, numbers, permits });
             }
-            Err(rejection) => match claim.core.admit_in_shadow(inner, rule, &rejection) {
-                Some(answer) => granted[position] = Some(Granted::free(answer)),
-                None => return Err(vec![(position, Why::Rejected(rejection))]),
-            },
+            Err(rejection) => {
+                let why = Why::Rejected(rejection);
+                match claim.core.shadowed(inner, rule, &why) {
+                    Some(answer) => granted[position] = Some(Granted::free(&claim.core, answer)),
+                    None => return Err(vec![(position, why)]),
+                }
+            }
         }
     }
     known_refusals(&steps)?;
@@ -91,7 +98,7 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
     for (side, asked) in &steps {
         let result = match side {
             Side::Shards => Box::pin(by_any(limits, &asked[0])).await,
-            side => together(limits, *side, asked).await,
+            side => together(limits, *side, &asked.iter().collect::<Vec<_>>()).await,
         };
         match result {
             Ok(got) => {
@@ -109,7 +116,7 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
                     held.give_back().await;
                     return Err(refusals);
                 };
-                granted[asked[0].position] = Some(Granted::free(answer));
+                granted[asked[0].position] = Some(Granted::free(asked[0].core, answer));
             }
         }
     }
@@ -145,7 +152,7 @@ fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
     let asked = steps.iter().filter(|(side, _)| *side == Side::Store).flat_map(|(_, asked)| asked);
     let refusals = asked.filter(|asked| !asked.rule.is_shadowed()).filter_map(|asked| {
         let reply = asked.core.denials.repeated(asked.permits, Manner::Waits)?;
-        Some((asked.position, asked.core.refused_by(&reply, asked.permits, false)))
+        Some((asked.position, asked.core.refused_by(&reply.into(), asked.permits, false)))
     });
     let refusals: Refusals = refusals.collect();
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
@@ -157,13 +164,13 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
     let quota = numbers.config.quota();
     if u64::from(permits) > numbers.config.capacity() / shards.len() as u64 {
-        let detail = format!("requested {permits}, quota {quota} in {} shards", shards.len());
-        let rejection = core.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail);
+        let rejection = core.too_many_of_shards(permits.into(), quota, shards.len());
         return Err(vec![(position, Why::Rejected(rejection))]);
     }
     let mut best = None::<Why>;
     for shard in core.in_rotation(shards) {
-        let claim = Claim { core: Arc::clone(shard), permits, wait: ratelimit_spec::Wait::None, fallible: true };
+        let (core, permits) = (Arc::clone(shard), permits.into());
+        let claim = Claim { core, permits, wait: Wait::None, fallible: true };
         match Box::pin(decide(limits, &[claim])).await {
             Ok(granted) => {
                 let of_all = |got: Granted| Granted { answer: Answer { quota, ..got.answer }, ..got };
@@ -186,7 +193,7 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
 async fn together(
     limits: &Limits,
     side: Side,
-    asked: &[Asked<'_>],
+    asked: &[&Asked<'_>],
 ) -> Result<Vec<Granted>, Refusals> {
     let inner = limits.inner();
     if side == Side::Process
@@ -223,7 +230,7 @@ impl Replies {
 
 /// What became of claims that were decided in one step.
 fn outcome(
-    asked: &[Asked<'_>],
+    asked: &[&Asked<'_>],
     replies: Vec<Result<Replies, Rejection>>,
     source: Source,
 ) -> Result<Vec<Granted>, Refusals> {
@@ -236,21 +243,20 @@ fn outcome(
                 continue;
             }
         };
-        let reply = combined(&replies.each);
-        match reply.outcome {
-            Outcome::Unknown => {
-                refusals.push((asked.position, Why::Rejected(asked.core.unknown())));
-            }
+        let heard = combined(&replies.each);
+        match heard.reply.outcome {
             Outcome::Granted => granted.push(Granted {
-                answer: asked.core.answer(&reply, &replies.each, replies.degraded),
+                answer: asked.core.answer(&heard, asked.permits, replies.degraded),
                 taken: Taken::by(asked, &replies, source),
+                again_ms: heard.reply.retry_after_ms,
             }),
             Outcome::NotTaken => {}
             _ => refusals.push((
                 asked.position,
-                asked.core.refused_with(&reply, &replies.each, asked.permits, replies.degraded),
+                asked.core.refused_by(&heard, asked.permits, replies.degraded),
             )),
         }
     }
     if refusals.is_empty() { Ok(granted) } else { Err(refusals) }
 }
+

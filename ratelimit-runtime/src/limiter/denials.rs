@@ -17,7 +17,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::core::parts_of;
+use super::decide::answers_of;
 use crate::{
     Answer,
     clock::{self, whole_ms},
@@ -101,14 +101,7 @@ impl Denials {
             ..*reply
         };
         let parts: Vec<Reply> = refusal.parts.as_deref()?.iter().map(aged).collect();
-        Some(parts_of(&parts))
-    }
-
-    /// Whether the store refused somebody a moment ago.
-    pub(super) fn knows_any(&self) -> bool {
-        let now = clock::instant();
-        self.any.load(Ordering::Acquire)
-            && self.known().refusals.iter().any(|refusal| now < refusal.until)
+        Some(answers_of(&parts))
     }
 
     /// To be called before the store is asked.

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ratelimit_spec::Wait;
+
 use super::{
-    Core, Patience,
-    manage::expiry_ms,
-    permit::{store_error, to_its_end},
+    Claim, Core, acquire,
+    admin::{Write, expiry_ms},
 };
 use crate::{
     Decision, LimiterConfig, Limits, Permit, Quotas, RateChange, Reason, Rejection, Settlement,
@@ -73,7 +74,7 @@ impl Limiter {
     /// Returns [`ExceedsCapacity`](Reason::ExceedsCapacity) if the quota has fewer permits, and what
     /// the store and its policy reject.
     pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
-        self.take(permits, Patience::Forever).await
+        self.take(permits, Wait::Forever).await
     }
 
     /// Takes permits if they are free, without waiting.
@@ -83,7 +84,7 @@ impl Limiter {
     /// Returns [`Limited`](Reason::Limited) if they are not, with the time to retry after; otherwise
     /// as for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, permits: u64) -> Result<Permit, Rejection> {
-        self.take(permits, Patience::None).await
+        self.take(permits, Wait::None).await
     }
 
     /// Takes permits, waiting for them no longer than `at_most`, in whole milliseconds. A dropped future
@@ -98,20 +99,20 @@ impl Limiter {
         permits: u64,
         at_most: Duration,
     ) -> Result<Permit, Rejection> {
-        self.take(permits, Patience::UpTo(at_most)).await
+        self.take(permits, Wait::UpTo(at_most)).await
     }
 
-    async fn take(&self, permits: u64, patience: Patience) -> Result<Permit, Rejection> {
+    async fn take(&self, permits: u64, wait: Wait) -> Result<Permit, Rejection> {
         let (core, limits) = (&self.core, &self.limits);
-        if permits == 0 {
-            return Ok(Permit::of_nothing(core, &core.free(limits.inner())));
+        if let Ok(permits) = u32::try_from(permits)
+            && let Some(granted) = core.granted_at_once(limits.inner(), permits, wait)
+        {
+            return granted.map(|granted| Permit::new(limits, granted));
         }
-        let Ok(count) = u32::try_from(permits) else {
-            let answer = core.refuse_oversized(limits.inner(), permits)?;
-            return Ok(Permit::of_nothing(core, &answer));
-        };
-        let answer = core.acquire(limits, count, patience).await?;
-        Ok(Permit::new(core, limits, count, &answer))
+        let claim = Claim { core: Arc::clone(core), permits, wait, fallible: true };
+        let granted = acquire(limits, vec![claim]).await.map_err(|(_, rejection)| rejection)?;
+        let granted = granted.into_iter().next().ok_or_else(|| core.rejection(Reason::Limited))?;
+        Ok(Permit::new(limits, granted))
     }
 
     /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.
@@ -120,17 +121,8 @@ impl Limiter {
     ///
     /// Returns the rejection of such a request.
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
-        let (core, limits) = (&self.core, self.limits.inner());
-        let answer = match u32::try_from(permits) {
-            Ok(0) => core.free(limits),
-            Ok(permits) => core.peek(limits, permits).await?,
-            Err(_) => core.peek_oversized(limits, permits)?,
-        };
-        if answer.allowed {
-            Ok(answer.decision(&core.family.key))
-        } else {
-            Err(core.refused(Reason::Limited, &answer))
-        }
+        let answer = self.core.peek(self.limits.inner(), permits).await?;
+        Ok(answer.decision(&self.core.family.key))
     }
 
     /// Takes permits for a cost that is known only now, such as a penalty: as many as are free, and the
@@ -167,18 +159,15 @@ impl Limiter {
     /// ```
     pub async fn charge(&self, permits: u64) -> Result<Settlement, StoreError> {
         let (core, limits) = (Arc::clone(&self.core), self.limits.clone());
-        let charge = async move {
-            let settlement = core.charge(&limits, permits).await;
-            settlement.map_err(|rejection| store_error(&rejection))
-        };
-        to_its_end(charge).await
+        let charge = async move { core.charge(&limits, permits).await };
+        self.limits.inner().engine.finish(charge).await
     }
 
     /// The quotas in force, the shortest window first: the store's as of the last decision, or the
     /// configured ones before any. `None` if none is known. Nothing is queried.
     #[must_use]
     pub fn quotas(&self) -> Option<Quotas> {
-        self.core.quotas(self.limits.inner()).ok()
+        self.core.quotas(self.limits.inner())
     }
 
     /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
@@ -187,7 +176,7 @@ impl Limiter {
     ///
     /// What keeps the store from answering; no policy stands in for it.
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
-        self.core.available_in_each(self.limits.inner()).await
+        self.core.available(self.limits.inner()).await
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
@@ -200,7 +189,7 @@ impl Limiter {
     /// As for [`available_permits`](Self::available_permits).
     pub async fn release(&self, permits: u64) -> Result<u64, StoreError> {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        self.core.release_in_each(self.limits.inner(), permits).await
+        self.core.release(self.limits.inner(), permits).await
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
@@ -238,7 +227,9 @@ impl Limiter {
     }
 
     async fn change(&self, change: RateChange, when: WriteWhen) -> Result<bool, StoreError> {
-        self.core.write_change(self.limits.inner(), &change, when).await
+        let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
+        let write = Write { when, state, mode, keep_alive };
+        self.core.write(self.limits.inner(), change.quotas.as_slice(), write).await
     }
 
     /// Returns what the store holds now, or `None` if the limiter is not stored.
@@ -247,7 +238,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn config(&self) -> Result<Option<LimiterConfig>, StoreError> {
-        self.core.stored_config(self.limits.inner()).await
+        Ok(LimiterConfig::of(&self.core.stored(self.limits.inner()).await?))
     }
 
     /// Whether the limiter is stored.
@@ -256,7 +247,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn exists(&self) -> Result<bool, StoreError> {
-        self.core.exists_any(self.limits.inner()).await
+        Ok(!self.core.stored(self.limits.inner()).await?.is_empty())
     }
 
     /// Deletes the limiter with everything that is used, and returns whether there was one. The next
@@ -266,7 +257,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn delete(&self) -> Result<bool, StoreError> {
-        self.core.delete_each(self.limits.inner()).await
+        self.core.delete(self.limits.inner()).await
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
@@ -297,7 +288,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        self.core.keep_each_alive(self.limits.inner(), idle).await
+        self.core.keep_alive(self.limits.inner(), idle).await
     }
 
     /// How long the limiter, or the last of its limits, has left; `None` when it does not expire, or does not exist.
@@ -306,10 +297,10 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        self.core.longest_ttl(self.limits.inner()).await
+        self.core.ttl(self.limits.inner()).await
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        self.core.expire_each(self.limits.inner(), expiry).await
+        self.core.expire(self.limits.inner(), expiry).await
     }
 }

@@ -5,15 +5,15 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use ratelimit_spec::Wait;
 use tokio::time::Instant;
 
 use super::{
-    Core, Patience,
-    several::Further,
-    shards::{Shards, Share, shards},
+    Core,
+    plan::{Additional, Members, Share, shards},
 };
 use crate::{
-    Quotas, Reason, Rejection, clock,
+    Quotas, Rejection, clock,
     limits::{Current, Family, Inner},
     settings::{Effective, Unresolved},
     store::{Assertion, Config, StateKeys},
@@ -26,10 +26,8 @@ pub(super) struct Rule {
     generation: u64,
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Unresolved>,
-    /// The limits beside the first, for a key that has several.
-    pub(super) further: Vec<Further>,
-    /// The parts it is asked in, where it is not asked as a whole.
-    pub(super) shards: Shards,
+    /// The stored limiters of the key.
+    pub(super) members: Members,
     /// Whether this process has stated them to the store.
     stated: AtomicBool,
 }
@@ -64,8 +62,7 @@ impl Rule {
             generation: current.number,
             since: current.since,
             numbers,
-            further: Vec::new(),
-            shards: None,
+            members: Members::Itself,
             stated: AtomicBool::new(false),
         }
     }
@@ -81,14 +78,19 @@ impl Rule {
     ) -> Self {
         let current = limits.current();
         let numbers = numbers(&current, family, itself, given);
-        let (known, parts) = before.map_or((&[][..], &None), |rule| (&rule.further, &rule.shards));
+        let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {
             Some(before) => Self::after(before, &current, numbers),
             None => Self::new(&current, numbers),
         };
-        let further = Further::of((keys, family, itself.0), &current, &rule, known);
-        let shards = shards(limits, family, itself, given, &rule, parts);
-        Self { further, shards, ..rule }
+        let shards = shards(limits, family, itself, given, &rule, known);
+        let members = shards.unwrap_or_else(|| {
+            match Additional::of((keys, family, itself.0), &current, &rule, known) {
+                additional if additional.is_empty() => Members::Itself,
+                additional => Members::All(additional),
+            }
+        });
+        Self { members, ..rule }
     }
 
     /// A rule in the place of another. Equal numbers are not a new configuration, so they are as old as
@@ -113,11 +115,15 @@ impl Core {
         self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
 
-    /// How long an annotated call may wait; one without numbers does not come to that.
-    pub(crate) fn patience(&self, limits: &Inner) -> Patience {
+    /// How long an annotated call may wait; one without a configuration does not get to wait.
+    pub(crate) fn wait(&self, limits: &Inner) -> Wait {
         let rule = self.rule(limits);
-        let wait = rule.numbers.as_ref().ok().map(|numbers| numbers.effective.wait.value);
-        wait.map_or(Patience::None, Patience::from)
+        rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.wait.value)
+    }
+
+    /// Whether the limiter is in shadow mode, as of the last reading of the limits.
+    pub(super) fn is_shadowed(&self, limits: &Inner) -> bool {
+        self.rule(limits).is_shadowed()
     }
 
     /// The numbers in force, as far as this process knows.
@@ -128,20 +134,6 @@ impl Core {
             None if numbers.follow => Err(self.unknown()),
             None => Ok(numbers.config),
         }
-    }
-
-    pub(super) fn unknown(&self) -> Rejection {
-        self.rejection(Reason::NotConfigured)
-            .with_detail("neither this process nor the store has numbers for it")
-    }
-
-    pub(super) fn not_configured(&self, why: &Unresolved) -> Rejection {
-        self.rejection(Reason::NotConfigured).with_detail(match why {
-            Unresolved::Missing(what) => {
-                format!("no `{what}` in the attribute or the limits file")
-            }
-            other => format!("it {}", other.complaint()),
-        })
     }
 
     pub(super) fn rule(&self, limits: &Inner) -> Arc<Rule> {
@@ -160,7 +152,7 @@ impl Core {
             *given = Some(quotas.clone());
             drop(given);
             let renewed = self.renew(limits, &self.rule.load());
-            for shard in renewed.shards.iter().flat_map(|shards| shards.iter()) {
+            for shard in renewed.shards().into_iter().flat_map(|shards| shards.iter()) {
                 shard.give(limits, quotas);
             }
         }
@@ -183,7 +175,7 @@ impl Core {
         self.rule.store(Arc::clone(renewed));
         self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
-        self.denied.forget();
+        self.denials.forget();
     }
 }
 

@@ -3,20 +3,11 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use ratelimit_spec::Mode;
-use tokio::runtime::Handle;
-
-use super::{Core, policy::unlimited, settle::Taken};
-use crate::{
-    Answer, Decision, Limits, Reason, Rejection, Settlement, StoreError, limits::Inner,
-    store::Config,
-};
+use super::{decide::Granted, taken::Taken};
+use crate::{Decision, Limits, Settlement, StoreError};
 
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
 /// not held.
@@ -46,32 +37,19 @@ use crate::{
 /// ```
 pub struct Permit {
     decision: Decision,
-    held: Option<Held>,
+    taken: Taken,
+    limits: Limits,
     is_recorded: AtomicBool,
     recorded: AtomicU64,
 }
 
-/// What was taken, and where.
-struct Held {
-    taken: Taken,
-    limits: Limits,
-}
-
 impl Permit {
-    pub(super) fn new(core: &Arc<Core>, limits: &Limits, permits: u32, answer: &Answer) -> Self {
-        let taken = Taken::by(Arc::clone(core), limits.inner(), permits, answer);
-        Self::of(core, answer, taken.map(|taken| Held { taken, limits: limits.clone() }))
-    }
-
-    /// The permit of a call that took nothing.
-    pub(super) fn of_nothing(core: &Core, answer: &Answer) -> Self {
-        Self::of(core, answer, None)
-    }
-
-    fn of(core: &Core, answer: &Answer, held: Option<Held>) -> Self {
+    pub(crate) fn new(limits: &Limits, granted: Granted) -> Self {
+        let Granted { answer, taken, .. } = granted;
         Self {
-            decision: answer.decision(&core.family.key),
-            held,
+            decision: answer.decision(&taken.core.family.key),
+            taken,
+            limits: limits.clone(),
             is_recorded: AtomicBool::new(false),
             recorded: AtomicU64::new(0),
         }
@@ -82,15 +60,14 @@ impl Permit {
     /// below do nothing then.
     #[must_use]
     pub fn permits(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| held.taken.permits())
+        self.taken.permits().into()
     }
 
     /// Adds to the permits that the call really used. After the first record, dropping the permit
     /// settles it at the sum, without blocking: so a stream that is dropped midway pays for what it
     /// delivered.
     ///
-    /// [`settle`](Self::settle) and [`give_back`](Self::give_back) ignore what was recorded. Outside
-    /// a tokio runtime a dropped permit cannot be settled, and keeps what was taken.
+    /// [`settle`](Self::settle) and [`give_back`](Self::give_back) ignore what was recorded.
     pub fn record(&self, used: u64) {
         let add = |sum: u64| Some(sum.saturating_add(used));
         let _ = self.recorded.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -107,10 +84,9 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
-        let Some(Held { taken, limits }) = self.held.take() else {
-            return Ok(Settlement::default());
-        };
-        to_its_end(async move { taken.settle(&limits, actual).await }).await
+        let (taken, limits) = self.take();
+        let kept = limits.clone();
+        limits.inner().engine.finish(async move { taken.settle(&kept, actual).await }).await
     }
 
     /// Returns what this grant took to the limiter, and returns how many permits were returned: fewer
@@ -122,60 +98,17 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
-        let Some(Held { taken, limits }) = self.held.take() else { return Ok(0) };
-        to_its_end(async move { taken.return_all(limits.inner()).await }).await
-    }
-}
-
-impl Core {
-    /// What there is to say of a call that costs nothing. Neither the store nor a counter is asked.
-    pub(super) fn free(&self, limits: &Inner) -> Answer {
-        match self.known(limits) {
-            Ok(config) => unlimited(limits, config),
-            Err(_) => {
-                let unknown = Config::new(0, 1, Mode::Overall);
-                Answer { off: true, ..unlimited(limits, unknown) }
-            }
-        }
+        let (taken, limits) = self.take();
+        let (kept, permits) = (limits.clone(), taken.permits());
+        let back = async move { taken.give_back_some(kept.inner(), permits).await };
+        limits.inner().engine.finish(back).await
     }
 
-    /// What there is to say of more permits than any request can get.
-    pub(super) fn oversized(&self, limits: &Inner, permits: u64) -> Result<Answer, Rejection> {
-        let numbers = self.numbers(limits)?;
-        if !numbers.effective.enabled.value {
-            return Ok(Answer { off: true, ..unlimited(limits, numbers.config) });
-        }
-        Err(match self.in_force() {
-            Some(config) => self.too_many(permits, config),
-            None if numbers.follow => {
-                let detail = format!("requested {permits}");
-                self.rejection(Reason::ExceedsCapacity).with_detail(detail)
-            }
-            None => self.too_many(permits, numbers.config),
-        })
-    }
-
-    /// The same for a look that takes nothing.
-    pub(super) fn peek_oversized(&self, limits: &Inner, permits: u64) -> Result<Answer, Rejection> {
-        let answer = self.oversized(limits, permits);
-        if self.is_shadowed(limits) { self.in_shadow(limits, answer) } else { answer }
-    }
-
-    /// Refuses a call that costs more permits than any request can get; in shadow mode it goes ahead.
-    pub(crate) fn refuse_oversized(
-        &self,
-        limits: &Inner,
-        permits: u64,
-    ) -> Result<Answer, Rejection> {
-        let answer = match self.oversized(limits, permits) {
-            Err(rejection) if self.is_shadowed(limits) => {
-                self.would_refuse(limits, rejection.clone());
-                self.in_shadow(limits, Err(rejection))
-            }
-            answer => answer,
-        };
-        self.tally(answer.is_ok());
-        answer
+    /// What was taken, so that dropping the permit does nothing more.
+    fn take(&mut self) -> (Taken, Limits) {
+        *self.is_recorded.get_mut() = false;
+        let nothing = Taken::nothing(&self.taken.core);
+        (std::mem::replace(&mut self.taken, nothing), self.limits.clone())
     }
 }
 
@@ -201,34 +134,8 @@ impl Drop for Permit {
         if !*self.is_recorded.get_mut() {
             return;
         }
-        let Some(Held { taken, limits }) = self.held.take() else { return };
         let used = *self.recorded.get_mut();
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                if taken.settle(&limits, used).await.is_err() {
-                    taken.count_as_degraded();
-                }
-            });
-        }
+        let (taken, limits) = self.take();
+        taken.settle_later(&limits, used);
     }
-}
-
-/// Runs a future to its end even if the caller is dropped meanwhile. Outside a tokio runtime it ends
-/// with the caller.
-pub(super) async fn to_its_end<T: Send + 'static>(
-    future: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
-    match Handle::try_current() {
-        Ok(runtime) => runtime
-            .spawn(future)
-            .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the runtime of the call has ended"))),
-        Err(_) => future.await,
-    }
-}
-
-/// Why a charge could not be made.
-pub(super) fn store_error(rejection: &Rejection) -> StoreError {
-    let own = rejection.store_error().cloned();
-    own.unwrap_or_else(|| StoreError::misconfigured(rejection.to_string()))
 }

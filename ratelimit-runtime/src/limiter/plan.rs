@@ -24,7 +24,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) core: Arc<Core>,
-    pub(crate) permits: u32,
+    pub(crate) permits: u64,
     pub(crate) wait: Wait,
     /// Whether the call can return a rejection.
     pub(crate) fallible: bool,
@@ -141,7 +141,10 @@ impl Core {
 
     /// The stored limiters of all limits of the key, in their order, or all of its shards.
     pub(super) fn limiters(self: &Arc<Self>, limits: &Inner) -> Vec<Arc<Self>> {
-        let rule = self.rule(limits);
+        self.members(&self.rule(limits))
+    }
+
+    pub(super) fn members(self: &Arc<Self>, rule: &Rule) -> Vec<Arc<Self>> {
         if let Some(shards) = rule.shards() {
             return shards.to_vec();
         }

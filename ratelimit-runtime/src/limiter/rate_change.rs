@@ -71,12 +71,6 @@ impl RateChange {
     pub(super) fn state(&self) -> KeepState {
         if self.carry { KeepState::Keep } else { KeepState::Reset }
     }
-
-    /// The configuration of a limit with another quota.
-    pub(super) fn apply(&self, config: Config, quota: &Quota) -> Config {
-        let config = config.with_quota(quota);
-        Config { mode: self.mode.unwrap_or(config.mode), ..config }
-    }
 }
 
 impl From<Quota> for RateChange {

@@ -7,7 +7,7 @@ use super::{
     decide::{Asked, Replies},
 };
 use crate::{
-    Limits, StoreError,
+    Limits, Settlement, StoreError,
     limits::Inner,
     store::{Grant, Reply},
 };
@@ -26,7 +26,7 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) core: Arc<Core>,
-    pub(crate) permits: u32,
+    permits: u32,
     grants: Grants,
 }
 
@@ -72,9 +72,21 @@ impl Taken {
         if let [reply] = &*replies.each {
             return Self::reserved(core, source, grant(reply), permits);
         }
-        let counted = core.limiters_of(asked.rule).into_iter().zip(&*replies.each);
+        let counted = core.members(asked.rule).into_iter().zip(&*replies.each);
         let counted = counted.map(|(core, reply)| Counted { core, source, grant: grant(reply) });
         Self { core: Arc::clone(core), permits, grants: Grants::Several(counted.collect()) }
+    }
+
+    /// The number of permits that were taken.
+    pub(crate) fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Whether the limiter gets the permits of failed calls back.
+    pub(crate) fn is_refunded(&self, limits: &Inner) -> bool {
+        let rule = self.core.rule(limits);
+        let numbers = rule.numbers.as_ref();
+        numbers.is_ok_and(|numbers| numbers.effective.refund_on.value == ratelimit_spec::RefundOn::Err)
     }
 
     /// Whether the call was counted.
@@ -111,6 +123,30 @@ impl Taken {
             self.core.changed();
         }
         Ok(most)
+    }
+
+    /// Corrects the cost to `actual`: less gives the difference back, more takes it.
+    pub(crate) async fn settle(&self, limits: &Limits, actual: u64) -> Result<Settlement, StoreError> {
+        let taken = u64::from(self.permits);
+        if !self.is_counted() || actual == taken {
+            return Ok(Settlement::default());
+        }
+        if let Some(unused) = taken.checked_sub(actual) {
+            let unused = u32::try_from(unused).unwrap_or(u32::MAX);
+            let returned = self.give_back_some(limits.inner(), unused).await?;
+            return Ok(Settlement { returned, ..Settlement::default() });
+        }
+        self.core.charge(limits, actual - taken).await
+    }
+
+    /// Corrects the cost without a caller that waits for it.
+    pub(crate) fn settle_later(self, limits: &Limits, actual: u64) {
+        let kept = limits.clone();
+        limits.inner().engine.spawn(async move {
+            if self.settle(&kept, actual).await.is_err() {
+                self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+            }
+        });
     }
 
     /// Gives everything back that the grant still holds. A store that is unavailable keeps it until its

@@ -8,6 +8,7 @@
 mod chair;
 mod driver;
 mod line;
+mod reserve;
 
 use std::{
     sync::{

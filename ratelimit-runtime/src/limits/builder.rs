@@ -243,6 +243,7 @@ impl LimitsBuilder {
             local: MemoryStore::new(clock.clone()),
             clock,
             events,
+            engine: Default::default(),
             broken: broken.map(Into::into),
             source: self.source,
             revision: self.revision,

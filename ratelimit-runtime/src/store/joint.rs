@@ -29,9 +29,9 @@ impl Outcome {
         match self {
             Self::PerClient | Self::Unknown => self,
             Self::Granted if granted => self,
-            Self::Granted => Self::Spared,
+            Self::Granted => Self::NotTaken,
             _ if admit => self,
-            _ => Self::Spared,
+            _ => Self::NotTaken,
         }
     }
 }

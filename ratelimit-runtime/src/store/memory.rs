@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ratelimit_spec::Mode;
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Pass, Slot};
+pub(crate) use self::slot::{Lease, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, Reservation, StateKeys, Store,

@@ -6,14 +6,15 @@ use std::{
 };
 
 use super::{Why, combine::bit};
+use ratelimit_spec::Mode;
+
 use crate::{
-    Quota, Reason, Rejection,
-    decision::Answer,
+    Answer, Quota, Reason, Rejection,
     events::Event,
     limiter::{Core, Numbers, numbers::Rule},
     limits::Inner,
     settings::Unresolved,
-    store::{Config, Outcome, Reply},
+    store::{Config, Heard, Outcome, Reply},
 };
 
 /// How long a shadowed limiter has to refuse no call until the next such event, in milliseconds.
@@ -22,7 +23,8 @@ const QUIET_MS: u64 = 60_000;
 /// Whether a decision needs to be counted.
 pub(in crate::limiter) enum Ready<'a> {
     Decided(Answer),
-    Ask(&'a Numbers),
+    /// With the number of permits, which fits in a request.
+    Ask(&'a Numbers, u32),
 }
 
 impl Why {
@@ -41,12 +43,23 @@ impl Why {
 }
 
 impl Core {
+    /// The answer to a request for 0 permits: neither the store nor a counter is asked.
+    pub(in crate::limiter) fn free(&self, limits: &Inner) -> Answer {
+        match self.known(limits) {
+            Ok(config) => unlimited(limits, config),
+            Err(_) => {
+                let unknown = Config::new(0, 1, Mode::Overall);
+                Answer { off: true, ..unlimited(limits, unknown) }
+            }
+        }
+    }
+
     /// Returns what can be said before anything is counted.
     pub(in crate::limiter) fn ready<'a>(
         &self,
         limits: &Inner,
         rule: &'a Rule,
-        permits: u32,
+        permits: u64,
     ) -> Result<Ready<'a>, Rejection> {
         let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         if let Some(problem) = &limits.broken {
@@ -62,45 +75,37 @@ impl Core {
             return Ok(Ready::Decided(unlimited(limits, known)));
         }
         let known = self.in_force().map_or(0, |config| config.capacity());
-        if u64::from(permits) > numbers.config.capacity().max(known) && !numbers.follow {
+        if permits > numbers.config.capacity().max(known) && !numbers.follow {
             return Err(self.too_many(permits, numbers.config));
         }
         if rule.is_joint() {
             let capacity = |config: Config| config.capacity();
             let short = |part: &crate::limiter::plan::Part<'_>| {
-                u64::from(permits) > capacity(part.numbers.config).max(capacity(part.in_force()))
+                permits > capacity(part.numbers.config).max(capacity(part.in_force()))
             };
             if let Some(part) = self.parts(rule).into_iter().find(short) {
                 return Err(self.too_many(permits, part.numbers.config));
             }
         }
-        Ok(Ready::Ask(numbers))
+        let count = u32::try_from(permits).map_err(|_| self.too_many(permits, numbers.config))?;
+        Ok(Ready::Ask(numbers, count))
     }
 
-    /// The answer to a request, by the reply to it and those of the key's several limits.
-    pub(in crate::limiter) fn answer(&self, reply: &Reply, each: &[Reply], degraded: bool) -> Answer {
-        let allowed = reply.outcome == Outcome::Granted;
+    /// The answer to a request, by what the store replied for all limits of the key.
+    pub(in crate::limiter) fn answer(&self, heard: &Heard, permits: u32, degraded: bool) -> Answer {
+        let Heard { reply, parts } = heard;
+        let answer = answer_of(reply, degraded);
+        // A cached denial of several limits keeps the reply of each.
+        let several = !answer.allowed && reply.violated != 0;
         Answer {
-            allowed,
-            shadowed: None,
-            remaining: reply.remaining,
-            retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
-            reset_after: Duration::from_millis(reply.reset_after_ms),
-            quota: reply.config.quota(),
-            off: false,
-            degraded,
-            at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
-            violated: (!allowed && reply.violated != 0).then(|| self.violated(reply)),
-            parts: (each.len() > 1).then(|| self.each(each, degraded)),
+            violated: several.then(|| self.violated(reply)),
+            parts: match parts {
+                Some(parts) => Some(answers_of(parts)),
+                None if several => self.denials.parts(permits, reply),
+                None => None,
+            },
+            ..answer
         }
-    }
-
-    /// The answer of each limit, the strictest first.
-    #[cold]
-    fn each(&self, replies: &[Reply], degraded: bool) -> Arc<[Answer]> {
-        let mut order: Vec<&Reply> = replies.iter().collect();
-        order.sort_by_key(|reply| std::cmp::Reverse(super::combine::strictness(reply)));
-        order.into_iter().map(|reply| self.answer(reply, &[], degraded)).collect()
     }
 
     /// The limits that refused a request.
@@ -115,15 +120,14 @@ impl Core {
     /// Why a request was refused, by the reply to it.
     pub(in crate::limiter) fn refused_by(
         &self,
-        reply: &Reply,
-        each: &[Reply],
+        heard: &Heard,
         permits: u32,
         degraded: bool,
     ) -> Why {
-        match reply.outcome {
-            Outcome::ExceedsCapacity => Why::Rejected(self.too_many(permits, reply.config)),
+        match heard.reply.outcome {
+            Outcome::ExceedsCapacity => Why::Rejected(self.too_many(permits, heard.reply.config)),
             Outcome::Unknown => Why::Rejected(self.unknown()),
-            _ => Why::NotNow(self.answer(reply, each, degraded)),
+            _ => Why::NotNow(self.answer(heard, permits, degraded)),
         }
     }
 
@@ -131,11 +135,16 @@ impl Core {
         Rejection::new(&self.family.key, reason)
     }
 
-    pub(super) fn too_many(&self, permits: u32, config: Config) -> Rejection {
-        let quota = config.quota();
+    pub(in crate::limiter) fn too_many(&self, permits: impl Into<u64>, config: Config) -> Rejection {
+        let (permits, quota) = (permits.into(), config.quota());
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("requested {permits}, quota {quota}"))
+    }
+
+    pub(super) fn too_many_of_shards(&self, permits: u64, quota: Quota, shards: usize) -> Rejection {
+        let detail = format!("requested {permits}, quota {quota} in {shards} shards");
+        self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail)
     }
 
     pub(in crate::limiter) fn unknown(&self) -> Rejection {
@@ -143,7 +152,7 @@ impl Core {
             .with_detail("neither this process nor the store configures one")
     }
 
-    fn not_configured(&self, why: &Unresolved) -> Rejection {
+    pub(in crate::limiter) fn not_configured(&self, why: &Unresolved) -> Rejection {
         self.rejection(Reason::NotConfigured).with_detail(match why {
             Unresolved::Missing(what) => {
                 format!("no `{what}` in the attribute or the limits file")
@@ -172,7 +181,19 @@ impl Core {
 
     /// The answer to a request that only shadow mode admits, which is counted and reported; `None` if
     /// the limiter is enforced, or no limit refused the request.
-    pub(in crate::limiter) fn shadowed(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
+    pub(super) fn shadowed(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
+        let (answer, rejection) = self.shadow_of(limits, rule, why)?;
+        self.would_reject(limits, rejection);
+        Some(answer)
+    }
+
+    /// The same without a trace, and with the rejection outside shadow mode.
+    pub(super) fn shadow_of(
+        &self,
+        limits: &Inner,
+        rule: &Rule,
+        why: &Why,
+    ) -> Option<(Answer, Rejection)> {
         if !rule.is_shadowed() {
             return None;
         }
@@ -192,9 +213,8 @@ impl Core {
                 (answer, rejection.clone())
             }
         };
-        let reason = rejection.reason();
-        self.would_reject(limits, rejection);
-        Some(Answer { allowed: true, shadowed: Some(reason), ..answer })
+        let shadowed = Some(rejection.reason());
+        Some((Answer { allowed: true, shadowed, ..answer }, rejection))
     }
 
     /// Counts a call that only shadow mode admitted, and reports the first one after a while without.
@@ -208,6 +228,34 @@ impl Core {
         if now >= quiet_until {
             limits.events.emit(&Event::WouldReject { rejection });
         }
+    }
+}
+
+/// The answer of each of several limits.
+pub(in crate::limiter) fn answers_of(replies: &[Reply]) -> Arc<[Answer]> {
+    let answer = |reply: &Reply| {
+        let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);
+        let answer = answer_of(reply, false);
+        let retry_after = answer.retry_after.filter(|_| !had_room);
+        Answer { allowed: had_room, retry_after, ..answer }
+    };
+    replies.iter().map(answer).collect()
+}
+
+fn answer_of(reply: &Reply, degraded: bool) -> Answer {
+    let allowed = reply.outcome == Outcome::Granted;
+    Answer {
+        allowed,
+        shadowed: None,
+        remaining: reply.remaining,
+        retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
+        reset_after: Duration::from_millis(reply.reset_after_ms),
+        quota: reply.config.quota(),
+        off: false,
+        degraded,
+        at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
+        violated: None,
+        parts: None,
     }
 }
 

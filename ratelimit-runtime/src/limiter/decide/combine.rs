@@ -66,7 +66,7 @@ fn decisive(replies: &[Reply]) -> Reply {
 }
 
 /// The same with the numbers of the limits that would refuse the request if it came again.
-pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
+pub(in crate::limiter) fn next_refusal(replies: &[Reply]) -> Heard {
     let all = combined(replies);
     let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
     let config = longest.map_or(all.reply.config, |longest| longest.config);

@@ -6,8 +6,7 @@ use ratelimit_spec::OnStoreError;
 
 use super::{Asked, Granted, Refusals, Replies, Why, answer::unlimited, outcome};
 use crate::{
-    Reason, Rejection, StoreError, StoreErrorKind,
-    decision::Answer,
+    Answer, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limiter::{Core, per_process::counted_here, taken::{Source, Taken}},
     limits::Inner,
@@ -17,7 +16,7 @@ use crate::{
 /// Decides by each limiter's policy, because the store did not.
 pub(super) fn without_store(
     limits: &Inner,
-    asked: &[Asked<'_>],
+    asked: &[&Asked<'_>],
     error: &StoreError,
 ) -> Result<Vec<Granted>, Refusals> {
     let misconfigured = error.kind() == StoreErrorKind::Misconfigured;
@@ -44,7 +43,7 @@ pub(super) fn without_store(
     if !refusals.is_empty() {
         return Err(refusals);
     }
-    let counted: Vec<&Asked<'_>> = local.iter().map(|n| &asked[*n]).collect();
+    let counted: Vec<&Asked<'_>> = local.iter().map(|n| asked[*n]).collect();
     let by_share = outcome(&counted, count_locally(limits, &counted), Source::Local)?;
     granted.extend(local.into_iter().zip(by_share));
     granted.sort_by_key(|(n, _)| *n);
@@ -89,8 +88,9 @@ impl Core {
     pub(in crate::limiter) fn without_store_at_all(
         self: &Arc<Self>,
         limits: &Inner,
-        permits: u32,
+        permits: u64,
     ) -> Option<Granted> {
+        let permits = u32::try_from(permits).ok()?;
         let rule = self.rule(limits);
         let numbers = rule.numbers.as_ref().ok()?;
         let asked = Asked { position: 0, core: self, rule: &rule, numbers, permits };

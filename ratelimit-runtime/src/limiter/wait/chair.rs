@@ -52,11 +52,13 @@ impl Chair {
         wait_ms: u64,
     ) -> Result<(), (usize, Rejection)> {
         let inner = limits.inner();
-        let Claim { core, permits, wait, .. } = &self.claims[position];
+        let Claim { core, wait, .. } = &self.claims[position];
+        // A request that waits has been compared with the capacity.
+        let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
         let room = core.numbers(inner).map_err(refused)?.effective.max_waiters.value;
         let (now, until) = (inner.clock.now_ms(), until(*wait, self.started));
-        let earliest = core.earliest(inner, *permits, now);
+        let earliest = core.earliest(inner, permits, now);
         if until.is_some_and(|until| now.saturating_add(earliest) > until) {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
@@ -69,7 +71,7 @@ impl Chair {
         let number = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let seat = Arc::clone(self);
-            (!full).then(|| line.join(*permits, until, self.claims.len() == 1, seat, due))
+            (!full).then(|| line.join(permits, until, self.claims.len() == 1, seat, due))
         });
         let Some(number) = number else {
             let after = if core.queue.is_empty() { wait_ms } else { core.queue.head_in(now) };
@@ -96,6 +98,12 @@ impl Chair {
         drop(state);
         waker.into_iter().for_each(Waker::wake);
         Ok(())
+    }
+
+    /// The position of a limiter among the claims.
+    pub(super) fn position(&self, core: &Arc<Core>) -> usize {
+        let same = |claim: &Claim| Arc::ptr_eq(&claim.core, core);
+        self.claims.iter().position(same).unwrap_or(0)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -16,8 +16,7 @@ use super::{
 };
 use crate::{
     Limits, Reason,
-    clock::whole_ms,
-    decision::Answer,
+    clock::{self, whole_ms},
     engine::Home,
     limiter::{decide::Granted, taken::Taken},
 };
@@ -143,11 +142,9 @@ impl Drop for Driver {
 /// Hands a reservation to its caller, or keeps it for the next one.
 fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     let Ticket { source, grant, reply } = slot.ticket.clone();
-    let passed = slot.at.saturating_sub(reply.asked_at());
-    let answer = core.answer_later(&reply, passed);
-    let permits = chair.claims[0].permits;
-    let taken = Taken::reserved(&chair.claims[0].core, source, grant, permits);
-    let granted = Granted { answer, taken };
+    let answer = core.answer(&reply.into(), slot.permits, false);
+    let taken = Taken::reserved(&chair.claims[0].core, source, grant, slot.permits);
+    let granted = Granted { answer, taken, again_ms: 0 };
     if chair.answer(Ok(vec![granted]), Some(slot.clone())).is_err() {
         core.queue.change(|line| line.put(slot));
     }
@@ -210,7 +207,7 @@ fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
 /// Reserves permits for the callers at the head.
 async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option<u64>) {
     let inner = limits.inner();
-    let asked_at = inner.clock.now_ms();
+    let (asked_at, sent) = (inner.clock.now_ms(), clock::instant());
     let within_ms = until.map_or(u64::MAX, |until| until.saturating_sub(asked_at));
     let reserved = core.reserve(inner, &costs, within_ms).await;
     let now = inner.clock.now_ms();
@@ -221,7 +218,7 @@ async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option
         core.queue.change(|line| line.answered(now));
         return;
     };
-    waiting.note_round_trip(now.saturating_sub(asked_at));
+    waiting.note_round_trip(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
     let again = reserved.refused_for_ms.map_or(now, |ms| now + ms.min(whole_ms(LOOK_AGAIN)));
     core.queue.change(|line| {
         for (wait_ms, permits, ticket) in reserved.slots {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{
         ManualClock,
-        store::Outcome::{Granted, Refused, Spared, Unknown},
+        store::Outcome::{Granted, Refused, NotTaken, Unknown},
     };
 
     #[test]
@@ -155,11 +155,11 @@ mod tests {
             replies.iter().map(|reply| reply.outcome).collect::<Vec<_>>()
         };
         assert_eq!(told(&[1, 1]), [Granted, Granted]);
-        assert_eq!(told(&[1, 1]), [Refused, Spared]);
+        assert_eq!(told(&[1, 1]), [Refused, NotTaken]);
         time.advance(Duration::from_secs(1));
         assert_eq!(told(&[1, 1]), [Granted, Granted]);
         time.advance(Duration::from_secs(1));
-        assert_eq!(told(&[1, 1]), [Spared, Refused]);
+        assert_eq!(told(&[1, 1]), [NotTaken, Refused]);
         let twice = store.count_jointly(&[limiters[0], limiters[0]], &[1, 1]);
         assert!(twice.iter().all(|reply| reply.outcome == Unknown));
         assert_eq!(store.look(&names[0], second, 1).remaining, 1);

@@ -21,7 +21,7 @@ pub(crate) struct Slot(Mutex<State>);
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct State {
-    pass: Option<Pass>,
+    lease: Option<Lease>,
     pub(super) used: algorithm::State,
     /// The window it was last counted with.
     pub(super) per_ms: u64,
@@ -32,7 +32,7 @@ pub(super) struct State {
 
 /// Leave to count in a slot by these numbers without reconciling them again.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Lease {
     /// Whose numbers they are; see [`Rule`](crate::limiter).
     pub(crate) rule: u64,
     /// As of which reading of the limits.
@@ -56,7 +56,7 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes permits, if a pass is held that still counts.
+    /// Takes permits, if a lease is held that still counts.
     pub(crate) fn take(
         &self,
         clock: &Clock,
@@ -65,21 +65,21 @@ impl Slot {
         permits: u32,
     ) -> Option<Reply> {
         let mut state = self.lock();
-        let pass = state.pass.filter(|pass| (pass.rule, pass.generation) == (rule, generation))?;
+        let lease = state.lease.filter(|lease| (lease.rule, lease.generation) == (rule, generation))?;
         let now = clock.now_ms();
-        if now >= pass.until_ms || state.is_expired(now) {
+        if now >= lease.until_ms || state.is_expired(now) {
             return None;
         }
-        Some(state.count(pass.config, permits, now))
+        Some(state.count(lease.config, permits, now))
     }
 
     /// Lets whoever has these numbers count without reconciling them. Numbers that are stored here
     /// otherwise allow it to nobody.
-    pub(crate) fn admit(&self, pass: Pass) {
+    pub(crate) fn admit(&self, lease: Lease) {
         let mut state = self.lock();
-        let fits = |stored: Stored| !stored.outside && stored.config == pass.config;
+        let fits = |stored: Stored| !stored.outside && stored.config == lease.config;
         if state.stored.is_none_or(fits) {
-            state.pass = Some(pass);
+            state.lease = Some(lease);
         }
     }
 }
@@ -132,9 +132,9 @@ impl State {
         }
     }
 
-    /// Ends every pass: the numbers change.
+    /// Ends every lease: the numbers change.
     pub(super) fn withdraw(&mut self) {
-        self.pass = None;
+        self.lease = None;
     }
 
     pub(super) fn end_if_expired(&mut self, now: u64) {

@@ -127,12 +127,12 @@ mod tests {
 
     #[test]
     fn each_limiter_says_what_it_has_to_say() {
-        use Outcome::{Granted, PerClient, Refused, Spared};
+        use Outcome::{Granted, PerClient, Refused, NotTaken};
         let both = |one, other| read(vec![one, other]).unwrap();
         assert_eq!(both(told(1, 5, &[0]), told(1, 2, &[7])), [(Granted, 0), (Granted, 7)]);
-        assert_eq!(both(told(1, 5, &[0]), told(1, 1, &[7])), [(Spared, 0), (Refused, 7)]);
+        assert_eq!(both(told(1, 5, &[0]), told(1, 1, &[7])), [(NotTaken, 0), (Refused, 7)]);
         assert_eq!(both(told(1, 0, &[9]), told(1, 1, &[7])), [(Refused, 9), (Refused, 7)]);
-        assert_eq!(both(told(3, 0, &[]), told(1, 1, &[7])), [(PerClient, 0), (Spared, 7)]);
+        assert_eq!(both(told(3, 0, &[]), told(1, 1, &[7])), [(PerClient, 0), (NotTaken, 7)]);
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! Decisions that need neither the store nor a wait: this process counts the limiter, or knows what the
+//! store would reply.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use ratelimit_spec::Wait;
+
+use super::Granted;
+use crate::{
+    Reason, Rejection,
+    limiter::{
+        Core,
+        denials::Manner,
+        taken::{Source, Taken},
+    },
+    limits::Inner,
+    store::{Outcome, Reply},
+};
+
+impl Core {
+    /// The whole of a call that needs neither the store nor a wait.
+    pub(crate) fn acquire_at_once(
+        &self,
+        limits: &Inner,
+        permits: u32,
+        wait: impl FnOnce() -> Wait,
+    ) -> Option<Result<(Reply, Source), Rejection>> {
+        // No caller overtakes those that wait.
+        if !self.queue.is_empty() || permits == 0 {
+            return None;
+        }
+        let (reply, source) = self.at_once(limits, permits)?;
+        let result = match reply.outcome {
+            Outcome::Granted => Ok((reply, source)),
+            // The rule in use is the one that decided this; no reload is behind it.
+            _ if self.shadowed.load(Ordering::Acquire) => return None,
+            Outcome::Refused if wait() != Wait::None => return None,
+            _ => Err(self.rejected_at_once(&reply, permits)),
+        };
+        self.tally(result.is_ok());
+        Some(result)
+    }
+
+    /// The same, with what it took.
+    pub(crate) fn granted_at_once(
+        self: &Arc<Self>,
+        limits: &Inner,
+        permits: u32,
+        wait: Wait,
+    ) -> Option<Result<Granted, Rejection>> {
+        let result = self.acquire_at_once(limits, permits, || wait)?;
+        Some(result.map(|(reply, source)| Granted {
+            answer: self.answer(&reply.into(), permits, false),
+            taken: Taken::one(self, source, &reply, permits),
+            again_ms: 0,
+        }))
+    }
+
+    fn at_once(&self, limits: &Inner, permits: u32) -> Option<(Reply, Source)> {
+        let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
+        for (slot, source) in [(&self.own, Source::Process), (&self.stored, Source::Store)] {
+            let reply = slot.get().and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
+            if let Some(reply) = reply {
+                return Some((reply, source));
+            }
+        }
+        let reply = self.denials.repeated(permits, Manner::Tries)?;
+        // A reload that no call has noticed yet may change it.
+        (self.rule(limits).number == rule).then_some((reply, Source::Store))
+    }
+
+    /// Kept out of the way of a call that is granted at once.
+    #[inline(never)]
+    fn rejected_at_once(&self, reply: &Reply, permits: u32) -> Rejection {
+        match reply.outcome {
+            Outcome::Refused => {
+                self.refused(Reason::Limited, &self.answer(&(*reply).into(), permits, false))
+            }
+            _ => self.too_many(permits, reply.config),
+        }
+    }
+
+    pub(in crate::limiter) fn tally(&self, allowed: bool) {
+        let tally = &self.family.tally;
+        let counter = if allowed { &tally.allowed } else { &tally.rejected };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}

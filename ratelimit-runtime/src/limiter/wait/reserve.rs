@@ -1,0 +1,72 @@
+//! Reservations of a queue.
+
+use std::sync::Arc;
+
+use super::{Core, Ticket, Waiting};
+use crate::{
+    limiter::{decide::Part, per_process::counted_here, taken::Source},
+    limits::Inner,
+    store::{Grant, Outcome, Reply, Reservation},
+};
+
+/// What the store reserved.
+pub(super) struct Reserved {
+    /// Milliseconds from now, and permits.
+    pub(super) slots: Vec<(u64, u32, Ticket)>,
+    /// How long the first request that was refused would have to wait.
+    pub(super) refused_for_ms: Option<u64>,
+}
+
+impl Core {
+    /// Reserves permits for requests of these costs, in order. Returns `None` if the rule in force takes
+    /// no reservations, or the store made none.
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        limits: &Inner,
+        costs: &[u32],
+        within_ms: u64,
+    ) -> Option<Reserved> {
+        let rule = self.rule(limits);
+        let numbers = rule.numbers.as_ref().ok()?;
+        let part = Part { core: self, rule: &rule, numbers };
+        let (source, reserved) = if self.is_counted_here(&rule) {
+            part.look_in_turn(limits).await;
+            let config = counted_here(part.in_force());
+            let reserved = limits.per_client.reserve_counted_all(&self.keys, config, costs, within_ms);
+            (Source::Process, reserved)
+        } else {
+            let reserved = limits.store.reserve_all(&part.request(limits), costs, within_ms).await.ok()?;
+            (Source::Store, reserved)
+        };
+        let first = reserved.first()?.reply;
+        if source == Source::Store {
+            self.observe(limits, &rule, &first);
+        }
+        if !first.config.reserves() || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown) {
+            return None;
+        }
+        let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {
+            let granted = reservation.reply.outcome == Outcome::Granted;
+            let Reservation { reply, wait_ms, .. } = *reservation;
+            let grant = Grant::of(&reply, *cost, 0);
+            // The answer of a call that goes when its time has come.
+            let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
+            let reply = Reply { now_ms, reset_after_ms, ..reply };
+            granted.then(|| (wait_ms, *cost, Ticket { source, grant, reply }))
+        });
+        let slots: Vec<_> = slots.collect();
+        let refused = reserved.get(slots.len()).map(|refused| refused.reply.retry_after_ms.max(1));
+        Some(Reserved { slots, refused_for_ms: refused })
+    }
+}
+
+impl Waiting {
+    /// Takes note of how long the store took to reply.
+    pub(super) fn note_round_trip(&self, us: u64) {
+        use std::sync::atomic::Ordering;
+
+        let before = self.round_trip_us.load(Ordering::Relaxed);
+        let mean = if before == 0 { us } else { (before * 7 + us) / 8 };
+        self.round_trip_us.store(mean.max(1), Ordering::Relaxed);
+    }
+}
