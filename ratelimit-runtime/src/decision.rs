@@ -96,6 +96,28 @@ impl Decision {
     }
 }
 
+impl Decision {
+    /// The decision of two limiters together: that of the strictest, with the parts of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();
+        parts.sort_by_key(Self::left);
+        let remaining = self.remaining.min(other.remaining);
+        let reset_after = self.reset_after.max(other.reset_after);
+        let (degraded, at) = (self.degraded || other.degraded, self.at.max(other.at));
+        let shadowed = self.shadowed.or(other.shadowed);
+        let retry_after = self.retry_after.max(other.retry_after);
+        let strictest = if other.left() < self.left() { other } else { self };
+        let parts = Some(parts.into());
+        Self { remaining, reset_after, degraded, at, shadowed, retry_after, parts, ..strictest }
+    }
+
+    /// The share of the quota that is left, in 2^-32.
+    fn left(&self) -> u128 {
+        let of = self.quota.map_or(1, |quota| quota.rate().max(1));
+        (u128::from(self.remaining) << 32) / u128::from(of)
+    }
+}
+
 /// Why a call was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

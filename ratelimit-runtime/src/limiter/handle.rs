@@ -9,7 +9,7 @@ use super::{
     admin::{Write, expiry_ms},
 };
 use crate::{
-    Decision, LimiterConfig, Limits, Permit, Quotas, RateChange, Reason, Rejection, Settlement,
+    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection, Settlement,
     StoreError,
     store::{Expiry, WriteWhen},
 };
@@ -47,22 +47,68 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Limiter {
     core: Arc<Core>,
+    /// The limiters that a call takes from besides.
+    others: Vec<Arc<Core>>,
     limits: Limits,
 }
 
 impl Limiter {
     pub(crate) fn new(core: Arc<Core>, limits: Limits) -> Self {
-        Self { core, limits }
+        Self { core, others: Vec::new(), limits }
     }
 
     pub(crate) fn into_parts(self) -> (Arc<Core>, Limits) {
         (self.core, self.limits)
     }
 
-    /// The name its state lives under, `key_prefix` included.
+    /// The name its state lives under, `key_prefix` included; of limiters that were
+    /// [combined](Self::and), that of the first.
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.keys.config()
+    }
+
+    /// Returns a limiter that takes from both or from neither: from all limiters that `self` and
+    /// `other` are made of, each of them once. While a call waits for one of them, it holds no permits
+    /// of the others. Both have to belong to the same [`Limits`].
+    ///
+    /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
+    /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like are of all of them; a change of the rate
+    /// is refused, because it does not name one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let minute = Duration::from_secs(60);
+    /// let (user, all) = (Quota::new(2, minute)?, Quota::new(3, minute)?);
+    /// let all = limits.limiter("search", all);
+    /// let [one, two] = ["search:1", "search:2"].map(|name| limits.limiter(name, user));
+    ///
+    /// one.clone().and(all.clone()).try_acquire(2).await?;
+    /// let rejection = two.clone().and(all).try_acquire(2).await.unwrap_err();
+    /// assert_eq!(rejection.limiter(), "search");
+    /// assert_eq!(two.available_permits().await?, 2, "it took from neither");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        for core in std::iter::once(other.core).chain(other.others) {
+            if !self.cores().any(|known| Arc::ptr_eq(known, &core)) {
+                self.others.push(core);
+            }
+        }
+        self
+    }
+
+    fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+        std::iter::once(&self.core).chain(&self.others)
     }
 
     /// Takes permits, waiting for them as long as it takes, first come, first served among the
@@ -104,15 +150,16 @@ impl Limiter {
 
     async fn take(&self, permits: u64, wait: Wait) -> Result<Permit, Rejection> {
         let (core, limits) = (&self.core, &self.limits);
-        if let Ok(permits) = u32::try_from(permits)
+        if let (Ok(permits), true) = (u32::try_from(permits), self.others.is_empty())
             && let Some(granted) = core.granted_at_once(limits.inner(), permits, wait)
         {
             return granted.map(|granted| Permit::new(limits, granted));
         }
-        let claim = Claim { core: Arc::clone(core), permits, wait, fallible: true };
-        let granted = acquire(limits, vec![claim]).await.map_err(|(_, rejection)| rejection)?;
-        let granted = granted.into_iter().next().ok_or_else(|| core.rejection(Reason::Limited))?;
-        Ok(Permit::new(limits, granted))
+        let claim = |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
+        let claims = self.cores().map(claim).collect();
+        let granted = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+        let permits = granted.into_iter().map(|granted| Permit::new(limits, granted));
+        permits.reduce(Permit::and).ok_or_else(|| core.unknown())
     }
 
     /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.
@@ -121,8 +168,16 @@ impl Limiter {
     ///
     /// Returns the rejection of such a request.
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
-        let answer = self.core.peek(self.limits.inner(), permits).await?;
-        Ok(answer.decision(&self.core.family.key))
+        let mut strictest = None::<Decision>;
+        for core in self.cores() {
+            let answer = core.peek(self.limits.inner(), permits).await?;
+            let decision = answer.decision(&core.family.key);
+            strictest = Some(match strictest {
+                Some(before) => before.and(decision),
+                None => decision,
+            });
+        }
+        strictest.ok_or_else(|| self.core.unknown())
     }
 
     /// Takes permits for a cost that is known only now, such as a penalty: as many as are free, and the
@@ -158,8 +213,8 @@ impl Limiter {
     /// # }
     /// ```
     pub async fn charge(&self, permits: u64) -> Result<Settlement, StoreError> {
-        let (core, limits) = (Arc::clone(&self.core), self.limits.clone());
-        let charge = async move { core.charge(&limits, permits).await };
+        let (all, limits) = (self.cores().cloned().collect::<Vec<_>>(), self.limits.clone());
+        let charge = async move { charge_all(&all, &limits, permits).await };
         self.limits.inner().engine.finish(charge).await
     }
 
@@ -167,7 +222,12 @@ impl Limiter {
     /// configured ones before any. `None` if none is known. Nothing is queried.
     #[must_use]
     pub fn quotas(&self) -> Option<Quotas> {
-        self.core.quotas(self.limits.inner())
+        let mut all = Vec::new();
+        for core in self.cores() {
+            all.extend_from_slice(core.quotas(self.limits.inner())?.as_slice());
+        }
+        all.sort_by_key(Quota::per);
+        Some(Quotas::from(Arc::from(all)))
     }
 
     /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
@@ -176,7 +236,11 @@ impl Limiter {
     ///
     /// What keeps the store from answering; no policy stands in for it.
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
-        self.core.available(self.limits.inner()).await
+        let mut least = u64::MAX;
+        for core in self.cores() {
+            least = least.min(core.available(self.limits.inner()).await?);
+        }
+        Ok(least)
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
@@ -189,7 +253,11 @@ impl Limiter {
     /// As for [`available_permits`](Self::available_permits).
     pub async fn release(&self, permits: u64) -> Result<u64, StoreError> {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        self.core.release(self.limits.inner(), permits).await
+        let mut most = 0;
+        for core in self.cores() {
+            most = most.max(core.release(self.limits.inner(), permits).await?);
+        }
+        Ok(most)
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
@@ -227,6 +295,13 @@ impl Limiter {
     }
 
     async fn change(&self, change: RateChange, when: WriteWhen) -> Result<bool, StoreError> {
+        if !self.others.is_empty() {
+            let names: Vec<&str> = self.cores().map(|core| &*core.family.key).collect();
+            let names = names.join("`, `");
+            return Err(StoreError::misconfigured(format!(
+                "`{names}` are several limiters; change the rate of each"
+            )));
+        }
         let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
         let write = Write { when, state, mode, keep_alive };
         self.core.write(self.limits.inner(), change.quotas.as_slice(), write).await
@@ -238,7 +313,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn config(&self) -> Result<Option<LimiterConfig>, StoreError> {
-        Ok(LimiterConfig::of(&self.core.stored(self.limits.inner()).await?))
+        let mut stored = Vec::new();
+        for core in self.cores() {
+            stored.extend(core.stored(self.limits.inner()).await?);
+        }
+        Ok(LimiterConfig::of(&stored))
     }
 
     /// Whether the limiter is stored.
@@ -247,7 +326,7 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn exists(&self) -> Result<bool, StoreError> {
-        Ok(!self.core.stored(self.limits.inner()).await?.is_empty())
+        Ok(self.config().await?.is_some())
     }
 
     /// Deletes the limiter with everything that is used, and returns whether there was one. The next
@@ -257,7 +336,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn delete(&self) -> Result<bool, StoreError> {
-        self.core.delete(self.limits.inner()).await
+        let mut deleted = false;
+        for core in self.cores() {
+            deleted |= core.delete(self.limits.inner()).await?;
+        }
+        Ok(deleted)
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
@@ -288,7 +371,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        self.core.keep_alive(self.limits.inner(), idle).await
+        let mut changed = false;
+        for core in self.cores() {
+            changed |= core.keep_alive(self.limits.inner(), idle).await?;
+        }
+        Ok(changed)
     }
 
     /// How long the limiter, or the last of its limits, has left; `None` when it does not expire, or does not exist.
@@ -297,10 +384,35 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        self.core.ttl(self.limits.inner()).await
+        let mut longest = self.core.ttl(self.limits.inner()).await?;
+        for core in &self.others {
+            let one = core.ttl(self.limits.inner()).await?;
+            longest = longest.zip(one).map(|(a, b)| a.max(b));
+        }
+        Ok(longest)
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        self.core.expire(self.limits.inner(), expiry).await
+        let mut changed = false;
+        for core in self.cores() {
+            changed |= core.expire(self.limits.inner(), expiry).await?;
+        }
+        Ok(changed)
     }
+}
+
+/// Charges each of these limiters; returns what the most indebted one reports.
+pub(super) async fn charge_all(
+    all: &[Arc<Core>],
+    limits: &Limits,
+    permits: u64,
+) -> Result<Settlement, StoreError> {
+    let mut most = Settlement::default();
+    for (n, core) in all.iter().enumerate() {
+        let one = core.charge(limits, permits).await?;
+        if n == 0 || (one.debt, one.excess) > (most.debt, most.excess) {
+            most = one;
+        }
+    }
+    Ok(most)
 }

@@ -55,6 +55,15 @@ impl Permit {
         }
     }
 
+    /// What a call got of two limiters together.
+    pub(super) fn and(mut self, mut other: Self) -> Self {
+        let (taken, limits) = self.take();
+        let taken = taken.and(other.take().0);
+        let decision = self.decision.clone().and(other.decision.clone());
+        let (is_recorded, recorded) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { decision, taken, limits, is_recorded, recorded }
+    }
+
     /// The number of permits that this grant took: 0 if nothing was counted, because the call was
     /// free, the limiter is in shadow mode or turned off, or `on_store_error` is `allow`. The methods
     /// below do nothing then.

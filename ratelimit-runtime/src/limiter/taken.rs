@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use super::{
-    Core,
+    Core, handle::charge_all,
     decide::{Asked, Replies},
 };
 use crate::{
@@ -25,7 +25,9 @@ pub(crate) enum Source {
 /// What a call took from one limiter.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    pub(crate) core: Arc<Core>,
+    pub(super) core: Arc<Core>,
+    /// The limiters that the call took from besides.
+    others: Vec<Arc<Core>>,
     permits: u32,
     grants: Grants,
 }
@@ -50,7 +52,7 @@ struct Counted {
 impl Taken {
     /// A call that was not counted.
     pub(super) fn nothing(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core), permits: 0, grants: Grants::None }
+        Self { core: Arc::clone(core), others: Vec::new(), permits: 0, grants: Grants::None }
     }
 
     /// What one reply granted.
@@ -62,7 +64,7 @@ impl Taken {
     pub(super) fn reserved(core: &Arc<Core>, source: Source, grant: Grant, permits: u32) -> Self {
         let grant = Grant { permits, ..grant };
         let counted = Counted { core: Arc::clone(core), source, grant };
-        Self { core: Arc::clone(core), permits, grants: Grants::One(counted) }
+        Self { grants: Grants::One(counted), permits, ..Self::nothing(core) }
     }
 
     /// What the replies to a claim granted.
@@ -74,7 +76,16 @@ impl Taken {
         }
         let counted = core.members(asked.rule).into_iter().zip(&*replies.each);
         let counted = counted.map(|(core, reply)| Counted { core, source, grant: grant(reply) });
-        Self { core: Arc::clone(core), permits, grants: Grants::Several(counted.collect()) }
+        Self { grants: Grants::Several(counted.collect()), permits, ..Self::nothing(core) }
+    }
+
+    /// What a call took from two limiters together.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        let grants: Vec<Counted> = self.counted().iter().chain(other.counted()).cloned().collect();
+        self.permits = self.permits.max(other.permits);
+        self.others.push(other.core);
+        self.others.extend(other.others);
+        Self { grants: Grants::Several(grants.into()), ..self }
     }
 
     /// The number of permits that were taken.
@@ -117,10 +128,11 @@ impl Taken {
                 Source::Process => limits.per_client.give_back_counted(&core.keys, &grant),
                 Source::Local => limits.local.give_back_counted(&core.keys, &grant),
             };
+            if back > 0 {
+                core.changed();
+                self.core.changed();
+            }
             most = most.max(back);
-        }
-        if most > 0 {
-            self.core.changed();
         }
         Ok(most)
     }
@@ -136,7 +148,8 @@ impl Taken {
             let returned = self.give_back_some(limits.inner(), unused).await?;
             return Ok(Settlement { returned, ..Settlement::default() });
         }
-        self.core.charge(limits, actual - taken).await
+        let all: Vec<_> = std::iter::once(&self.core).chain(&self.others).cloned().collect();
+        charge_all(&all, limits, actual - taken).await
     }
 
     /// Corrects the cost without a caller that waits for it.
@@ -191,8 +204,8 @@ impl<'a> Held<'a> {
 
     pub(super) fn note(&mut self, taken: &Taken) {
         if taken.is_counted() {
-            let Taken { core, permits, grants } = taken;
-            self.taken.push(Taken { core: Arc::clone(core), permits: *permits, grants: grants.clone() });
+            let (permits, grants) = (taken.permits, taken.grants.clone());
+            self.taken.push(Taken { permits, grants, ..Taken::nothing(&taken.core) });
         }
     }
 
