@@ -130,7 +130,7 @@ macro_rules! forward {
 forward! {
     acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
     acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
-    reserve(request: &Request<'_>, within_ms: u64) -> Reservation;
+    reserve(request: &Request<'_>, costs: &[u32], within_ms: u64) -> Vec<Reservation>;
     give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> bool;
     peek(request: &Request<'_>) -> Reply;
     assert(request: &Request<'_>) -> Reply;

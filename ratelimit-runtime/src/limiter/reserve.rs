@@ -164,8 +164,8 @@ impl Core {
         let request = self.request(limits, &rule, numbers).permits(permits);
         let reserve_here = |config| {
             let config = counted_here(config);
-            let told = limits.per_client.reserve_counted(&self.keys, config, permits, within_ms);
-            or_otherwise(Counted::PerClient(config), told)
+            let told = limits.per_client.reserve_counted(&self.keys, config, &[permits], within_ms);
+            or_otherwise(Counted::PerClient(config), told[0])
         };
         if self.is_counted_here(numbers)
             && let Some(decided) = self.count_here(limits, &rule, &request).await
@@ -177,16 +177,16 @@ impl Core {
             });
         }
         let asked = self.denied.asking();
-        let told = match limits.store.reserve(&request, within_ms).await {
-            Ok(told) => told,
+        let told = match limits.store.reserve(&request, &[permits], within_ms).await {
+            Ok(told) => told[0],
             Err(error) => {
                 let decision = self.without_store(limits, numbers, &request, true, &error)?;
                 if decision.allowed {
                     return Ok(Asked::Decided(decision));
                 }
                 let config = share_of(limits, self.in_force().unwrap_or(request.config));
-                let told = limits.local.reserve_counted(&self.keys, config, permits, within_ms);
-                return Ok(or_otherwise(Counted::Locally(config), told));
+                let told = limits.local.reserve_counted(&self.keys, config, &[permits], within_ms);
+                return Ok(or_otherwise(Counted::Locally(config), told[0]));
             }
         };
         self.observe(limits, &rule, &told.reply);
