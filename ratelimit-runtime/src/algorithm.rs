@@ -3,8 +3,10 @@
 //! Each rule is written twice, here and as a Lua script for Redis. Neither is made from the
 //! other; a property test holds the two together on random traces.
 
+mod charge;
 mod config;
 mod fixed_window;
+mod grant;
 mod meter;
 mod open;
 pub(crate) mod reconcile;
@@ -14,7 +16,7 @@ mod state;
 mod token_bucket;
 mod warm_up;
 
-pub use self::{config::Config, reserve::Ticket};
+pub use self::{charge::Charged, config::Config, grant::Grant, reserve::Ticket};
 pub(crate) use self::{open::decide_jointly, reserve::Booking, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.

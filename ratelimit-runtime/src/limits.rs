@@ -39,8 +39,8 @@ use crate::{
     limiter::Core,
     settings::Keys,
     store::{
-        Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, Reservation, StateKeys,
-        Store, Ticket, WriteWhen,
+        Charged, Config, Expiry, Grant, KeepState, MemoryStore, RedisStore, Reply, Request,
+        Reservation, StateKeys, Store, WriteWhen,
     },
 };
 
@@ -132,8 +132,9 @@ macro_rules! forward {
 forward! {
     acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
     acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
-    reserve(request: &Request<'_>, within_ms: u64) -> Reservation;
-    give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> bool;
+    reserve(request: &Request<'_>, costs: &[u32], within_ms: u64) -> Vec<Reservation>;
+    give_back(keys: &StateKeys, grant: &Grant) -> u64;
+    charge(request: &Request<'_>, permits: u32, max_debt: u64) -> (Reply, Charged);
     peek(request: &Request<'_>) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;

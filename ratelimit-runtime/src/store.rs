@@ -6,7 +6,6 @@
 mod joint;
 mod memory;
 mod temp;
-pub(crate) use temp::Grant;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
@@ -20,13 +19,14 @@ pub(crate) use self::memory::{Lease, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
-    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
-    script_release, script_replies, script_reservation, script_reserve, script_write,
+    CalendarCall, script_call, script_charge, script_charged, script_give_back, script_give_up,
+    script_joint_call, script_joint_replies, script_release, script_replies, script_reservations,
+    script_reserve, script_write,
 };
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
-    Config, Ticket,
+    Charged, Config, Grant, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 
@@ -69,9 +69,11 @@ pub trait Store: Send + Sync + 'static {
         costs: &[u32],
     ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
 
-    /// Takes permits that are free now or within so many milliseconds, in one atomic step, and says
-    /// when the caller may go: whoever asks later comes after it. What is free too late, or is
-    /// counted by a rule without reservations ([`Reservation`]), is refused, with nothing taken.
+    /// Takes permits that are free now or within so many milliseconds, for each of several costs in order
+    /// and in one atomic step, and says when each caller may go: later callers come after it. What is
+    /// free too late is refused, with nothing taken, and so is everything after it; so is all that is
+    /// counted by a rule without reservations ([`Reservation`]). `request.permits` is not read. What is
+    /// said once (`reconciled`, `ahead_ms`) is in the first reply.
     ///
     /// However long it can wait, nobody reserves further ahead than 2^51 / `rate` milliseconds: 17
     /// minutes at the greatest rate, and 70 000 years at 1.
@@ -82,8 +84,9 @@ pub trait Store: Send + Sync + 'static {
     fn reserve(
         &self,
         request: &Request<'_>,
+        costs: &[u32],
         within_ms: u64,
-    ) -> impl Future<Output = Result<Reservation, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Reservation>, StoreError>> + Send;
 
     /// Gives a reservation back that nothing was taken after; else it is lost. Returns whether it
     /// did.
@@ -97,6 +100,35 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
         ticket: Ticket,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Gives back what a grant still holds and nothing of any other, and returns how many permits that
+    /// are: none once its window is over, when the limiter is `per_client`, or when its permits cannot be
+    /// told from those of others any more, since the rule changed. A slot of a leaky bucket comes back
+    /// only if nothing was placed after it.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn give_back(
+        &self,
+        keys: &StateKeys,
+        grant: &Grant,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Takes permits for a cost that is known only now: those that are free, and the others as a debt,
+    /// up to `max_debt` in all. Every process pays the debt before it is granted anything. The reply is
+    /// that to a look for one permit afterwards, and [`Outcome::Granted`] wherever the store counts.
+    ///
+    /// # Errors
+    ///
+    /// As for `acquire`.
+    fn charge(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        max_debt: u64,
+    ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
+
     /// Decides calls that need permits of several limiters at once: each call takes from all of them or
     /// from none, in one atomic step with one time.
     ///
@@ -126,9 +158,9 @@ pub trait Store: Send + Sync + 'static {
     fn peek(&self, request: &Request<'_>)
     -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
-    /// Gives permits back, the oldest ones first, and returns how many there were to give back: no
-    /// window can come to hold too many. Nothing when nobody ever configured the limiter, or when it
-    /// is `per_client`.
+    /// Gives permits back, those that are owed first and then the oldest ones, and returns how many there
+    /// were to give back: no window can come to hold too many. Nothing when nobody ever configured the
+    /// limiter, when it is `per_client`, or while slots of a leaky bucket are reserved.
     ///
     /// # Errors
     ///

@@ -12,6 +12,8 @@ pub(crate) struct Window {
     used: u64,
     per: u64,
     calendar: Option<Calendar>,
+    /// Permits that are owed beyond it: what is free pays for them first.
+    debt: u64,
 }
 
 /// A window as of one instant.
@@ -21,6 +23,7 @@ pub(super) struct Count {
     rate: u64,
     now: u64,
     ahead: u64,
+    paid: u64,
 }
 
 impl Window {
@@ -30,13 +33,34 @@ impl Window {
         self.calendar == config.calendar && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
-    /// What was taken in it, unless it is over.
+    /// What was taken in it, unless it is over, and what is owed.
     pub(super) fn used(&self, now: u64) -> u64 {
-        if self.is_idle(now) { 0 } else { self.used }
+        self.debt + if self.is_over(now) { 0 } else { self.used }
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
+        self.debt == 0 && self.is_over(now)
+    }
+
+    fn is_over(&self, now: u64) -> bool {
         self.used == 0 || self.end() <= now
+    }
+
+    pub(super) fn debt(&self) -> u64 {
+        self.debt
+    }
+
+    /// Gives back permits of the window that ends then, unless it is over.
+    pub(super) fn give_back(&mut self, permits: u64, ends: u64, now: u64) -> u64 {
+        if self.end() != ends || ends <= now {
+            return 0;
+        }
+        let back = permits.min(self.used);
+        self.used -= back;
+        if self.used == 0 {
+            self.start = 0;
+        }
+        back
     }
 
     fn end(&self) -> u64 {
@@ -47,26 +71,50 @@ impl Window {
     /// stepped back into the window before, this one stays in force: another would admit its permits
     /// again. What is further ahead counts from now, or it would lock everybody out.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
-        if self.start <= now && !self.is_idle(now) {
-            return Count { window: *self, rate: config.rate, now, ahead: 0 };
+        let mut count = Count { window: *self, rate: config.rate, now, ahead: 0, paid: 0 };
+        if self.start > now || self.is_over(now) {
+            let current = Count::new(config, 0, now).window;
+            if self.start > current.end() {
+                count.ahead = self.start - now;
+                count.window = Window { used: self.used, debt: self.debt, ..current };
+            } else if self.start <= now {
+                count.window = Window { debt: self.debt, ..current };
+            }
         }
-        let mut count = Count::new(config, 0, now);
-        if self.start > count.window.end() {
-            count.ahead = self.start - now;
-            count.window.used = self.used;
-        } else if self.start > now {
-            count.window = *self;
-        }
+        count.pay();
         count
     }
 }
 
 impl Count {
-    /// The window that is now, of which so many permits were taken.
+    /// The window that is now, of which so many permits were taken; what it does not have is owed.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
         let (start, per) = config.window_at(now);
-        let window = Window { start, used, per, calendar: config.calendar };
-        Self { window, rate: config.rate, now, ahead: 0 }
+        let window = Window { start, used: 0, per, calendar: config.calendar, debt: used };
+        let mut count = Self { window, rate: config.rate, now, ahead: 0, paid: 0 };
+        count.pay();
+        count
+    }
+
+    /// Pays what is owed with what is free.
+    fn pay(&mut self) {
+        let paid = self.free().min(self.window.debt);
+        self.window.used += paid;
+        self.window.debt -= paid;
+        self.paid += paid;
+    }
+
+    /// Whether something that was owed is paid now.
+    pub(super) fn has_paid(&self) -> bool {
+        self.paid > 0
+    }
+
+    pub(super) fn owed(&self) -> u64 {
+        self.window.debt
+    }
+
+    pub(super) fn add_debt(&mut self, permits: u64) {
+        self.window.debt += permits;
     }
 
     /// What is left to remember: nothing of one in which nothing was taken, not even when it was.
@@ -75,11 +123,13 @@ impl Count {
         Window { start, ..self.window }
     }
 
-    /// Gives permits back, and returns how many there were to give back.
+    /// Gives permits back, those that are owed first, and returns how many there were to give back.
     pub(super) fn give_back(&mut self, permits: u64) -> u64 {
-        let back = permits.min(self.window.used);
+        let owed = permits.min(self.window.debt);
+        let back = (permits - owed).min(self.window.used);
+        self.window.debt -= owed;
         self.window.used -= back;
-        back
+        owed + back
     }
 
     fn ends_in(&self) -> u64 {
@@ -101,11 +151,13 @@ impl Meter for Count {
     }
 
     fn wait(&self, permits: u64) -> u64 {
-        if permits <= self.free() { 0 } else { self.ends_in() }
+        if self.window.debt == 0 && permits <= self.free() { 0 } else { self.ends_in() }
     }
 
     fn full_after(&self) -> u64 {
-        if self.window.used == 0 { 0 } else { self.ends_in() }
+        let windows = self.window.debt.div_ceil(self.rate.max(1));
+        let owed = windows.saturating_mul(self.window.per);
+        if self.window.used == 0 { owed } else { self.ends_in().saturating_add(owed) }
     }
 
     fn ahead(&self) -> u64 {

@@ -34,8 +34,12 @@ impl<M: Meter> Sheet<M> {
     }
 
     fn take(&mut self, permits: u64) {
-        self.meter.take(permits);
+        self.change(|meter| meter.take(permits));
+    }
+
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut M) -> T) -> T {
         self.changed = true;
+        change(&mut self.meter)
     }
 }
 

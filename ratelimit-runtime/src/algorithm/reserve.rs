@@ -2,11 +2,29 @@
 
 use ratelimit_spec::Algorithm;
 
-use super::{Config, State, Verdict, meter::Meter};
+use super::{Config, State, Verdict, meter::Meter, token_bucket::Level, warm_up::Heat};
 
 /// The most ticks a caller can reserve ahead: with as many as a bucket can hold (2^52) they stay
 /// below 2^53, and so does the time at which they are gone.
-const MOST_AHEAD: u64 = 1 << 51;
+pub(super) const MOST_AHEAD: u64 = 1 << 51;
+
+/// Permits in use as other numbers, or another rule, find them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Promised {
+    /// What is taken, reserved and owed.
+    pub(super) permits: u64,
+    /// The milliseconds until the last reservation begins.
+    pub(super) lead: u64,
+}
+
+impl Promised {
+    /// What it is in a bucket of these numbers. It does not begin anew before the last reservation
+    /// does, however fast it drains.
+    pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
+        let until = if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(per) } else { 0 };
+        self.permits.saturating_mul(per).max(until)
+    }
+}
 
 /// What a reservation left behind. As long as it is still there nobody reserved after it, and the
 /// slot can be given back.
@@ -38,39 +56,33 @@ impl Config {
 }
 
 impl State {
-    /// Takes permits that are free within so many milliseconds; what other rules count is refused.
+    /// Takes permits for several requests in order, as far as they are free within so many
+    /// milliseconds: after the first that is refused so are the others. What other rules count is
+    /// refused.
     pub(crate) fn reserve(
         &mut self,
         config: &Config,
-        permits: u64,
+        costs: &[u32],
         within: u64,
         now: u64,
-    ) -> Booking {
+    ) -> Vec<Booking> {
         if self.is_moot(config) || !config.reserves() {
-            return Booking::default();
+            return vec![Booking::default(); costs.len()];
         }
-        if config.warm_up_ms > 0 {
+        let stale = self.is_foreign(config);
+        let (bookings, left) = if config.warm_up_ms > 0 {
             let mut heat = self.heat(config, now);
-            let stored = heat.stored();
-            let mut booking = book(&mut heat, permits, within, config.rate);
-            if booking.verdict.granted {
-                booking.ticket = heat.ticket(now, stored);
-            }
-            if booking.has_changed() || self.is_foreign(config) {
-                *self = Self::Warm(heat.warm(now));
-            }
-            return booking;
+            let bookings = book_all(&mut heat, costs, within, config.rate, now);
+            (bookings, Self::Warm(heat.warm(now)))
+        } else {
+            let mut level = self.level(config, now);
+            let bookings = book_all(&mut level, costs, within, config.rate, now);
+            (bookings, Self::Bucket(level.at(now)))
+        };
+        if stale || bookings.iter().any(Booking::has_changed) {
+            *self = left;
         }
-        let mut level = self.level(config, now);
-        let mut booking = book(&mut level, permits, within, config.rate);
-        let bucket = level.at(now);
-        if booking.verdict.granted {
-            booking.ticket = bucket.ticket();
-        }
-        if booking.has_changed() || self.is_foreign(config) {
-            *self = Self::Bucket(bucket);
-        }
-        booking
+        bookings
     }
 
     /// Gives back what was reserved, if nobody reserved or took anything after it.
@@ -83,9 +95,9 @@ impl State {
     ) -> bool {
         match self {
             Self::Bucket(bucket) if bucket.ticket() == ticket => {
-                self.release(config, permits, now) > 0
+                bucket.undo(config, permits, now) > 0
             }
-            Self::Warm(warm) if warm.is(ticket) && warm.fits(config) => {
+            Self::Warm(warm) if warm.is(ticket) => {
                 let mut heat = warm.at(now);
                 heat.undo(permits, ticket.stored);
                 *warm = heat.warm(now);
@@ -102,15 +114,73 @@ impl Booking {
     }
 }
 
-/// Takes permits that are free within so many milliseconds.
-fn book(meter: &mut impl Meter, permits: u64, within: u64, rate: u64) -> Booking {
-    let within = within.min(MOST_AHEAD / rate.max(1));
-    let wait = (permits <= meter.capacity()).then(|| meter.wait(permits));
-    let wait = wait.filter(|wait| *wait <= within);
-    if wait.is_some() {
-        meter.take(permits);
+/// A meter that knows when it will have so many permits.
+trait Reserving: Meter {
+    /// What somebody who reserved holds, before which so much was stored.
+    fn ticket(&self, now: u64, stored: u64) -> Ticket;
+
+    fn stored(&self) -> u64 {
+        0
     }
-    let (granted, remaining, ahead) = (wait.is_some(), meter.free(), meter.ahead());
-    let verdict = Verdict { granted, remaining, ahead, ..meter.outlook(permits) };
-    Booking { verdict, wait: wait.unwrap_or(0), ticket: Ticket::default() }
+
+    /// Somebody reserved, and goes after so many milliseconds.
+    fn promise(&mut self, wait: u64);
+}
+
+impl Reserving for Level {
+    fn ticket(&self, now: u64, _: u64) -> Ticket {
+        self.at(now).ticket()
+    }
+
+    fn promise(&mut self, wait: u64) {
+        self.promise(wait);
+    }
+}
+
+impl Reserving for Heat {
+    fn ticket(&self, now: u64, stored: u64) -> Ticket {
+        self.ticket(now, stored)
+    }
+
+    fn stored(&self) -> u64 {
+        self.stored()
+    }
+
+    fn promise(&mut self, wait: u64) {
+        self.promise(wait);
+    }
+}
+
+/// Takes permits that are free within so many milliseconds, until there are none for somebody.
+fn book_all(
+    meter: &mut impl Reserving,
+    costs: &[u32],
+    within: u64,
+    rate: u64,
+    now: u64,
+) -> Vec<Booking> {
+    let (within, mut open) = (within.min(MOST_AHEAD / rate.max(1)), true);
+    let book = |cost: &u32| {
+        let cost = u64::from(*cost);
+        let wait = (open && cost <= meter.capacity()).then(|| meter.wait(cost));
+        let Some(wait) = wait.filter(|wait| *wait <= within) else {
+            open = false;
+            return Booking::default();
+        };
+        let stored = meter.stored();
+        meter.take(cost);
+        meter.promise(wait);
+        let verdict = Verdict { granted: true, ..Verdict::default() };
+        Booking { verdict, wait, ticket: meter.ticket(now, stored) }
+    };
+    let mut bookings: Vec<_> = costs.iter().map(book).collect();
+    for (booking, cost) in bookings.iter_mut().zip(costs) {
+        let Verdict { granted, .. } = booking.verdict;
+        let remaining = meter.free();
+        booking.verdict = Verdict { granted, remaining, ..meter.outlook((*cost).into()) };
+    }
+    if let Some(first) = bookings.first_mut() {
+        first.verdict.ahead = meter.ahead();
+    }
+    bookings
 }

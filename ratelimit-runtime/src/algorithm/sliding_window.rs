@@ -18,6 +18,8 @@ const MERGE_AT: usize = 64;
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
     used: u64,
+    /// Permits that are owed: what is free pays for them first.
+    debt: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +29,23 @@ struct Entry {
 }
 
 impl Log {
-    /// A log of so many permits that were just taken.
-    pub(super) fn taken(permits: u64, now: u64) -> Self {
+    /// A log of so many permits that were just taken; what is above the rate is owed.
+    pub(super) fn taken(used: u64, rate: u64, now: u64) -> Self {
+        let permits = used.min(rate);
         let entry = Some(Entry { at: now, permits }).filter(|entry| entry.permits > 0);
-        Self { entries: entry.into_iter().collect(), used: permits }
+        let entries = entry.into_iter().collect();
+        Self { entries, used: permits, debt: used - permits }
     }
 
-    /// The permits that are in use by a window of this length.
+    /// The permits that are in use by a window of this length, and owed.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
         let counts = |entry: &&Entry| entry.at + per > now;
-        self.entries.iter().filter(counts).map(|entry| entry.permits).sum()
+        let used: u64 = self.entries.iter().filter(counts).map(|entry| entry.permits).sum();
+        used + self.debt
+    }
+
+    pub(super) fn debt(&self) -> u64 {
+        self.debt
     }
 
     /// Takes permits, or says when they will be free.
@@ -57,21 +66,25 @@ impl Log {
     ) -> OpenLog<'_> {
         let expired = self.expire(per, now);
         let asked: u64 = costs.filter(|&cost| cost <= rate).sum();
-        let looked = expired || self.used + asked > rate;
+        let looked = expired || (self.used + asked).saturating_add(self.debt) > rate;
         let ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
-        OpenLog { log: self, rate, per, now, ahead, entry: None }
+        let mut open = OpenLog { log: self, rate, per, now, ahead, entry: None };
+        if open.log.debt > 0 {
+            open.pay();
+        }
+        open
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
         copy.expire(per, now);
-        let free = rate.saturating_sub(copy.used);
+        let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt);
         Verdict {
             granted: permits <= free,
             remaining: if permits > rate { rate } else { free },
             retry_after: copy.retry_after(rate, per, permits, now),
-            reset_after: copy.full_after(per, now),
+            reset_after: copy.full_after(per, now).saturating_add(copy.owed_for(rate, per)),
             ahead: 0,
         }
     }
@@ -108,7 +121,9 @@ impl Log {
     /// there were to give back.
     pub(crate) fn release(&mut self, per: u64, permits: u64, now: u64) -> u64 {
         self.expire(per, now);
-        let mut left = permits;
+        let owed = permits.min(self.debt);
+        self.debt -= owed;
+        let mut left = permits - owed;
         while left > 0
             && let Some(oldest) = self.entries.front_mut()
         {
@@ -123,9 +138,26 @@ impl Log {
         permits - left
     }
 
+    /// Gives back permits that were taken at this time and are in use. Returns how many there were to
+    /// give back.
+    pub(super) fn give_back(&mut self, per: u64, permits: u64, at: u64, now: u64) -> u64 {
+        if at.saturating_add(per) <= now {
+            return 0;
+        }
+        let mut left = permits;
+        for entry in self.entries.iter_mut().filter(|entry| entry.at == at) {
+            let back = left.min(entry.permits);
+            entry.permits -= back;
+            left -= back;
+        }
+        self.entries.retain(|entry| entry.permits > 0);
+        self.used -= permits - left;
+        permits - left
+    }
+
     /// Whether it says no more than a new one.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
-        self.entries.back().is_none_or(|newest| newest.at + per <= now)
+        self.debt == 0 && self.entries.back().is_none_or(|newest| newest.at + per <= now)
     }
 
     /// Writes a grant down and returns which entry it is in.
@@ -148,8 +180,10 @@ impl Log {
 
     /// Until so many permits can be taken, counted oldest first: 0 when they can be now, or never.
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
-        let mut need = (self.used + permits).saturating_sub(rate);
-        if need == 0 || permits > rate {
+        // What is owed is paid first. Beyond the rate this is the least that it takes.
+        let wanted = permits.saturating_add(self.debt).min(rate);
+        let mut need = (self.used + wanted).saturating_sub(rate);
+        if permits > rate || (need == 0 && permits.saturating_add(self.debt) <= rate) {
             return 0;
         }
         for entry in &self.entries {
@@ -159,6 +193,11 @@ impl Log {
             }
         }
         per
+    }
+
+    /// The milliseconds in which what is owed is free again once it is paid.
+    fn owed_for(&self, rate: u64, per: u64) -> u64 {
+        self.debt.div_ceil(rate.max(1)).saturating_mul(per)
     }
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
@@ -176,6 +215,25 @@ pub(super) struct OpenLog<'a> {
     ahead: u64,
     /// What was taken so far.
     entry: Option<usize>,
+}
+
+impl OpenLog<'_> {
+    /// Pays what is owed with what is free. That is taken now.
+    fn pay(&mut self) {
+        let paid = self.free().min(self.log.debt);
+        if paid > 0 {
+            self.log.debt -= paid;
+            self.take(paid);
+        }
+    }
+
+    pub(super) fn owed(&self) -> u64 {
+        self.log.debt
+    }
+
+    pub(super) fn add_debt(&mut self, permits: u64) {
+        self.log.debt += permits;
+    }
 }
 
 impl Meter for OpenLog<'_> {
@@ -204,10 +262,11 @@ impl Meter for OpenLog<'_> {
     /// A log is full again when the grants are free that were made now, or those before them.
     fn full_after(&self) -> u64 {
         let taken = self.entry.and_then(|entry| self.log.entries.get(entry));
-        match taken {
+        let full_after = match taken {
             Some(entry) => (entry.at + self.per).saturating_sub(self.now),
             None => self.log.full_after(self.per, self.now),
-        }
+        };
+        full_after.saturating_add(self.log.owed_for(self.rate, self.per))
     }
 
     fn ahead(&self) -> u64 {

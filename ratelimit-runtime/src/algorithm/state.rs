@@ -7,6 +7,7 @@ use super::{
     fixed_window::{Count, Window},
     meter::Meter,
     open::{Form, Open, Sheet},
+    reserve::Promised,
     sliding_window::Log,
     token_bucket::{Bucket, Level},
     warm_up::{Heat, Warm},
@@ -80,7 +81,9 @@ impl State {
                 Form::Bucket(Sheet::new(self.level(config, now), stale), self)
             }
             Algorithm::FixedWindow => {
-                Form::Window(Sheet::new(self.count(config, now), stale), self)
+                let count = self.count(config, now);
+                let stale = stale || count.has_paid();
+                Form::Window(Sheet::new(count, stale), self)
             }
             _ => Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now)),
         })
@@ -187,7 +190,7 @@ impl State {
     fn count(&self, config: &Config, now: u64) -> Count {
         match self {
             Self::Window(window) if window.fits(config) => window.at(config, now),
-            _ => Count::new(config, self.carried(config, now), now),
+            _ => Count::new(config, self.carried(config, now).permits, now),
         }
     }
 
@@ -206,19 +209,23 @@ impl State {
     fn take_log(&mut self, config: &Config, now: u64) -> Log {
         match std::mem::take(self) {
             Self::Log(log) => log,
-            other => Log::taken(other.carried(config, now), now),
+            other => {
+                let used = other.carried(config, now).permits;
+                Log::taken(used, config.rate, now)
+            }
         }
     }
 
-    /// What other numbers, or another rule, left in use: it counts as if it had been taken now.
-    fn carried(&self, config: &Config, now: u64) -> u64 {
-        let used = match self {
-            Self::Log(log) => log.used(config.per_ms, now),
+    /// What other numbers, or another rule, left in use: it counts to the last permit, as if it had been
+    /// taken now.
+    fn carried(&self, config: &Config, now: u64) -> Promised {
+        let taken = |permits| Promised { permits, lead: 0 };
+        match self {
+            Self::Log(log) => taken(log.used(config.per_ms, now)),
             Self::Bucket(bucket) => bucket.used(now),
             Self::Warm(warm) => warm.used(now),
-            Self::Window(window) => window.used(now),
-        };
-        used.min(config.capacity())
+            Self::Window(window) => taken(window.used(now)),
+        }
     }
 }
 

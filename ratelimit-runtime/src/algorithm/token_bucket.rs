@@ -3,11 +3,16 @@
 //!
 //! What was taken and has not come back is a backlog that drains steadily (GCRA). It is counted in
 //! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
-//! Whoever [reserves](super::reserve) adds to it beyond what the bucket holds.
+//! [Reservations](super::reserve) and [charges](super::charge) add to it beyond what the bucket holds.
 
 use ratelimit_spec::Algorithm;
 
-use super::{Config, Ticket, meter::Meter};
+use super::{
+    Config, Grant, Ticket,
+    grant::Backlog,
+    meter::Meter,
+    reserve::{MOST_AHEAD, Promised},
+};
 
 /// When the backlog is gone, and the numbers it was counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub(crate) struct Bucket {
     per: u64,
     /// When it was last written.
     at: u64,
+    /// When the last reservation begins, if that was still to come.
+    last: u64,
 }
 
 /// A bucket as of one instant.
@@ -31,6 +38,8 @@ pub(super) struct Level {
     /// Whether permits are handed out one after the other.
     spaced: bool,
     ahead: u64,
+    /// The milliseconds until the last reservation begins.
+    lead: u64,
 }
 
 impl Bucket {
@@ -40,8 +49,14 @@ impl Bucket {
     }
 
     /// The permits that are not back, by the numbers it was counted by; a part counts as one.
-    pub(super) fn used(&self, now: u64) -> u64 {
-        self.backlog(now).div_ceil(self.per.max(1))
+    pub(super) fn used(&self, now: u64) -> Promised {
+        let permits = self.backlog(now).div_ceil(self.per.max(1));
+        Promised { permits, lead: self.lead(now) }
+    }
+
+    /// How long until it is empty.
+    pub(super) fn lasts_ms(&self, now: u64) -> u64 {
+        self.backlog(now).div_ceil(self.rate.max(1))
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
@@ -60,8 +75,24 @@ impl Bucket {
 
     /// The bucket by these numbers, which it [fits](Self::fits).
     pub(super) fn at(&self, config: &Config, now: u64) -> Level {
-        let ahead = self.at.saturating_sub(now);
-        Level { backlog: self.backlog(now), ahead, ..Level::new(config, 0) }
+        let (backlog, lead, ahead) =
+            (self.backlog(now), self.lead(now), self.at.saturating_sub(now));
+        Level { backlog, lead, ahead, ..Level::empty(config) }
+    }
+
+    fn lead(&self, now: u64) -> u64 {
+        self.last.saturating_sub(now.max(self.at))
+    }
+
+    /// Gives back what was reserved last, by the numbers it was reserved by. Returns how many permits
+    /// there were to give back.
+    pub(super) fn undo(&mut self, config: &Config, permits: u64, now: u64) -> u64 {
+        let own = Config { rate: self.rate, per_ms: self.per, ..*config };
+        let mut level = self.at(&own, now);
+        let back = permits.min(level.backlog.div_ceil(level.per.max(1)));
+        level.shorten(permits);
+        *self = level.at(now);
+        back
     }
 
     /// What tells it from any other state of the same limiter.
@@ -71,17 +102,23 @@ impl Bucket {
 }
 
 impl Level {
-    /// A bucket of which so many permits were just taken.
-    pub(super) fn new(config: &Config, used: u64) -> Self {
-        let mut level = Self {
+    fn empty(config: &Config) -> Self {
+        Self {
             backlog: 0,
             rate: config.rate.max(1),
             per: config.per_ms,
             capacity: config.capacity(),
             spaced: config.algorithm == Algorithm::LeakyBucket,
             ahead: 0,
-        };
-        level.backlog = level.ticks(used);
+            lead: 0,
+        }
+    }
+
+    /// A bucket of which so many permits were just taken, also beyond what it holds: they were promised.
+    /// Whoever reserves by these numbers comes after all of them.
+    pub(super) fn new(config: &Config, used: Promised) -> Self {
+        let mut level = Self { lead: used.lead, ..Self::empty(config) };
+        level.backlog = used.ticks(level.rate, level.per).min(level.most() + MOST_AHEAD);
         level
     }
 
@@ -90,14 +127,65 @@ impl Level {
         let Self { backlog, rate, per, .. } = *self;
         let (empty_at, at) =
             if backlog > 0 { (now.saturating_add(backlog / rate), now) } else { (0, 0) };
-        Bucket { empty_at, ticks: backlog % rate, rate, per, at }
+        let last = if backlog > 0 && self.lead > 0 { now.saturating_add(self.lead) } else { 0 };
+        Bucket { empty_at, ticks: backlog % rate, rate, per, at, last }
     }
 
-    /// Gives permits back, and returns how many there were to give back.
+    /// Gives permits back, and returns how many there were to give back: none of a leaky bucket whose
+    /// slots are reserved, since two callers would get one.
     pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+        if self.spaced && self.lead > 0 {
+            return 0;
+        }
         let used = self.backlog.div_ceil(self.per.max(1));
         self.backlog = self.backlog.saturating_sub(self.ticks(permits));
         permits.min(used)
+    }
+
+    /// Gives back what a grant still holds, and returns how many permits that were.
+    pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
+        let Self { backlog: ticks, rate, per, spaced, .. } = *self;
+        let backlog = Backlog { ticks, rate, per: per.max(1), spaced };
+        let (held, is_last) = backlog.held_by(grant, same, now + self.ahead);
+        if is_last {
+            self.shorten(held);
+        } else {
+            self.backlog -= self.ticks(held);
+        }
+        held
+    }
+
+    /// Takes the end away. The reservation before begins with the last permit that is left, or before.
+    fn shorten(&mut self, permits: u64) {
+        self.backlog = self.backlog.saturating_sub(self.ticks(permits));
+        let own = if self.spaced { self.per } else { self.most() };
+        self.lead = self.lead.min(self.backlog.saturating_sub(own).div_ceil(self.rate));
+    }
+
+    /// Somebody reserved, and goes after so many milliseconds.
+    pub(super) fn promise(&mut self, wait: u64) {
+        self.lead = self.lead.max(wait);
+    }
+
+    /// The permits that can be taken before it is owed any.
+    pub(super) fn room(&self) -> u64 {
+        self.most().saturating_sub(self.backlog) / self.per.max(1)
+    }
+
+    /// The permits that were taken beyond what it holds, after all that was reserved.
+    pub(super) fn beyond(&self) -> u64 {
+        let held = self.most().saturating_add(self.lead.saturating_mul(self.rate));
+        self.backlog.saturating_sub(held).div_ceil(self.per.max(1))
+    }
+
+    /// The permits by which the backlog can grow.
+    pub(super) fn most_ahead(&self) -> u64 {
+        let most = (self.most() + MOST_AHEAD).saturating_sub(self.backlog);
+        most / self.per.max(1)
+    }
+
+    fn most(&self) -> u64 {
+        self.ticks(self.capacity)
     }
 
     fn ticks(&self, permits: u64) -> u64 {
@@ -115,7 +203,7 @@ impl Meter for Level {
         match self.spaced {
             true if self.backlog == 0 => self.capacity,
             true => 0,
-            false => self.ticks(self.capacity).saturating_sub(self.backlog) / self.per.max(1),
+            false => self.room(),
         }
     }
 
@@ -255,7 +343,7 @@ mod tests {
         assert_eq!(state.acquire(&config, 1, 3999), Verdict { retry_after: 1, ..refused(4001) });
         assert!(state.acquire(&config, 1, 4000).granted);
         // Nor for those who hold a slot.
-        assert_eq!(state.reserve(&config, 5, 9000, 4000).wait, 5000);
+        assert_eq!(state.reserve(&config, &[5], 9000, 4000)[0].wait, 5000);
         let v = state.acquire(&config, 1, 100);
         assert_eq!((v.granted, v.retry_after, v.ahead), (false, 6000, 3900));
     }
@@ -265,9 +353,9 @@ mod tests {
     }
 
     /// Reserves (time, permits) with all the time there is, and returns when each may go.
-    fn reserved(config: Config, requests: &[(u64, u64)]) -> Vec<u64> {
+    fn reserved(config: Config, requests: &[(u64, u32)]) -> Vec<u64> {
         let mut state = State::default();
-        let go = |(at, n): &(u64, u64)| at + state.reserve(&config, *n, u64::MAX, *at).wait;
+        let go = |(at, n): &(u64, u32)| at + state.reserve(&config, &[*n], u64::MAX, *at)[0].wait;
         requests.iter().map(go).collect()
     }
 
@@ -287,29 +375,29 @@ mod tests {
     fn a_reservation_that_comes_too_late_takes_nothing() {
         let (config, mut state) = (bucket(1, 1000, 5), State::default());
         assert!(state.acquire(&config, 5, 0).granted);
-        let booking = state.reserve(&config, 3, 2999, 0);
+        let booking = state.reserve(&config, &[3], 2999, 0)[0];
         assert_eq!((booking.verdict.granted, booking.verdict.retry_after), (false, 3000));
-        let booking = state.reserve(&config, 3, 3000, 0);
+        let booking = state.reserve(&config, &[3], 3000, 0)[0];
         assert_eq!((booking.verdict.granted, booking.wait), (true, 3000));
         assert_eq!(state.acquire(&config, 1, 3999).retry_after, 1, "it comes after");
-        assert!(!state.reserve(&config, 6, u64::MAX, 0).verdict.granted, "never");
+        assert!(!state.reserve(&config, &[6], u64::MAX, 0)[0].verdict.granted, "never");
         let most = (1 << 51) / 1000;
         let fast = bucket(1000, 1, 1);
         state = State::default();
         for (within, granted) in [(most, true), (u64::MAX, true), (u64::MAX, true)] {
-            assert_eq!(state.reserve(&fast, 1, within, 0).verdict.granted, granted);
+            assert_eq!(state.reserve(&fast, &[1], within, 0)[0].verdict.granted, granted);
         }
     }
 
     #[test]
     fn the_last_reservation_can_be_given_up() {
         let (config, mut state) = (leaky(10, 1000), State::default());
-        let [_, first, second] = [(); 3].map(|()| state.reserve(&config, 1, 1000, 0));
+        let [_, first, second] = [(); 3].map(|()| state.reserve(&config, &[1], 1000, 0)[0]);
         assert_eq!((first.wait, second.wait), (100, 200));
         assert!(!state.give_up(&config, 1, first.ticket, 10), "somebody comes after it");
         assert!(state.give_up(&config, 1, second.ticket, 10));
         assert!(!state.give_up(&config, 1, second.ticket, 10), "once");
         assert!(state.give_up(&config, 1, first.ticket, 20), "now it is the last one");
-        assert_eq!(state.reserve(&config, 1, 1000, 20).wait, 80);
+        assert_eq!(state.reserve(&config, &[1], 1000, 20)[0].wait, 80);
     }
 }

@@ -5,7 +5,12 @@
 //! cold: a permit out of the upper half of it costs up to three times its time, which the next
 //! caller waits for. Counted in ticks, as a bucket is.
 
-use super::{Config, Ticket, meter::Meter};
+use super::{
+    Config, Grant, Ticket,
+    grant::Backlog,
+    meter::Meter,
+    reserve::{MOST_AHEAD, Promised},
+};
 
 /// When the next caller may go, what was stored then, and the numbers it was counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub(crate) struct Warm {
     warm_up: u64,
     /// When it was last written.
     at: u64,
+    /// When the last reservation begins, if that was still to come.
+    last: u64,
 }
 
 /// A bucket that warms up, as of one instant.
@@ -32,6 +39,8 @@ pub(super) struct Heat {
     per: u64,
     warm_up: u64,
     ahead: u64,
+    /// The milliseconds until the last reservation begins.
+    lead: u64,
 }
 
 /// Half of what can be stored; below it a permit costs its time.
@@ -46,8 +55,15 @@ impl Warm {
     }
 
     /// The permits that are not back, by the numbers it was counted by; a part counts as one.
-    pub(super) fn used(&self, now: u64) -> u64 {
-        self.now(now).pending.div_ceil(self.per.max(1))
+    pub(super) fn used(&self, now: u64) -> Promised {
+        let heat = self.now(now);
+        Promised { permits: heat.pending.div_ceil(self.per.max(1)), lead: heat.lead }
+    }
+
+    /// How long until it is as cold as a new one.
+    pub(super) fn lasts_ms(&self, now: u64) -> u64 {
+        let heat = self.now(now);
+        (heat.pending + heat.most() - heat.stored).div_ceil(self.rate.max(1))
     }
 
     /// Whether it is as cold as a new one.
@@ -61,7 +77,7 @@ impl Warm {
         (self.free_at, self.ticks) == (ticket.empty_at_ms, ticket.ticks)
     }
 
-    /// The bucket by these numbers, which it [fits](Self::fits).
+    /// The bucket as of now, by the numbers it was counted by.
     pub(super) fn at(&self, now: u64) -> Heat {
         Heat { ahead: self.at.saturating_sub(now), ..self.now(now) }
     }
@@ -70,7 +86,8 @@ impl Warm {
     fn now(&self, now: u64) -> Heat {
         let (now, Self { free_at, ticks, stored, rate, per, warm_up, .. }) =
             (now.max(self.at), *self);
-        let mut heat = Heat { pending: 0, stored, rate, per, warm_up, ahead: 0 };
+        let lead = self.last.saturating_sub(now);
+        let mut heat = Heat { pending: 0, stored, rate, per, warm_up, ahead: 0, lead };
         if free_at >= now {
             heat.pending = (free_at - now) * rate + ticks;
         } else {
@@ -84,11 +101,14 @@ impl Warm {
 }
 
 impl Heat {
-    /// A bucket of which so many permits were just taken: a cold one, unless there were any.
-    pub(super) fn new(config: &Config, used: u64) -> Self {
+    /// A bucket of which so many permits were just taken, also beyond what it holds: they were promised.
+    /// A cold one, unless there were any.
+    pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms);
-        let mut heat = Self { pending: used * per, stored: 0, rate, per, warm_up, ahead: 0 };
-        if used == 0 {
+        let pending = used.ticks(rate, per).min(rate * per + MOST_AHEAD);
+        let mut heat =
+            Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
+        if pending == 0 {
             heat.stored = heat.most();
         }
         heat
@@ -99,11 +119,16 @@ impl Heat {
         let Self { pending, stored, rate, per, warm_up, .. } = *self;
         let at = if pending == 0 && stored == self.most() { 0 } else { now };
         let (free_at, ticks) = (at + pending / rate, pending % rate);
-        Warm { free_at, ticks, stored, rate, per, warm_up, at }
+        let last = if self.lead > 0 { at + self.lead } else { 0 };
+        Warm { free_at, ticks, stored, rate, per, warm_up, at, last }
     }
 
-    /// Gives permits back, and returns how many there were to give back. It stays as warm as it is.
+    /// Gives permits back, and returns how many there were to give back: none while slots are reserved,
+    /// since two callers would get one. It stays as warm as it is.
     pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+        if self.lead > 0 {
+            return 0;
+        }
         let used = self.pending.div_ceil(self.per.max(1));
         self.pending = self.pending.saturating_sub(permits.saturating_mul(self.per));
         permits.min(used)
@@ -112,8 +137,48 @@ impl Heat {
     /// Undoes the last taking, before which so much was stored.
     pub(super) fn undo(&mut self, permits: u64, stored: u64) {
         let before = Self { stored, ..*self };
-        self.pending = self.pending.saturating_sub(before.cost(permits));
+        self.shorten(before.cost(permits));
         self.stored = stored;
+    }
+
+    /// Gives back what a grant still holds, and returns how many permits that were. It stays as warm as
+    /// it is.
+    pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
+        let Self { pending: ticks, rate, per, .. } = *self;
+        let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true };
+        let (held, _) = backlog.held_by(grant, same, now + self.ahead);
+        if held > 0 {
+            self.shorten(held * per);
+        }
+        held
+    }
+
+    /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
+    /// before.
+    fn shorten(&mut self, ticks: u64) {
+        self.pending = self.pending.saturating_sub(ticks);
+        self.lead = self.lead.min(self.pending.saturating_sub(self.per).div_ceil(self.rate));
+    }
+
+    /// Somebody reserved, and goes after so many milliseconds.
+    pub(super) fn promise(&mut self, wait: u64) {
+        self.lead = self.lead.max(wait);
+    }
+
+    /// The permits that can be taken before it is owed any.
+    pub(super) fn room(&self) -> u64 {
+        (self.rate * self.per).saturating_sub(self.pending) / self.per.max(1)
+    }
+
+    /// The permits that were taken beyond what it holds, after all that was reserved.
+    pub(super) fn beyond(&self) -> u64 {
+        let held = (self.rate * self.per).saturating_add(self.lead.saturating_mul(self.rate));
+        self.pending.saturating_sub(held).div_ceil(self.per.max(1))
+    }
+
+    /// The permits by which the backlog can grow.
+    pub(super) fn most_ahead(&self) -> u64 {
+        (self.rate * self.per + MOST_AHEAD).saturating_sub(self.pending) / self.per.max(1)
     }
 
     pub(super) fn ticket(&self, now: u64, stored: u64) -> Ticket {
@@ -186,7 +251,7 @@ mod tests {
     fn waits(state: &mut State, now: &mut u64, count: usize) -> Vec<u64> {
         let config = warms_up(2, 1000, 4000);
         let mut wait = || {
-            let wait = state.reserve(&config, 1, u64::MAX, *now).wait;
+            let wait = state.reserve(&config, &[1], u64::MAX, *now)[0].wait;
             *now += wait;
             wait
         };
@@ -211,7 +276,7 @@ mod tests {
         let stored = 3 * 777 / 2 * 2;
         let mut ticks = 0;
         for _ in 0..5 {
-            let booking = state.reserve(&config, 1, u64::MAX, 0);
+            let booking = state.reserve(&config, &[1], u64::MAX, 0)[0];
             ticks = booking.ticket.empty_at_ms * 3 + booking.ticket.ticks;
         }
         assert_eq!(ticks, 5 * 1000 + stored / 2);
@@ -220,13 +285,13 @@ mod tests {
     #[test]
     fn a_dropped_slot_is_as_if_it_had_not_been_taken() {
         let (config, mut state) = (warms_up(2, 1000, 4000), State::default());
-        let first = state.reserve(&config, 1, 9000, 0);
-        let second = state.reserve(&config, 2, 9000, 0);
-        let third = state.reserve(&config, 1, 9000, 0);
+        let first = state.reserve(&config, &[1], 9000, 0)[0];
+        let second = state.reserve(&config, &[2], 9000, 0)[0];
+        let third = state.reserve(&config, &[1], 9000, 0)[0];
         assert!(!state.give_up(&config, 2, second.ticket, 10), "somebody comes after it");
         assert!(state.give_up(&config, 1, third.ticket, 10));
         assert!(state.give_up(&config, 2, second.ticket, 20));
-        assert_eq!(state.reserve(&config, 2, 9000, 20).ticket.ticks, second.ticket.ticks);
+        assert_eq!(state.reserve(&config, &[2], 9000, 20)[0].ticket.ticks, second.ticket.ticks);
         assert_eq!((first.wait, second.wait), (0, 1375));
     }
 }

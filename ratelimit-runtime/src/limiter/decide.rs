@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ratelimit_spec::Wait;
 
 use self::{answer::Ready, combine::combined};
-pub(super) use self::{answer::answers_of, combine::next_refusal};
+pub(super) use self::{answer::answers_of, combine::next_refusal, policy::local_share};
 use super::{
     Core, Numbers,
     denials::Manner,

@@ -4,7 +4,8 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::{
     Core, handle::charge_all,
-    decide::{Asked, Replies},
+    decide::{Asked, Replies, local_share},
+    per_process::counted_here,
 };
 use crate::{
     Limits, Settlement, StoreError,
@@ -122,11 +123,16 @@ impl Taken {
     ) -> Result<u64, StoreError> {
         let mut most = 0;
         for Counted { core, source, grant } in self.counted() {
-            let grant = Grant { permits: grant.permits.min(permits), ..grant.clone() };
+            let grant = Grant { permits: grant.permits.min(permits), ..*grant };
+            let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
             let back = match source {
-                Source::Store => limits.store.give_back(&core.keys, &grant).await?,
-                Source::Process => limits.per_client.give_back_counted(&core.keys, &grant),
-                Source::Local => limits.local.give_back_counted(&core.keys, &grant),
+                Source::Store => limits.store.give_back(keys, &grant).await?,
+                Source::Process => {
+                    limits.per_client.give_back_counted(keys, counted_here(in_force), &grant)
+                }
+                Source::Local => {
+                    limits.local.give_back_counted(keys, local_share(limits, in_force), &grant)
+                }
             };
             if back > 0 {
                 core.changed();

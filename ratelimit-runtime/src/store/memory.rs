@@ -13,8 +13,8 @@ use tokio::time::Instant;
 pub(crate) use self::slot::{Lease, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
-    Assertion, Config, Expiry, KeepState, Outcome, Reply, Request, Reservation, StateKeys, Store,
-    Ticket, WriteWhen, joint::check_joint,
+    Assertion, Charged, Config, Expiry, Grant, KeepState, Outcome, Reply, Request, Reservation,
+    StateKeys, Store, Ticket, WriteWhen, joint::check_joint,
 };
 use crate::{
     Clock, StoreError,
@@ -97,7 +97,9 @@ impl MemoryStore {
         self.change(request.keys, |state, now| {
             let in_force = state.reconcile(request, epoch, now);
             let (config, reconciled) = in_force.ok_or_else(|| Reply::unknown(now))?;
-            Ok((decide(&mut state.used, config, now), reconciled))
+            let decided = decide(&mut state.used, config, now);
+            state.keep_alive(config, now);
+            Ok((decided, reconciled))
         })
     }
 
@@ -233,9 +235,10 @@ impl Store for MemoryStore {
     async fn reserve(
         &self,
         request: &Request<'_>,
+        costs: &[u32],
         within_ms: u64,
-    ) -> Result<Reservation, StoreError> {
-        Ok(self.reserve_now(request, within_ms))
+    ) -> Result<Vec<Reservation>, StoreError> {
+        Ok(if costs.is_empty() { Vec::new() } else { self.reserve_now(request, costs, within_ms) })
     }
 
     async fn give_up(
@@ -248,6 +251,22 @@ impl Store for MemoryStore {
             Some(stored) => state.used.give_up(&stored.config, permits.into(), ticket, now),
             None => false,
         }))
+    }
+
+    async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
+        Ok(self.change(keys, |state, now| match state.stored {
+            Some(stored) => state.used.give_back(&stored.config, grant, now),
+            None => 0,
+        }))
+    }
+
+    async fn charge(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        max_debt: u64,
+    ) -> Result<(Reply, Charged), StoreError> {
+        Ok(self.charge_now(request, permits, max_debt))
     }
 
     async fn acquire_jointly(

@@ -28,16 +28,19 @@ use self::{
     joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
-    reserve::{Reserve, give_up_words, read_reservation},
+    reserve::{
+        ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
+    },
     rule::write_rule,
     script::{
-        ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
+        ASSERT, Call, EXPIRE, GIVE_BACK, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
+        acquire,
     },
     windows::Windows,
 };
 use super::{
-    Config, Expiry, KeepState, Reply, Request, Reservation, StateKeys, Store, Ticket, WriteWhen,
-    joint::check_joint,
+    Charged, Config, Expiry, Grant, KeepState, Reply, Request, Reservation, StateKeys, Store,
+    Ticket, WriteWhen, joint::check_joint,
 };
 use crate::{
     StoreError, StoreErrorKind,
@@ -47,8 +50,9 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
-    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
-    script_release, script_replies, script_reservation, script_reserve, script_write,
+    CalendarCall, script_call, script_charge, script_charged, script_give_back, script_give_up,
+    script_joint_call, script_joint_replies, script_release, script_replies, script_reservations,
+    script_reserve, script_write,
 };
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
@@ -243,10 +247,14 @@ impl Store for RedisStore {
     async fn reserve(
         &self,
         request: &Request<'_>,
+        costs: &[u32],
         within_ms: u64,
-    ) -> Result<Reservation, StoreError> {
-        let value = self.run(&Reserve { request, within_ms }).await?;
-        read_reservation(&value, request)
+    ) -> Result<Vec<Reservation>, StoreError> {
+        if costs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let value = self.run(&Reserve { request, costs, within_ms }).await?;
+        read_reservations(&value, request, costs)
     }
 
     async fn give_up(
@@ -264,6 +272,25 @@ impl Store for RedisStore {
         let value = self.run_with_windows(Windows::default(), None, give_up).await?;
         let (outcome, given, _): (u8, u64, u8) = read(value)?;
         if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
+    }
+
+    async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
+        let (words, windows) = (give_back_words(grant), Windows::default());
+        let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
+        let (outcome, given): (u8, u64) = read(value)?;
+        if outcome == 4 { Err(reply::foreign()) } else { Ok(given) }
+    }
+
+    async fn charge(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        max_debt: u64,
+    ) -> Result<(Reply, Charged), StoreError> {
+        let charge = |windows| ChargeCall { request, permits, max_debt, windows };
+        let windows = Windows::of(std::slice::from_ref(request));
+        let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
+        read_charged(&value, request)
     }
 
     async fn acquire_jointly(

@@ -177,12 +177,8 @@ impl Core {
             let config = part.in_force();
             let max_debt = config.capacity();
             let charged = if config.mode == ratelimit_spec::Mode::PerClient {
-                inner.per_client.charge_counted(
-                    &part.core.keys,
-                    counted_here(config),
-                    permits,
-                    max_debt,
-                )
+                let config = counted_here(config);
+                inner.per_client.charge_counted(&part.core.keys, config, permits, max_debt).1
             } else {
                 match inner.store.charge(&part.request(inner), permits, max_debt).await {
                     Ok((reply, charged)) => {
@@ -194,7 +190,7 @@ impl Core {
                             && numbers.effective.on_store_error.value == OnStoreError::Local =>
                     {
                         let share = local_share(inner, config);
-                        inner.local.charge_counted(&part.core.keys, share, permits, max_debt)
+                        inner.local.charge_counted(&part.core.keys, share, permits, max_debt).1
                     }
                     Err(error) => return Err(error),
                 }

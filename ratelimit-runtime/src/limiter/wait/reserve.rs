@@ -32,10 +32,10 @@ impl Core {
         let (source, reserved) = if self.is_counted_here(&rule) {
             part.look_in_turn(limits).await;
             let config = counted_here(part.in_force());
-            let reserved = limits.per_client.reserve_counted_all(&self.keys, config, costs, within_ms);
+            let reserved = limits.per_client.reserve_counted(&self.keys, config, costs, within_ms);
             (Source::Process, reserved)
         } else {
-            let reserved = limits.store.reserve_all(&part.request(limits), costs, within_ms).await.ok()?;
+            let reserved = limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;
             (Source::Store, reserved)
         };
         let first = reserved.first()?.reply;
@@ -47,8 +47,8 @@ impl Core {
         }
         let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {
             let granted = reservation.reply.outcome == Outcome::Granted;
-            let Reservation { reply, wait_ms, .. } = *reservation;
-            let grant = Grant::of(&reply, *cost, 0);
+            let Reservation { reply, wait_ms, ticket } = *reservation;
+            let grant = Grant::reserved(reply.config, *cost, ticket);
             // The answer of a call that goes when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
             let reply = Reply { now_ms, reset_after_ms, ..reply };

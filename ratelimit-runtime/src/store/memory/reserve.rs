@@ -1,20 +1,31 @@
-//! Reservations in this process.
+//! Reservations, grants that are given back and charges in this process.
+
+use ratelimit_spec::Mode;
 
 use super::MemoryStore;
 use crate::{
-    algorithm::Booking,
-    store::{Config, Reply, Request, Reservation, StateKeys, Ticket},
+    algorithm::{self, Booking, Charged, Grant, Verdict},
+    store::{Config, Outcome, Reply, Request, Reservation, StateKeys, Ticket},
 };
 
 impl MemoryStore {
     /// [Reserves](crate::store::Store::reserve), with the configuration reconciled.
-    pub(super) fn reserve_now(&self, request: &Request<'_>, within_ms: u64) -> Reservation {
-        let mut booking = Booking::default();
-        let reply = self.decide(request, |used, permits, config, now| {
-            booking = used.reserve(&config, permits, within_ms, now);
-            booking.verdict
+    pub(super) fn reserve_now(
+        &self,
+        request: &Request<'_>,
+        costs: &[u32],
+        within_ms: u64,
+    ) -> Vec<Reservation> {
+        let told = self.reconciled(request, |used, config, now| {
+            reserve(used, config, costs, within_ms, now)
         });
-        Reservation::of(booking, reply)
+        match told {
+            Ok((mut told, reconciled)) => {
+                told.iter_mut().take(1).for_each(|first| first.reply.reconciled = reconciled);
+                told
+            }
+            Err(unknown) => vec![Reservation::of(Booking::default(), unknown); costs.len()],
+        }
     }
 
     /// Reserves by numbers that are reconciled elsewhere.
@@ -22,14 +33,14 @@ impl MemoryStore {
         &self,
         keys: &StateKeys,
         config: Config,
-        permits: u32,
+        costs: &[u32],
         within_ms: u64,
-    ) -> Reservation {
+    ) -> Vec<Reservation> {
         self.change(keys, |state, now| {
-            state.per_ms = config.per_ms;
+            state.prepare(config, now);
+            let told = reserve(&mut state.used, config, costs, within_ms, now);
             state.keep_alive(config, now);
-            let booking = state.used.reserve(&config, permits.into(), within_ms, now);
-            Reservation::of(booking, Reply::decided(permits, config, now, |_| booking.verdict))
+            told
         })
     }
 
@@ -43,10 +54,94 @@ impl MemoryStore {
     ) -> bool {
         self.change(keys, |state, now| state.used.give_up(&config, permits.into(), ticket, now))
     }
+
+    /// Gives back what a grant still holds that was [counted](Self::count); `config` is in force now.
+    #[allow(dead_code, reason = "for grants that are counted in this process")]
+    pub(crate) fn give_back_counted(&self, keys: &StateKeys, config: Config, grant: &Grant) -> u64 {
+        self.change(keys, |state, now| {
+            state.per_ms = config.per_ms;
+            state.used.give_back(&config, grant, now)
+        })
+    }
+
+    /// [Charges](crate::store::Store::charge) by numbers that are reconciled elsewhere.
+    #[allow(dead_code, reason = "for charges that are counted in this process")]
+    pub(crate) fn charge_counted(
+        &self,
+        keys: &StateKeys,
+        config: Config,
+        permits: u32,
+        max_debt: u64,
+    ) -> (Reply, Charged) {
+        self.change(keys, |state, now| {
+            state.prepare(config, now);
+            let charged = charge(&mut state.used, config, permits, max_debt, now);
+            state.keep_alive(config, now);
+            charged
+        })
+    }
+
+    /// [Charges](crate::store::Store::charge), with the configuration reconciled.
+    pub(super) fn charge_now(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        max_debt: u64,
+    ) -> (Reply, Charged) {
+        let charged = self.reconciled(request, |used, config, now| {
+            charge(used, config, permits, max_debt, now)
+        });
+        match charged {
+            Ok(((reply, charged), reconciled)) => (Reply { reconciled, ..reply }, charged),
+            Err(unknown) => (unknown, Charged::default()),
+        }
+    }
+}
+
+fn reserve(
+    used: &mut algorithm::State,
+    config: Config,
+    costs: &[u32],
+    within_ms: u64,
+    now: u64,
+) -> Vec<Reservation> {
+    let bookings = match config.mode {
+        Mode::PerClient => vec![Booking::default(); costs.len()],
+        Mode::Overall => used.reserve(&config, costs, within_ms, now),
+    };
+    let reservation = |(booking, cost): (Booking, &u32)| {
+        let reply = Reply::decided(*cost, config, now, |_| booking.verdict);
+        Reservation::of(booking, reply)
+    };
+    bookings.into_iter().zip(costs).map(reservation).collect()
+}
+
+fn charge(
+    used: &mut algorithm::State,
+    config: Config,
+    permits: u32,
+    max_debt: u64,
+    now: u64,
+) -> (Reply, Charged) {
+    let mut charged = Charged::default();
+    let rule = |_| {
+        let verdict: Verdict;
+        (charged, verdict) = used.charge(&config, permits.into(), max_debt, now);
+        verdict
+    };
+    let reply = Reply::decided(1, config, now, rule);
+    (reply, charged)
 }
 
 impl Reservation {
     fn of(booking: Booking, reply: Reply) -> Self {
         Self { reply, wait_ms: booking.wait, ticket: booking.ticket }
+    }
+
+    /// What its caller can give back, of so many permits; nothing unless it was granted.
+    #[must_use]
+    pub fn grant(&self, permits: u32) -> Option<Grant> {
+        let granted = self.reply.outcome == Outcome::Granted;
+        granted.then(|| Grant::reserved(self.reply.config, permits, self.ticket))
     }
 }

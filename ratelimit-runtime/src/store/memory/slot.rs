@@ -127,7 +127,8 @@ impl State {
     pub(super) fn keep_alive(&mut self, config: Config, now: u64) {
         if config.keep_alive_ms > 0 {
             // Never less than what is used takes to be free again.
-            let idle = config.keep_alive_ms.max(config.counts_for_ms());
+            let used = self.used.lasts_ms(&config, now).saturating_add(1);
+            let idle = config.keep_alive_ms.max(config.counts_for_ms()).max(used);
             self.expires_ms = Some(now.saturating_add(idle));
         }
     }

@@ -6,14 +6,19 @@ use redis::{Cmd, Value};
 use super::{
     joint::{AskJointly, read_jointly},
     reply::read_replies,
-    reserve::{Reserve, give_up_words, read_reservation},
-    script::{Ask, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell, acquire},
+    reserve::{
+        ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
+    },
+    script::{Ask, GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell, acquire},
     windows::{Windows, missing},
     write_words,
 };
 use crate::{
     StoreError,
-    store::{Config, KeepState, Reply, Request, Reservation, StateKeys, Ticket, WriteWhen},
+    store::{
+        Charged, Config, Grant, KeepState, Reply, Request, Reservation, StateKeys, Ticket,
+        WriteWhen,
+    },
 };
 
 /// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
@@ -76,8 +81,8 @@ pub fn script_write(
 
 /// A call that reserves permits, as [`script_call`].
 #[must_use]
-pub fn script_reserve(request: &Request<'_>, within_ms: u64, since_us: u64) -> Cmd {
-    Reserve { request, within_ms }.since(since_us, false)
+pub fn script_reserve(request: &Request<'_>, costs: &[u32], within_ms: u64, since_us: u64) -> Cmd {
+    Reserve { request, costs, within_ms }.since(since_us, false)
 }
 
 /// What the answer to such a call says.
@@ -85,8 +90,44 @@ pub fn script_reserve(request: &Request<'_>, within_ms: u64, since_us: u64) -> C
 /// # Errors
 ///
 /// As for the call itself.
-pub fn script_reservation(value: &Value, request: &Request<'_>) -> Result<Reservation, StoreError> {
-    read_reservation(value, request)
+pub fn script_reservations(
+    value: &Value,
+    request: &Request<'_>,
+    costs: &[u32],
+) -> Result<Vec<Reservation>, StoreError> {
+    read_reservations(value, request, costs)
+}
+
+/// A call that charges, as [`script_call`].
+#[must_use]
+pub fn script_charge(
+    request: &Request<'_>,
+    permits: u32,
+    max_debt: u64,
+    since_us: u64,
+    by_name: bool,
+) -> Cmd {
+    let windows = Windows::default();
+    ChargeCall { request, permits, max_debt, windows }.since(since_us, by_name)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_charged(
+    value: &Value,
+    request: &Request<'_>,
+) -> Result<(Reply, Charged), StoreError> {
+    read_charged(value, request)
+}
+
+/// A call that gives a grant back, for tests that append a time of their own.
+#[must_use]
+pub fn script_give_back(keys: &StateKeys, grant: &Grant, by_name: bool) -> Cmd {
+    let (words, windows) = (give_back_words(grant), Windows::default());
+    Tell { script: &GIVE_BACK, keys, words, windows }.with_time(by_name)
 }
 
 /// A call that gives a reservation back, for tests that append a time of their own.

@@ -1,29 +1,35 @@
-//! Reservations: what goes into their scripts, and what comes out.
+//! Reservations, grants and charges: what goes into their scripts, and what comes out.
 
 use redis::{Cmd, Value};
 
 use super::{
     link::Live,
     reply::{integer, read_limiter, unknown_reply},
-    script::{Call, RESERVE, add_statement},
+    rule::write_rule,
+    script::{CHARGE, Call, RESERVE, add_request, add_statement, runs},
+    windows::Windows,
 };
 use crate::{
-    StoreError,
-    store::{Outcome, Reply, Request, Reservation, StateKeys, Ticket},
+    StoreError, clock,
+    store::{Charged, Config, Grant, Outcome, Reply, Request, Reservation, StateKeys, Ticket},
 };
+
+/// The numbers for each reservation; see `lua/reserve.lua`.
+const EACH: usize = 6;
 
 /// A call of the script that takes permits now or in advance.
 pub(super) struct Reserve<'a> {
     pub(super) request: &'a Request<'a>,
+    pub(super) costs: &'a [u32],
     pub(super) within_ms: u64,
 }
 
 impl Reserve<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Self { request, within_ms } = self;
+        let Self { request, costs, within_ms } = self;
         let mut command = RESERVE.on(request.keys, by_name);
-        add_statement(&mut command, request, &request.permits.to_string(), since_us);
+        add_statement(&mut command, request, &runs(costs), since_us);
         command.arg(within_ms);
         command
     }
@@ -45,21 +51,42 @@ pub(super) fn give_up_words(permits: u32, ticket: Ticket) -> Vec<String> {
     [permits.into(), empty_at_ms, ticks, stored].map(|number| number.to_string()).into()
 }
 
-/// Reads what the script says; an unknown shape is an error, never a grant.
-pub(super) fn read_reservation(
-    value: &Value,
-    request: &Request<'_>,
-) -> Result<Reservation, StoreError> {
-    let (reply, rest) = read_limiter(value, &request.config)?;
-    if reply.outcome != Outcome::Granted {
-        return Ok(Reservation { reply, wait_ms: 0, ticket: Ticket::default() });
-    }
-    read_counted(reply, rest, request.permits.into()).ok_or_else(|| unknown_reply(value))
+/// What the script that gives a grant back takes.
+pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
+    let Grant { permits, ends_ms, config } = grant;
+    let Config { rate, per_ms, .. } = *config;
+    let mut words: Vec<_> =
+        [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
+    words.push(write_rule(config).into_owned());
+    words
 }
 
-/// What follows the head where the store counts.
-fn read_counted(reply: Reply, rest: &[Value], permits: u64) -> Option<Reservation> {
-    let [again, taken, wait, empty_at, ticks, stored] = rest else { return None };
+/// Reads what the script says; an unknown shape is an error, never a grant.
+pub(super) fn read_reservations(
+    value: &Value,
+    request: &Request<'_>,
+    costs: &[u32],
+) -> Result<Vec<Reservation>, StoreError> {
+    let (mut reply, rest) = read_limiter(value, &request.config)?;
+    if reply.outcome != Outcome::Granted {
+        let none = Reservation { reply, wait_ms: 0, ticket: Ticket::default() };
+        return Ok(vec![none; costs.len()]);
+    }
+    if rest.len() != costs.len() * EACH {
+        return Err(unknown_reply(value));
+    }
+    let mut told = Vec::with_capacity(costs.len());
+    for (each, cost) in rest.chunks(EACH).zip(costs) {
+        let one = read_counted(reply, each, (*cost).into());
+        told.push(one.ok_or_else(|| unknown_reply(value))?);
+        (reply.reconciled, reply.ahead_ms) = (None, 0);
+    }
+    Ok(told)
+}
+
+/// What follows the head for each cost, where the store counts.
+fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservation> {
+    let [again, taken, wait, empty_at, ticks, stored] = each else { return None };
     let outcome = match integer(taken)? {
         0 if permits > reply.config.capacity() => Outcome::ExceedsCapacity,
         0 => Outcome::Refused,
@@ -70,4 +97,52 @@ fn read_counted(reply: Reply, rest: &[Value], permits: u64) -> Option<Reservatio
     let ticket = Ticket { empty_at_ms, ticks, stored };
     let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
+}
+
+/// A call of the script that charges.
+pub(super) struct ChargeCall<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) permits: u32,
+    pub(super) max_debt: u64,
+    pub(super) windows: Windows,
+}
+
+impl ChargeCall<'_> {
+    /// The command, with the time in microseconds since when the process has its configuration.
+    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+        let mut command = CHARGE.on(self.request.keys, by_name);
+        // Larger numbers are not exact in a script.
+        let words = format!("{}/{}", self.permits, self.max_debt.min(1 << 52));
+        add_request(&mut command, self.request, &words, since_us);
+        command
+    }
+}
+
+impl Call for ChargeCall<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.request.keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        let mut command = self.since(live.server_time(self.request.since), by_name);
+        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
+        command
+    }
+}
+
+/// Reads what the script says.
+pub(super) fn read_charged(
+    value: &Value,
+    request: &Request<'_>,
+) -> Result<(Reply, Charged), StoreError> {
+    let (reply, rest) = read_limiter(value, &request.config)?;
+    if reply.outcome != Outcome::Granted {
+        return Ok((reply, Charged::default()));
+    }
+    let numbers: Option<Vec<u64>> = rest.iter().map(integer).collect();
+    let Some([again, taken, debt, excess]) = numbers.as_deref() else {
+        return Err(unknown_reply(value));
+    };
+    let charged = Charged { taken: *taken, debt: *debt, excess: *excess };
+    Ok((Reply { retry_after_ms: *again, ..reply }, charged))
 }

@@ -50,8 +50,10 @@ pub(super) static ACQUIRE_JOINTLY: Lazy<Script> =
 pub(super) static PEEK: Lazy<Script> = script!(clock basics config meters costs peek);
 pub(super) static ASSERT: Lazy<Script> = script!(clock basics config assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
-pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters reserve);
-pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up release);
+pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters costs reserve);
+pub(super) static CHARGE: Lazy<Script> = script!(clock rules charge);
+pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
+pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
@@ -231,7 +233,7 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
 }
 
 /// The costs as runs of equal ones: `3`, or `1*200,5,1*55`.
-fn runs(costs: &[u32]) -> String {
+pub(super) fn runs(costs: &[u32]) -> String {
     write_runs(costs.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())))
 }
 

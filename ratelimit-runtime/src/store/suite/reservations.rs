@@ -28,8 +28,12 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
 
 impl<S: Store> Process<'_, S> {
     async fn reserve(&self, permits: u32, within_ms: u64) -> Reservation {
-        let request = self.request(permits, super::Assertion::Steady);
-        self.store.reserve(&request, within_ms).await.expect("the store answers")
+        self.reserve_all(&[permits], within_ms).await[0]
+    }
+
+    async fn reserve_all(&self, costs: &[u32], within_ms: u64) -> Vec<Reservation> {
+        let request = self.request(1, super::Assertion::Steady);
+        self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
     }
 
     async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {

@@ -42,6 +42,7 @@ local function forget_state()
   redis.call('GET', KEYS[2])
   redis.call('ZCARD', KEYS[3])
   redis.call('DEL', KEYS[2], KEYS[3])
+  redis.call('HDEL', KEYS[1], 'debt')
 end
 
 -- A counter that was kept for other numbers is rebuilt from the log: now, or by
@@ -54,11 +55,13 @@ end
 -- Takes the stored configuration over with our own.
 local function take_over(own, stored, asserting, now)
   local event = CARRIED
+  own.debt = stored.debt
   if asserting and own.on_drift == 'reset' and may_reset(own, stored.per, now) then
-    event = RESET
+    event, own.debt = RESET, 0
     forget_state()
     redis.call('HSET', KEYS[1], 'reset', now)
   elseif own.mode == '1' and stored.mode ~= '1' then
+    own.debt = 0
     forget_state()
   else
     forget_counter()
@@ -78,6 +81,7 @@ local function reconcile(own, now, stored, whole)
   if not whole then
     forget_counter()
     write_own(own, stored, now)
+    own.debt = stored.debt
     return own, CREATED
   end
 

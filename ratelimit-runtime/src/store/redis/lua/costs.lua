@@ -27,13 +27,14 @@ end
 -- Appends to a reply the milliseconds until each of the different costs could
 -- be granted again, in the order they were asked for: 0 when it could be now, or
 -- never. The log is gone through once, oldest first and from this rank on, as far
--- as it takes; what it cannot explain is free after a window at the latest.
+-- as it takes; what it cannot explain is free after a window at the latest. What is owed
+-- is paid first; where both are above the rate this is the least that it takes.
 -- Returns the reply, and whether anybody has to wait.
-local function append_waits(reply, runs, rate, free, per, now, rank)
+local function append_waits(reply, runs, rate, free, per, now, rank, debt)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do
     if not waits[run.cost] then
-      local waiting = run.cost > free and run.cost <= rate
+      local waiting = run.cost + debt > math.min(free, rate) and run.cost <= rate
       waits[run.cost] = waiting and per or 0
       if waiting then short[#short + 1] = run.cost end
     end
@@ -44,7 +45,7 @@ local function append_waits(reply, runs, rate, free, per, now, rank)
     local flat = redis.call('ZRANGE', KEYS[3], rank, rank + STEP - 1, 'WITHSCORES')
     for i = 1, #flat, 2 do
       free = free + (permits_of(flat[i]) or 0)
-      while found < #short and short[found + 1] <= free do
+      while found < #short and math.min(short[found + 1] + debt, rate) <= free do
         found = found + 1
         waits[short[found]] = math.max(1, math.ceil(tonumber(flat[i + 1])) + per - now)
       end

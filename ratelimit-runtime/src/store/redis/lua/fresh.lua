@@ -7,7 +7,7 @@
 local taken = cost and cost * count
 local own_rate, own_per = tonumber(ARGV[2]), tonumber(ARGV[3])
 if taken and taken + cost <= own_rate and ARGV[4] == '0' and string.sub(ARGV[8], 1, 6) ~= 'follow'
-  and not (stored[1] or stored[2] or stored[3])
+  and not (stored[1] or stored[2] or stored[3] or stored[7])
   and not redis.call('GET', KEYS[2]) and redis.call('ZCARD', KEYS[3]) == 0 then
   redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', '0',
     'keepAliveTime', ARGV[5], 'vouched', now,

@@ -2,7 +2,9 @@
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
 --                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
---                window; epoch, vouched (ms), reset (ms), counted: ours
+--                window; epoch, vouched (ms), reset (ms), counted, compacted (ms):
+--                ours; debt: permits that are owed, absent for none. What is free in a
+--                window pays them first; a bucket has them in its backlog
 -- ARGV[4]  our rule, which replies need not repeat
 --
 -- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
@@ -12,12 +14,12 @@ local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = tr
 -- What is stored, and whether all of it is there.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar')
+    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
     vouched = integer(fields[6]) or 0, algorithm = fields[7] or nil, burst = 0,
-    warm_up = 0,
+    warm_up = 0, debt = math.max(0, integer(fields[11]) or 0),
   }
   if stored.algorithm == 'token_bucket' then
     stored.warm_up = integer(fields[9]) or 0
@@ -69,6 +71,17 @@ local function write_config(config, stored)
   if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
   if config.warm_up > 0 then redis.call('HSET', KEYS[1], 'warm_up', decimal(config.warm_up)) end
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
+end
+
+-- Writes what is owed, if that changed.
+local function store_debt(config, debt)
+  if debt == (config.debt or 0) then return end
+  if debt > 0 then
+    redis.call('HSET', KEYS[1], 'debt', decimal(debt))
+  else
+    redis.call('HDEL', KEYS[1], 'debt')
+  end
+  config.debt = debt
 end
 
 -- The most permits one request can get.

@@ -69,6 +69,22 @@ local function over(per, now)
   return #expired, released
 end
 
+-- The permits of the whole log that are not over, or nil when a member is foreign. It is
+-- read in steps, and only for another rule, which keeps no log.
+local function used_of_log(per, now)
+  local used, rank = 0, 0
+  repeat
+    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
+    for i = 1, #flat, 2 do
+      local permits = permits_of(flat[i])
+      if not permits then return nil end
+      if tonumber(flat[i + 1]) > now - per then used = used + permits end
+    end
+    rank = rank + WALK
+  until #flat < WALK * 2
+  return used
+end
+
 -- Drops the oldest members.
 local function drop(members)
   if members > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, members - 1) end
@@ -97,6 +113,7 @@ local function store_counter(free, config)
   if idle > 0 then
     -- Never less than what is used takes to be free again, and a quarter longer.
     idle = math.max(idle, config.per + bucket_of(config.per))
+    idle = idle + math.ceil((config.debt or 0) / math.max(1, config.rate)) * config.per
     idle = idle + math.floor(idle / 4)
     redis.call('PEXPIRE', KEYS[1], idle)
   else

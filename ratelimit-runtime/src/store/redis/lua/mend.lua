@@ -1,6 +1,6 @@
 -- Mends what peers leave in the log: too many members, and wrong dates.
 --
--- KEYS[1]  hash  `counted`: see below
+-- KEYS[1]  hash  `counted`: see below; `compacted`: up to which time members were merged
 -- KEYS[3]  zset  the log
 -- Merges members of one time bucket into one, dated at the bucket's end, so that
 -- the log a Java peer wrote one member a call gets short in bounded steps.
@@ -18,6 +18,7 @@ local function compact(entries, bucket, now)
     old[#old + 1] = entry.member
   end
   if #merged == #old then return end
+  redis.call('HSET', KEYS[1], 'compacted', decimal(math.floor(now - bucket)))
   redis.call('ZREM', KEYS[3], unpack(old))
   for _, entry in ipairs(merged) do
     redis.call('ZADD', KEYS[3], entry.score,

@@ -26,7 +26,10 @@ end
 -- Nobody is admitted, and nothing is looked at.
 local function closed_meter()
   local function nothing() return 0 end
-  return { capacity = 0, ahead = 0, free = nothing, full_after = nothing, give_back = nothing }
+  return {
+    capacity = 0, ahead = 0, free = nothing, full_after = nothing, give_back = nothing,
+    room = nothing, debt = nothing, closed = true,
+  }
 end
 
 -- The meter of a limiter, and whether what was found was not its own: that counts
@@ -39,30 +42,40 @@ local function read_meter(config, text, now)
   local warms_up = config.warm_up > 0
   if warm and fits_warm(config, warm) then
     local ahead = math.max(0, warm.at - now)
-    return warm_meter(config, pending_of(warm, now), stored_of(warm, now), now, ahead), false
+    local pending, stored = pending_of(warm, now), stored_of(warm, now)
+    return warm_meter(config, pending, stored, now, ahead, lead_of(warm, now)), false
   end
   local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
   if drains and bucket and not warms_up and bucket.rate == config.rate and bucket.per == config.per then
     local ahead = math.max(0, bucket.at - now)
-    return bucket_meter(config, backlog_of(bucket, now), now, ahead), false
+    return bucket_meter(config, backlog_of(bucket, now), now, ahead, lead_of(bucket, now)), false
   elseif not drains and window and window.calendar == config.calendar
     and (config.calendar or window.per == config.per) then
-    return window_meter(config, window, now), false
+    local meter = window_meter(config, window, now)
+    return meter, meter.paid > 0
   elseif bucket or window or warm then
     used = used_of(text, now)
   elseif redis.call('ZCARD', KEYS[3]) == 0 then
     found = text
   else
-    local members, whole = count(over(config.per, now) or 0)
-    if not members then return nil end
-    used = whole and members or capacity_of(config)
+    used = used_of_log(config.per, now)
+    if not used then return nil end
   end
-  used = math.min(used, capacity_of(config))
-  if warms_up then return carried_warm(config, used, now), found end
-  if drains then return bucket_meter(config, used * config.per, now, 0), found end
+  local debt = config.debt or 0
+  used, found = used + debt, found or debt > 0
+  local drained = bucket or warm
+  local lead = drained and lead_of(drained, now) or 0
+  if warms_up then return carried_warm(config, used, lead, now), found end
+  if drains then
+    local most = capacity_of(config) * config.per
+    local backlog = carried_ticks(used, lead, config.rate, config.per, most)
+    return bucket_meter(config, backlog, now, 0, lead), found
+  end
+  -- What the window does not have is owed.
   local start, length = window_at(config, now)
-  local taken = { start = start, used = used, per = length, calendar = config.calendar }
-  return window_meter(config, taken, now), found
+  local taken = math.min(used, config.rate)
+  local window_now = { start = start, used = taken, per = length, calendar = config.calendar }
+  return window_meter(config, window_now, now, used - taken), found
 end
 
 -- How long a state of a meter still counts, and a grace; nil when it is none.
@@ -77,6 +90,7 @@ end
 -- before. Where an expiry was set, the state goes with the hash.
 local function store_meter(meter, config, now)
   redis.call('DEL', KEYS[3])
+  store_debt(config, meter.owes and meter.owes() or 0)
   local text, full_after = meter.text(), (meter.kept_for or meter.full_after)()
   if not text then return redis.call('DEL', KEYS[2]) end
   local ttl = full_after + GRACE
@@ -101,13 +115,15 @@ local function append_meter_waits(reply, runs, meter)
   return reply
 end
 
--- What another rule left, as a member of the log. Returns the counter, which the
--- log is to be counted for then.
-local function as_log(text, rate, id, now)
+-- What another rule left, as a member of the log; what is above the rate is owed. Returns
+-- the counter, which the log is to be counted for then.
+local function as_log(text, config, id, now)
   local used = used_of(text, now)
   if not used then return text end
   redis.call('DEL', KEYS[2])
-  used = math.min(used, rate, 4294967295)
+  local all = used + (config.debt or 0)
+  used = math.min(all, config.rate, 4294967295)
+  store_debt(config, all - used)
   if used > 0 then
     redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #id + 1, id .. '!', used))
   end

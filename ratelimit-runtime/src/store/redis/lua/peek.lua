@@ -32,26 +32,29 @@ end
 local left = used_of(text, now)
 if left then
   -- What acquire would write into the log, now.
-  left = math.min(left, rate)
-  local full = left > 0 and per or 0
-  return (append_waits(reply(COUNTED, rate - left, full), runs, rate, rate - left, per, now, 0))
+  local all = left + (config.debt or 0)
+  left = math.min(all, rate)
+  local debt, full = all - left, left > 0 and per or 0
+  full = full + math.ceil(debt / math.max(1, rate)) * per
+  local answer = reply(COUNTED, rate - left - debt, full)
+  return (append_waits(answer, runs, rate, rate - left, per, now, 0, debt))
 end
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
 local entries = read_log()
 if not entries then return reply(FOREIGN, 0, 0) end
 
-local used, expired, over = 0, 0, 0
+local used, expired, over, debt = 0, 0, 0, config.debt or 0
 for _, entry in ipairs(entries) do
   used = used + entry.permits
   if entry.score <= now - per then expired, over = expired + entry.permits, over + 1 end
 end
 local free, short = integer(text), #entries < WALK
-if not free or (short and (expired > 0 or free < sum_of(runs, rate))) then
+if not free or (short and (expired > 0 or free < sum_of(runs, rate) + debt)) then
   -- What acquire would find out by counting.
   local counted = rate - used + expired
   free = free and math.min(free + expired, counted) or counted
 else
   free = math.min(rate, free + expired)
 end
-local full = full_after(newest_score(), per, now)
-return (append_waits(reply(COUNTED, free, full), runs, rate, free, per, now, over))
+local full = full_after(newest_score(), per, now) + math.ceil(debt / math.max(1, rate)) * per
+return (append_waits(reply(COUNTED, free - debt, full), runs, rate, free, per, now, over, debt))

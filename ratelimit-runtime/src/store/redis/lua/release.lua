@@ -1,4 +1,5 @@
--- Gives permits back: the oldest ones, so that no window can hold too many.
+-- Gives permits back: those that are owed, then the oldest ones, so that no window can
+-- hold too many.
 --
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits to give back, at least 1
@@ -27,14 +28,16 @@ if is_metered(config, text) then
   if back > 0 or found then store_meter(meter, config, now) end
   return { DONE, back, 0 }
 end
-text = as_log(text, rate, '', now)
+text = as_log(text, config, '', now)
 if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
 local expired, released = over(per, now)
 local used, whole = count(expired or 0)
 if not expired or not used then return { FOREIGN, 0, 0 } end
 drop(expired)
 
-local left = wanted
+local owed = math.min(wanted, config.debt or 0)
+store_debt(config, (config.debt or 0) - owed)
+local left = wanted - owed
 for _, entry in ipairs(read_log()) do
   if left == 0 then break end
   local back = math.min(left, entry.permits)
@@ -45,10 +48,10 @@ for _, entry in ipairs(read_log()) do
   end
   left = left - back
 end
-local back = wanted - left
+local back = wanted - owed - left
 if whole then
   store_counter(rate - used + back, config)
 elseif integer(text) then
   store_counter(math.min(rate, integer(text) + released + back), config)
 end
-return { DONE, back, (left > 0 and not whole) and 1 or 0 }
+return { DONE, owed + back, (left > 0 and not whole) and 1 or 0 }

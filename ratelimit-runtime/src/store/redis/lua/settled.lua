@@ -13,11 +13,11 @@ if not cost then
   cost, count = tonumber(cost), tonumber(count)
 end
 local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
-  'algorithm', 'burst', 'calendar', 'warm_up')
+  'algorithm', 'burst', 'calendar', 'warm_up', 'debt')
 local rate, per, vouched = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(stored[5])
 local detail = stored[7] or stored[8]
 local ready = ARGV[8] == 'steady' and cost and rate > 0 and stored[3] == '0' and stored[6]
-  and not stored[9]  and stored[1] == ARGV[2] and stored[2] == ARGV[3]
+  and not stored[9] and not stored[10] and stored[1] == ARGV[2] and stored[2] == ARGV[3]
   and '0/' .. stored[6] .. (detail and '/' .. detail or '') == ARGV[4]
 if ready and not (vouched and vouched <= now and now < vouched + 10000) then
   -- A process vouches for the stored numbers every ten seconds.

@@ -1,6 +1,6 @@
 -- Counts a sliding window by its log and counter, as a meter.
 --
--- KEYS[1]  hash    the configuration, and what was `counted`: see mend.lua
+-- KEYS[1]  hash    the configuration, what was `counted` (see mend.lua), and the `debt`
 -- KEYS[2]  string  the counter
 -- KEYS[3]  zset    the log
 -- ARGV[8]  as for acquire.lua
@@ -10,9 +10,10 @@
 -- is foreign. What it takes is one grant, written when it is stored.
 local function sliding_meter(config, text, runs, event, now)
   local rate, per = config.rate, config.per
-  text = as_log(text, rate, ARGV[9], now)
+  text = as_log(text, config, ARGV[9], now)
   if text and not tonumber(text) then return nil end
-  local bucket, wanted, free = bucket_of(per), sum_of(runs, rate), integer(text)
+  local debt = config.debt or 0
+  local bucket, wanted, free = bucket_of(per), sum_of(runs, rate) + debt, integer(text)
 
   -- What is older than a window is free again, a bounded number of members at once.
   local expired, released = 0, 0
@@ -47,13 +48,25 @@ local function sliding_meter(config, text, runs, event, now)
   end
 
   local meter = { capacity = rate, ahead = ahead }
-  local taken, score, noting, newest = 0, nil, false, nil
+  -- What is owed is paid with what is free, and so taken now.
+  local taken = math.min(debt, math.max(0, free))
+  local score, noting, newest = nil, false, nil
+  free, debt = free - taken, debt - taken
 
   function meter.free() return free end
+
+  function meter.room() return math.max(0, free) end
+
+  function meter.debt() return debt end
+
+  function meter.owe(permits) debt = debt + permits end
 
   function meter.take(permits) free, taken = free - permits, taken + permits end
 
   function meter.store()
+    local owed = config.debt or 0
+    store_debt(config, debt)
+    if debt ~= owed then changed = true end
     if taken > 0 then score = record(taken, rate, bucket, now) end
     if taken > 0 or changed then store_counter(free, config) end
     -- A grant leaves the note to the first refusal, unless that had much to count.
@@ -62,11 +75,12 @@ local function sliding_meter(config, text, runs, event, now)
   end
 
   function meter.full_after()
-    return score and math.max(score + per - now, 0) or full_after(newest, per, now)
+    local after = score and math.max(score + per - now, 0) or full_after(newest, per, now)
+    return after + math.ceil(debt / math.max(1, rate)) * per
   end
 
   function meter.append_waits(reply)
-    local answer, short = append_waits(reply, runs, rate, free, per, now, 0)
+    local answer, short = append_waits(reply, runs, rate, free, per, now, 0, debt)
     if noting and short then note_counted(rate, free, newest) end
     return answer
   end

@@ -15,11 +15,11 @@ if not cost then
   cost = tonumber(cost)
 end
 local stored = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
-  'algorithm')
+  'algorithm', 'debt')
 local same = stored[1] == ARGV[2] and stored[2] == ARGV[3] and stored[3] == ARGV[4]
 local rate, per = tonumber(stored[1]), tonumber(stored[2])
 local settled = (ARGV[8] == 'following' or (ARGV[8] == 'steady' and same))
-  and stored[3] == '0' and not stored[6] and rate and per
+  and stored[3] == '0' and not stored[6] and not stored[7] and rate and per
   and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
 if settled and ARGV[8] == 'steady' then
   -- A process vouches for the stored numbers every ten seconds.

@@ -4,10 +4,10 @@
 --
 -- Returns what acquire.lua returns, or goes on to it with nothing written.
 if ready then
-  local empty_at, ticks, at = now, 0, now
+  local empty_at, ticks, at, last = now, 0, now, ''
   if state then
-    empty_at, ticks, at =
-      string.match(state, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '/(%d+)$')
+    empty_at, ticks, at, last =
+      string.match(state, '^bucket (%d+)/(%d+)/' .. ARGV[2] .. '/' .. ARGV[3] .. '/(%d+)/?(%d*)$')
   end
   local capacity, spaced = tonumber(stored[7]) or rate, stored[6] == 'leaky_bucket'
   local backlog = empty_at and math.max(0, (empty_at - now) * rate + ticks)
@@ -27,8 +27,9 @@ if ready then
         local rest = redis.call('PTTL', KEYS[1])
         if rest > 0 then ttl = math.min(ttl, rest) end
       end
-      redis.call('SET', KEYS[2], string.format('bucket %.0f/%.0f/%s/%s/%.0f',
-        now + math.floor(backlog / rate), backlog % rate, ARGV[2], ARGV[3], now), 'PX', ttl)
+      local lead = last ~= '' and tonumber(last) > now and '/' .. last or ''
+      redis.call('SET', KEYS[2], string.format('bucket %.0f/%.0f/%s/%s/%.0f%s',
+        now + math.floor(backlog / rate), backlog % rate, ARGV[2], ARGV[3], now, lead), 'PX', ttl)
     end
     local over = spaced and backlog or backlog - (most - cost * per)
     return { 1, free, full_after, now, rate, per, 0, 0, 0, math.max(0, math.ceil(over / rate)) }

@@ -16,9 +16,10 @@ for n = 1, LIMITERS do
   end
   local rate, per, id = tonumber(ALL_ARGV[word + 1]), tonumber(ALL_ARGV[word + 2]), ALL_ARGV[word + 8]
   local stored = redis.call('HMGET', ALL_KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime',
-    'vouched', 'algorithm')
+    'vouched', 'algorithm', 'debt')
   ready = cost and ALL_ARGV[word + 7] == 'steady' and ALL_ARGV[word + 3] == '0' and stored[3] == '0'
     and stored[1] == ALL_ARGV[word + 1] and stored[2] == ALL_ARGV[word + 2] and not stored[6]
+    and not stored[7]
   if not ready then break end
 
   local free = tonumber(redis.call('GET', ALL_KEYS[key + 1]))

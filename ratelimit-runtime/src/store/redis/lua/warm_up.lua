@@ -4,17 +4,18 @@
 -- KEYS[2]  string  `warm FREE_AT/TICKS/STORED/RATE/PER/WARM_UP/AT`: the millisecond in
 --                  which the next caller may go, the ticks that are left then, the
 --                  ticks that were stored, the numbers it was counted by (the
---                  warm-up in ms), and when it was written
+--                  warm-up in ms), and when it was written; behind it `/LAST`, as
+--                  in bucket.lua
 --
 -- Ticks are those of bucket.lua. A warm-up has 2^40 of them at the most.
 
 local function read_warm(text)
-  local free_at, ticks, stored, rate, per, warm_up, at =
-    string.match(text or '', '^warm (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  local free_at, ticks, stored, rate, per, warm_up, at, last =
+    string.match(text or '', '^warm (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
   return free_at and {
     free_at = tonumber(free_at), ticks = tonumber(ticks), stored = tonumber(stored),
     rate = tonumber(rate), per = math.max(1, tonumber(per)), warm_up = tonumber(warm_up),
-    at = tonumber(at),
+    at = tonumber(at), last = tonumber(last) or 0,
   }
 end
 
@@ -59,8 +60,9 @@ local function squared(above, threshold)
   return quotient
 end
 
--- A bucket that warms up, now, which was written so far in the future.
-local function warm_meter(config, pending, stored, now, ahead)
+-- A bucket that warms up, now, which was written so far in the future, and whose last
+-- reservation begins after `lead` ms.
+local function warm_meter(config, pending, stored, now, ahead, lead)
   local rate, per, capacity = config.rate, config.per, config.rate
   local threshold = threshold_of(rate, config.warm_up)
   local meter = { capacity = capacity, spaced = true, ahead = ahead }
@@ -81,7 +83,38 @@ local function warm_meter(config, pending, stored, now, ahead)
     stored = math.max(0, stored - permits * per)
   end
 
+  -- Takes the end away. The reservation before begins with the last permit that is
+  -- left, or before.
+  local function shorten(ticks)
+    pending = math.max(0, pending - ticks)
+    lead = math.min(lead, math.max(0, math.ceil((pending - per) / rate)))
+  end
+
+  -- It stays as warm as it is.
+  function meter.give_back_grant(grant, same)
+    local held = held_by(grant, same, pending, rate, per, true, now + ahead)
+    if held > 0 then shorten(held * per) end
+    return held
+  end
+
+  function meter.promise(wait) lead = math.max(lead, wait) end
+
+  function meter.room() return math.max(0, math.floor((rate * per - pending) / per)) end
+
+  function meter.owe(permits) meter.take(permits) end
+
+  -- What was taken beyond what it holds, after all that was reserved.
+  function meter.debt()
+    return math.max(0, math.ceil((pending - rate * per - lead * rate) / per))
+  end
+
+  function meter.most_owed()
+    return math.max(0, math.floor((rate * per + MOST_AHEAD - pending) / per))
+  end
+
+  -- Nothing while slots are reserved: two callers would get one.
   function meter.give_back(permits)
+    if lead > 0 then return 0 end
     local used = math.ceil(pending / per)
     pending = math.max(0, pending - permits * per)
     return math.min(permits, used)
@@ -89,7 +122,7 @@ local function warm_meter(config, pending, stored, now, ahead)
 
   -- Undoes the last taking, before which so much was stored.
   function meter.undo(permits, before)
-    pending = math.max(0, pending - cost_of(permits, before))
+    shorten(cost_of(permits, before))
     stored = before
   end
 
@@ -104,13 +137,16 @@ local function warm_meter(config, pending, stored, now, ahead)
     return 'warm ' .. decimal(now + math.floor(pending / rate)) .. '/' .. decimal(pending % rate)
       .. '/' .. decimal(stored) .. '/' .. decimal(rate) .. '/' .. decimal(per)
       .. '/' .. decimal(config.warm_up) .. '/' .. decimal(now)
+      .. (lead > 0 and '/' .. decimal(now + lead) or '')
   end
 
   return meter
 end
 
 -- One of which so many permits were just taken: a cold one, unless there were any.
-local function carried_warm(config, used, now)
-  local cold = used == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
-  return warm_meter(config, used * config.per, cold, now, 0)
+local function carried_warm(config, used, lead, now)
+  local most = config.rate * config.per
+  local pending = carried_ticks(used, lead, config.rate, config.per, most)
+  local cold = pending == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
+  return warm_meter(config, pending, cold, now, 0, lead)
 end

@@ -4,6 +4,7 @@
 -- KEYS[2]   string  `window START/USED/LENGTH`: what was taken in the window that
 --                   began then and is so long, in milliseconds; behind it
 --                   `/day@Europe/Vienna` where it is a calendar's
+-- KEYS[1]   hash    `debt`: permits that are owed beyond it; see hash.lua
 -- ARGV[11]  when the windows of calendars begin, around what the caller takes for
 --           now: `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
 
@@ -46,9 +47,9 @@ end
 -- The window in force now, of which a stored one is known. When the clock stepped
 -- back into the window before, that one stays in force: another would admit its
 -- permits again. What is further ahead counts from now, or it would lock everybody out.
-local function window_meter(config, window, now)
+local function window_meter(config, window, now, owed)
   local rate, start, used, per = config.rate, window.start, window.used, window.per
-  local ahead = 0
+  local ahead, debt = 0, owed or config.debt or 0
   if not is_in_force(window, config, now) then
     local current, length = window_at(config, now)
     if start > current + length then
@@ -57,23 +58,38 @@ local function window_meter(config, window, now)
       start, per, used = current, length, 0
     end
   end
-  local meter = { capacity = rate, ahead = ahead }
+  -- What is owed is paid with what is free.
+  local paid = math.min(debt, math.max(0, rate - used))
+  used, debt = used + paid, debt - paid
+  local meter = { capacity = rate, ahead = ahead, paid = paid }
 
   function meter.free() return math.max(0, rate - used) end
+
+  function meter.room() return meter.free() end
+
+  function meter.debt() return debt end
+
+  function meter.owe(permits) debt = debt + permits end
+
+  function meter.owes() return debt end
 
   function meter.take(permits) used = used + permits end
 
   function meter.give_back(permits)
-    local back = math.min(permits, used)
-    used = used - back
-    return back
+    local owed = math.min(permits, debt)
+    local back = math.min(permits - owed, used)
+    used, debt = used - back, debt - owed
+    return owed + back
   end
 
   function meter.wait(permits)
-    return permits <= meter.free() and 0 or start + per - now
+    return debt == 0 and permits <= meter.free() and 0 or start + per - now
   end
 
-  function meter.full_after() return used == 0 and 0 or start + per - now end
+  function meter.full_after()
+    local owed = math.ceil(debt / rate) * per
+    return used == 0 and owed or start + per - now + owed
+  end
 
   function meter.text()
     return used > 0 and 'window ' .. decimal(start) .. '/' .. decimal(used) .. '/' .. decimal(per)

@@ -1,0 +1,105 @@
+-- Gives back what one grant still holds, and nothing of any other.
+--
+-- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
+-- ARGV[1]  integer  permits that were granted
+-- ARGV[2]  integer  when they would be free again by themselves, ms
+-- ARGV[3]  integer  rate by which they were granted
+-- ARGV[4]  integer  window by which they were granted, ms
+-- ARGV[5]  mode and algorithm by which they were granted, as for acquire.lua
+--
+-- Returns { outcome, permits that were given back }: outcome as named below.
+local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
+
+local grant = read_rule({
+  permits = tonumber(ARGV[1]), ends = tonumber(ARGV[2]), rate = tonumber(ARGV[3]),
+  per = tonumber(ARGV[4]),
+}, ARGV[5])
+local config, known = stored_config()
+if not known then return { UNKNOWN, 0 } end
+if config.mode == '1' then return { OTHER_MODE, 0 } end
+local text = redis.call('GET', KEYS[2])
+if text and not tonumber(text) and not used_of(text, now) then return { FOREIGN, 0 } end
+
+local function drains(rule)
+  return rule.algorithm == 'token_bucket' or rule.algorithm == 'leaky_bucket'
+end
+
+local function to_bucket()
+  if config.rate == 0 then return 0 end
+  local meter, found = read_meter(config, text, now)
+  if not meter then return nil end
+  local same = not found and grant.rate == config.rate and grant.per == config.per
+    and grant.warm_up == config.warm_up
+  local back = meter.give_back_grant(grant, same)
+  if back > 0 or found then store_meter(meter, config, now) end
+  return back
+end
+
+local function to_window()
+  local window = read_window(text)
+  if not window or window.calendar ~= config.calendar
+    or not (config.calendar or window.per == config.per)
+    or window.start + window.per ~= grant.ends or grant.ends <= now then
+    return 0
+  end
+  local back = math.min(grant.permits, window.used)
+  if back == window.used then
+    redis.call('DEL', KEYS[2])
+  elseif back > 0 then
+    redis.call('SET', KEYS[2], 'window ' .. decimal(window.start) .. '/'
+      .. decimal(window.used - back) .. '/' .. decimal(window.per)
+      .. (window.calendar and '/' .. window.calendar or ''), 'KEEPTTL')
+  end
+  return back
+end
+
+-- The members that were written when the permits were granted, and their score: in the time
+-- bucket that compaction merged them into, if it did.
+local function members_of_grant()
+  local score = grant.ends - grant.per
+  if score + config.per <= now then return {}, score end
+  local members = redis.call('ZRANGEBYSCORE', KEYS[3], score, score)
+  if not members[1] then
+    local compacted = integer(redis.call('HGET', KEYS[1], 'compacted'))
+    if not compacted or score > compacted then return members, score end
+    local bucket = bucket_of(config.per)
+    score = math.ceil(score / bucket) * bucket
+    members = redis.call('ZRANGEBYSCORE', KEYS[3], score, score)
+  end
+  return members, score
+end
+
+local function to_log()
+  if text and not tonumber(text) then return 0 end
+  local members, score = members_of_grant()
+  if not sum(members) then return nil end
+  local left = grant.permits
+  for _, member in ipairs(members) do
+    local permits = permits_of(member)
+    local back = math.min(left, permits)
+    if left == 0 then break end
+    -- First what stays: a log that is empty for a moment loses its expiry.
+    if back < permits then
+      redis.call('ZADD', KEYS[3], score, string.sub(member, 1, -5) .. struct.pack('<I', permits - back))
+    end
+    redis.call('ZREM', KEYS[3], member)
+    left = left - back
+  end
+  local back, free = grant.permits - left, integer(text)
+  if back > 0 and free then
+    redis.call('SET', KEYS[2], decimal(free + back), 'KEEPTTL')
+  elseif back > 0 then
+    rebuild_counter(config)
+  end
+  return back
+end
+
+local back = 0
+if drains(grant) and drains(config) then
+  back = to_bucket()
+elseif grant.algorithm == 'fixed_window' and config.algorithm == 'fixed_window' then
+  back = to_window()
+elseif not grant.algorithm and not config.algorithm then
+  back = to_log()
+end
+return { back and DONE or FOREIGN, back or 0 }
