@@ -10,6 +10,7 @@ mod here;
 mod manage;
 mod numbers;
 mod patience;
+mod permit;
 mod policy;
 mod reserve;
 mod settle;
@@ -20,7 +21,6 @@ mod share;
 mod tally;
 mod together;
 
-pub use self::handle::Limiter;
 pub(crate) use self::{
     core::Core,
     numbers::Numbers,
@@ -29,3 +29,4 @@ pub(crate) use self::{
     tally::Tally,
     together::{Claim, acquire_together, share_a_slot},
 };
+pub use self::{handle::Limiter, permit::Permit};

@@ -6,6 +6,7 @@ mod current;
 mod family;
 mod file;
 mod report;
+mod scope;
 mod validate;
 
 use std::{
@@ -29,8 +30,9 @@ use self::cores::Cores;
 pub use self::{
     builder::LimitsBuilder,
     report::{LimiterReport, Report},
+    scope::observe,
 };
-pub(crate) use self::{current::Current, family::Family};
+pub(crate) use self::{current::Current, family::Family, scope::Observer};
 use crate::{
     Clock, Limiter, Quotas, SetupError, StoreError,
     annotation::{self, Annotation},
@@ -44,10 +46,6 @@ use crate::{
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
-
-tokio::task_local! {
-    static SCOPED: Limits;
-}
 
 /// Sets the program's limits up from the limits file and the environment: the same as
 /// `Limits::builder().install()`.
@@ -168,14 +166,7 @@ impl Limits {
     /// environment.
     #[must_use]
     pub fn current() -> Self {
-        Self::with_current(Clone::clone)
-    }
-
-    /// Runs a function on the limits of the code that asks.
-    pub(crate) fn with_current<T>(run: impl Fn(&Self) -> T) -> T {
-        SCOPED
-            .try_with(&run)
-            .unwrap_or_else(|_| run(INSTALLED.get_or_init(LimitsBuilder::unattended)))
+        Self::with_scope(|limits, _| limits.clone())
     }
 
     /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
@@ -204,7 +195,7 @@ impl Limits {
     /// # }
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        SCOPED.scope(self.clone(), future).await
+        scope::with_limits(self.clone(), future).await
     }
 
     /// The limiter of this name, which is made if there is none. The quota is what the limits file

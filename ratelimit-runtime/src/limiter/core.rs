@@ -157,7 +157,7 @@ impl Core {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
     }
 
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &self,
         reply: &Reply,
         permits: u32,

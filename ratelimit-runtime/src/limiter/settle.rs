@@ -50,11 +50,10 @@ impl Taken {
         Some(Self { core, permits, from })
     }
 
-    /// Whether the limiter gets the permits of failed calls back.
-    pub(crate) fn is_refunded(&self, limits: &Inner) -> bool {
+    /// Returns which calls give permits back to the limiter.
+    pub(crate) fn refund_on(&self, limits: &Inner) -> RefundOn {
         let rule = self.core.rule(limits);
-        let numbers = rule.numbers.as_ref();
-        numbers.is_ok_and(|numbers| numbers.effective.refund_on.value == RefundOn::Err)
+        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.refund_on.value)
     }
 
     /// Gives them back. A store that cannot be reached keeps them until their time is over, which is
