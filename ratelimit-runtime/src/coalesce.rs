@@ -12,13 +12,13 @@ use std::{
 use ratelimit_spec::MAX_RATE;
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{StoreError, clock, store::Reply};
+use crate::{StoreError, clock, store::Heard};
 
 /// Callers one call asks for; a script that serves so many is done in well under a millisecond.
 const MAX_CALLERS: usize = 1_024;
 
 /// What a caller that queued hears. It is told nothing when it was not asked for.
-pub(crate) type Answer = Result<Reply, StoreError>;
+pub(crate) type Answer = Result<Heard, StoreError>;
 
 /// The way to the store for the callers of one limiter: one call at a time.
 #[derive(Default)]
@@ -122,13 +122,13 @@ impl Batch {
     }
 
     /// Tells each of them its part of the answer.
-    pub(crate) fn tell(mut self, replies: Result<Vec<Reply>, StoreError>) {
+    pub(crate) fn tell(mut self, replies: Result<Vec<Heard>, StoreError>) {
         match replies {
             Ok(replies) => {
                 // Those in front who gave up were asked for too.
                 let told = replies.len().saturating_sub(self.callers.len());
-                for (caller, reply) in self.callers.drain(..).zip(&replies[told..]) {
-                    let _ = caller.answer.send(Ok(*reply));
+                for (caller, reply) in self.callers.drain(..).zip(replies.into_iter().skip(told)) {
+                    let _ = caller.answer.send(Ok(reply));
                 }
             }
             Err(error) => self.tell_all(&error),

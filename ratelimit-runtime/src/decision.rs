@@ -8,62 +8,193 @@ use std::{
 
 use crate::Quota;
 
-/// The answer to one request for permits, from one round trip.
+/// What a limiter reported about one request for permits, from one round trip.
+///
+/// A [`Permit`](crate::Permit) dereferences to the decision that admitted its call; a
+/// [`Rejection`](crate::Rejection) has the one that rejected it. It is small and shows no key's value,
+/// so it can be kept in a request's extensions or be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Decision {
-    /// Whether the call may go ahead: the permits were handed out, or the limiter is in shadow mode.
-    pub allowed: bool,
-    /// Whether it may only because the limiter is in [shadow mode](crate::guide::shadow): it would
-    /// have been refused, or made to wait, and no permits were taken.
-    pub shadowed: bool,
-    /// Permits left in the window after this decision; of several limits, the fewest.
-    pub remaining: u64,
-    /// When the same request can be granted, counted from now; `None` when it was granted, or when
-    /// no wait would help a shadowed one.
-    pub retry_after: Option<Duration>,
-    /// When the whole quota, or that of the last of several limits, is free again, counted from now, if nobody asks until then.
-    ///
-    /// This is not the IETF draft's `t`, which is the time until *more* is available.
-    pub reset_after: Duration,
-    /// The quota in force. It is the store's, which may differ from what this process is
-    /// configured with: see the crate's chapter on reconciliation. Of several limits it is the
-    /// violated one with the longest wait, or on a grant the one that is used up the most.
-    pub quota: Quota,
-    /// Whether the store could not be asked, so that `on_store_error` answered.
-    pub degraded: bool,
-    /// When the decision was made, by the clock of the store: the Redis server's, or this
-    /// process's for the embedded store.
-    pub at: SystemTime,
-    /// The limits that refuse, of a key with several.
-    pub(crate) violated: Option<Arc<[Quota]>>,
+    limiter: Arc<str>,
+    quota: Option<Quota>,
+    remaining: u64,
+    reset_after: Duration,
+    retry_after: Option<Duration>,
+    degraded: bool,
+    shadowed: Option<Reason>,
+    at: SystemTime,
+    /// One for each of several limits.
+    parts: Option<Arc<[Decision]>>,
 }
 
 impl Decision {
-    /// The limits that refuse the call, the shortest window first; none when it was granted.
+    /// The limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
-    pub fn violated(&self) -> &[Quota] {
-        match &self.violated {
-            _ if self.allowed && !self.shadowed => &[],
-            Some(quotas) => quotas,
-            None => slice::from_ref(&self.quota),
+    pub fn limiter(&self) -> &str {
+        &self.limiter
+    }
+
+    /// The quota in force; of several limits, the strictest one: the exceeded one with the longest
+    /// wait, or on a grant the one with the smallest share left. `None` if the limiter is turned off.
+    ///
+    /// It is the store's quota, which may differ from the one that this process is configured with: see
+    /// the chapter on [reconciliation](crate::guide::reconciliation).
+    #[must_use]
+    pub fn quota(&self) -> Option<Quota> {
+        self.quota
+    }
+
+    /// Permits left after this decision; of several limits, the fewest.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// The time until the whole quota is free again if nothing else is taken; of several limits, the
+    /// longest.
+    ///
+    /// This is not the IETF draft's `t`, which is the time until *more* is available.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.reset_after
+    }
+
+    /// The time until the same request can be granted, or `None` if it was granted or no wait helps.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether `on_store_error` decided, because the store was unavailable.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Why the call would have been rejected outside [shadow mode](crate::guide::shadow), or `None` if
+    /// it was granted. A shadowed call took no permits.
+    #[must_use]
+    pub fn shadowed(&self) -> Option<Reason> {
+        self.shadowed
+    }
+
+    /// When the decision was made, by the store's clock: the Redis server's, or this process's for the
+    /// embedded store.
+    #[must_use]
+    pub fn at(&self) -> SystemTime {
+        self.at
+    }
+
+    /// The decision of each limit of a key with [several limits](crate::guide::several_limits), the
+    /// strictest first; of a key with one limit, this decision alone.
+    #[must_use]
+    pub fn parts(&self) -> &[Self] {
+        match &self.parts {
+            Some(parts) => parts,
+            None => slice::from_ref(self),
         }
     }
 }
 
-/// What became of a [charge](crate::Limiter::charge). Nothing that was charged is missing from it:
-/// what was owed before and what was charged is what is taken, owed or in excess now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Decision {
+    /// The decision about a call that no limiter decided.
+    pub(crate) fn of_no_limiter() -> Self {
+        Self {
+            limiter: "".into(),
+            quota: None,
+            remaining: 0,
+            reset_after: Duration::ZERO,
+            retry_after: None,
+            degraded: false,
+            shadowed: None,
+            at: SystemTime::UNIX_EPOCH,
+            parts: None,
+        }
+    }
+}
+
+/// Why a call was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Charge {
-    /// Permits that were free and are taken now, for what was owed before first.
+pub enum Reason {
+    /// The limit is exceeded, and the call does not wait.
+    Limited,
+    /// The permits would be free later than the call may wait.
+    WaitTooLong,
+    /// As many calls of this process wait for this limiter as `max_waiters` allows.
+    QueueFull,
+    /// The request is for more permits than the limiter can ever grant at once, so no wait helps.
+    ExceedsCapacity,
+    /// No quota is configured for the limiter, neither here nor in the store.
+    NotConfigured,
+    /// The store was unavailable or timed out, and `on_store_error` is `reject`. Over HTTP this is
+    /// 503, not 429: the caller did nothing wrong.
+    StoreUnavailable,
+    /// The store returned an error that waiting does not cure, such as a wrong password or a key that
+    /// holds other data.
+    StoreMisconfigured,
+}
+
+/// How a cost was settled once it was known: the result of [`Permit::settle`](crate::Permit::settle)
+/// and [`Limiter::charge`](crate::Limiter::charge).
+///
+/// All permits that were charged are in `taken`, `debt` or `excess`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settlement {
+    /// Permits that were returned to the limiter.
+    pub returned: u64,
+    /// Permits that were free and are taken now, those of an earlier debt included.
     pub taken: u64,
-    /// Permits that this process owes now, in all; at most as many as the limiter can ever grant at
-    /// once.
+    /// Permits that are owed now, in all: at most as many as the limiter can ever grant at once.
     pub debt: u64,
-    /// Permits beyond that, which nobody pays.
+    /// Permits beyond that debt, which are not charged.
     pub excess: u64,
-    /// Whether the store could not be asked: what is taken is taken from this process's share, and
-    /// nothing where `on_store_error` is not `local`.
-    pub degraded: bool,
+}
+
+/// A limiter's answer to one request, granted or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// Whether the call may go ahead: the permits were taken, or the limiter is in shadow mode.
+    pub(crate) allowed: bool,
+    /// Why it would have been rejected outside shadow mode; no permits were taken.
+    pub(crate) shadowed: Option<Reason>,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) reset_after: Duration,
+    pub(crate) quota: Quota,
+    /// Whether the limiter is turned off.
+    pub(crate) off: bool,
+    pub(crate) degraded: bool,
+    pub(crate) at: SystemTime,
+    /// The exceeded limits, of a key with several.
+    pub(crate) violated: Option<Arc<[Quota]>>,
+    /// The answer of each limit, of a key with several.
+    pub(crate) parts: Option<Arc<[Answer]>>,
+}
+
+impl Answer {
+    /// The same as users see it.
+    pub(crate) fn decision(&self, limiter: &Arc<str>) -> Decision {
+        Decision {
+            limiter: Arc::clone(limiter),
+            quota: (!self.off).then_some(self.quota),
+            remaining: self.remaining,
+            reset_after: self.reset_after,
+            retry_after: self.retry_after,
+            degraded: self.degraded,
+            shadowed: self.shadowed,
+            at: self.at,
+            parts: self.parts.as_deref().map(|parts| {
+                parts
+                    .iter()
+                    .map(|part| Decision {
+                        degraded: self.degraded,
+                        shadowed: self.shadowed.filter(|_| !part.allowed),
+                        ..part.decision(limiter)
+                    })
+                    .collect()
+            }),
+        }
+    }
 }

@@ -1,39 +1,52 @@
 //! What can go wrong beside a limit that is used up.
 
-use std::fmt;
+use std::{error::Error, fmt, sync::Arc};
 
-/// A store that could not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error of the store: what it could not do, and why.
+///
+/// [`source`](Error::source) leads to the driver's error if there is one.
+#[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    message: String,
+    message: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Whether time can cure a [`StoreError`].
+/// The kind of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The store is slow, away or not ready; `on_store_error` decides.
+    /// The store did not reply within the deadline; `on_store_error` decides.
+    Timeout,
+    /// The store is unavailable or not ready; `on_store_error` decides.
     Unavailable,
     /// The store refuses for a reason that lasts: credentials, permissions, a key of another
-    /// type, a certificate. No policy opens these.
+    /// type, a certificate. No policy covers these.
     Misconfigured,
 }
 
 impl StoreError {
+    pub(crate) fn timeout(message: impl Into<Arc<str>>) -> Self {
+        Self { kind: StoreErrorKind::Timeout, message: message.into(), source: None }
+    }
+
     /// An error that time can cure.
-    #[must_use]
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self { kind: StoreErrorKind::Unavailable, message: message.into() }
+    pub(crate) fn unavailable(message: impl Into<Arc<str>>) -> Self {
+        Self { kind: StoreErrorKind::Unavailable, message: message.into(), source: None }
     }
 
-    /// An error that lasts until somebody mends it.
-    #[must_use]
-    pub fn misconfigured(message: impl Into<String>) -> Self {
-        Self { kind: StoreErrorKind::Misconfigured, message: message.into() }
+    /// An error that lasts until the configuration is changed.
+    pub(crate) fn misconfigured(message: impl Into<Arc<str>>) -> Self {
+        Self { kind: StoreErrorKind::Misconfigured, message: message.into(), source: None }
     }
 
-    /// Whether time can cure it.
+    /// The same with the error that led to it.
+    pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of error it is: one that time can cure, or one that lasts.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
@@ -46,7 +59,11 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl std::error::Error for StoreError {}
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 /// Why the limits could not be set up: every problem that was found, in one report.
 ///
@@ -94,4 +111,4 @@ impl fmt::Display for SetupError {
     }
 }
 
-impl std::error::Error for SetupError {}
+impl Error for SetupError {}

@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{Rejection, StoreError, store::Reconciled};
+use crate::{Rejection, SetupError, StoreError, store::Reconciled};
 
 /// Something an operator should hear of.
 ///
 /// With the feature `tracing` each one is an event of target `ratelimit`; a callback given to
 /// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) gets them all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// No Redis is named anywhere, so limits hold within this process only.
@@ -16,7 +16,7 @@ pub enum Event {
     /// The limits could not be read, and a rate-limited function ran before they were installed.
     NotInstalled {
         /// What is wrong.
-        problem: String,
+        error: SetupError,
     },
     /// The limits file has an entry that matches no compiled limiter.
     Unmatched {
@@ -33,11 +33,11 @@ pub enum Event {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
     },
-    /// A limiter in shadow mode let a call through that it would have refused or made to wait. Told of
-    /// the first such call, and again after a minute without any; the
+    /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the
+    /// first such call, and again after a minute without any; the
     /// [report](crate::LimiterReport::shadowed) counts all of them.
-    WouldRefuse {
-        /// What the caller would have been told.
+    WouldReject {
+        /// The rejection that the caller would have received.
         rejection: Rejection,
     },
     /// Configured and stored numbers of a limiter came together.
@@ -80,7 +80,7 @@ pub enum Event {
     /// A changed limits file is not usable; the old limits stay.
     ReloadFailed {
         /// What is wrong with it.
-        problem: String,
+        error: SetupError,
     },
 }
 
@@ -104,10 +104,10 @@ impl fmt::Display for Event {
                 "no Redis is named, so rate limits hold within this process only; \
                  set `store` in the limits file or `RATELIMIT_STORE` to share them",
             ),
-            Self::NotInstalled { problem } => {
+            Self::NotInstalled { error } => {
                 write!(
                     f,
-                    "rate limits were used before they were installed, and cannot be: {problem}"
+                    "rate limits were used before they were installed, and cannot be: {error}"
                 )
             }
             Self::Unmatched { key } => {
@@ -117,8 +117,11 @@ impl fmt::Display for Event {
             Self::ShadowMode { limiter } => {
                 write!(f, "rate limit `{limiter}` is in shadow mode and refuses nobody")
             }
-            Self::WouldRefuse { rejection } => {
-                write!(f, "a call went ahead in shadow mode only: {rejection}")
+            Self::WouldReject { rejection } => {
+                write!(
+                    f,
+                    "shadow mode admitted a call that would have been rejected or delayed: {rejection}"
+                )
             }
             Self::Reconciled { limiter, outcome } => match outcome {
                 Reconciled::Created => write!(f, "rate limit `{limiter}` created in the store"),
@@ -154,8 +157,8 @@ impl fmt::Display for Event {
                  set `maxmemory-policy noeviction`"
             ),
             Self::Reloaded => f.write_str("rate limits reloaded"),
-            Self::ReloadFailed { problem } => {
-                write!(f, "rate limits not reloaded, the old ones stay: {problem}")
+            Self::ReloadFailed { error } => {
+                write!(f, "rate limits not reloaded, the old ones stay: {error}")
             }
         }
     }

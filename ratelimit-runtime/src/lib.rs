@@ -99,16 +99,16 @@ pub use ratelimit_spec::{
     format_duration, parse_duration,
 };
 
+pub(crate) use self::decision::Answer;
 pub use self::{
     clock::{Clock, ManualClock},
-    decision::{Charge, Decision},
+    decision::{Decision, Reason, Settlement},
     error::{SetupError, StoreError, StoreErrorKind},
     events::Event,
     key::{KeyPart, KeyText},
-    limiter::{Limiter, Permit},
+    limiter::{Limiter, LimiterConfig, Permit, RateChange},
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
     quota::{Quota, QuotaError, Quotas},
-    rejection::{FromRejection, Reason, Rejection},
+    rejection::{FromRejection, Rejection},
     settings::{Effective, Source, Sourced},
-    store::{Config, KeepState},
 };

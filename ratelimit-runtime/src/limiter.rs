@@ -12,6 +12,7 @@ mod numbers;
 mod patience;
 mod permit;
 mod policy;
+mod rate_change;
 mod reserve;
 mod settle;
 mod several;
@@ -29,4 +30,8 @@ pub(crate) use self::{
     tally::Tally,
     together::{Claim, acquire_together, share_a_slot},
 };
-pub use self::{handle::Limiter, permit::Permit};
+pub use self::{
+    handle::Limiter,
+    permit::Permit,
+    rate_change::{LimiterConfig, RateChange},
+};

@@ -243,7 +243,7 @@ impl Limits {
                 Ok(())
             }
             Err(error) => {
-                inner.events.emit(&Event::ReloadFailed { problem: error.to_string() });
+                inner.events.emit(&Event::ReloadFailed { error: error.clone() });
                 Err(error)
             }
         }

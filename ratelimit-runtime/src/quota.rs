@@ -53,7 +53,7 @@ impl Quota {
     ///
     /// When `rate` is not in 1 to 2^31 − 1, or `per` not in 1 ms to 366 days or not a whole
     /// number of milliseconds.
-    pub fn new(rate: u32, per: Duration) -> Result<Self, QuotaError> {
+    pub fn new(rate: u64, per: Duration) -> Result<Self, QuotaError> {
         let rate = checked(rate)?;
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(QuotaError(Wrong::Window(per)));
@@ -86,7 +86,7 @@ impl Quota {
     /// );
     /// # Ok::<(), ratelimit_runtime::QuotaError>(())
     /// ```
-    pub fn calendar(rate: u32, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
+    pub fn calendar(rate: u64, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
         let rate = checked(rate)?;
         let zone = time_zone.parse().map_err(|unknown| QuotaError(Wrong::Zone(unknown)))?;
         let (algorithm, calendar) = (Algorithm::FixedWindow, Some(Calendar { unit, zone }));
@@ -100,14 +100,12 @@ impl Quota {
     ///
     /// When `burst` is not in 1 to 2^31 − 1, or `burst` times the milliseconds of the window is
     /// beyond 2^52, or the windows are a calendar's.
-    pub fn token_bucket(self, burst: u32) -> Result<Self, QuotaError> {
-        if burst == 0 {
-            return Err(QuotaError(Wrong::NoBurst));
+    pub fn token_bucket(self, burst: u64) -> Result<Self, QuotaError> {
+        match u32::try_from(burst) {
+            Ok(0) => Err(QuotaError(Wrong::NoBurst)),
+            Ok(burst @ 1..=MAX_RATE) => self.counted_as(Algorithm::TokenBucket, burst),
+            _ => Err(QuotaError(Wrong::HighBurst(burst))),
         }
-        if burst > MAX_RATE {
-            return Err(QuotaError(Wrong::HighBurst(burst)));
-        }
-        self.counted_as(Algorithm::TokenBucket, burst)
     }
 
     /// The same numbers as a token bucket that warms up: after a pause of as long it hands out a third of
@@ -195,7 +193,11 @@ impl Quota {
 
     /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
     #[must_use]
-    pub fn burst(&self) -> Option<u32> {
+    pub fn burst(&self) -> Option<u64> {
+        self.burst_u32().map(u64::from)
+    }
+
+    pub(crate) fn burst_u32(&self) -> Option<u32> {
         let holds = self.algorithm == Algorithm::TokenBucket && self.warm_up_ms == 0;
         holds.then_some(self.burst)
     }
@@ -207,10 +209,10 @@ impl Quota {
     }
 }
 
-fn checked(rate: u32) -> Result<u64, QuotaError> {
+fn checked(rate: u64) -> Result<u64, QuotaError> {
     match rate {
         0 => Err(QuotaError(Wrong::NoRate)),
-        1..=MAX_RATE => Ok(rate.into()),
+        _ if rate <= MAX_RATE.into() => Ok(rate),
         _ => Err(QuotaError(Wrong::HighRate(rate))),
     }
 }
@@ -241,10 +243,10 @@ pub struct QuotaError(Wrong);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wrong {
     NoRate,
-    HighRate(u32),
+    HighRate(u64),
     Window(Duration),
     NoBurst,
-    HighBurst(u32),
+    HighBurst(u64),
     TooLarge(TooLarge),
     WarmUp(WarmUpError),
     Zone(WordError),

@@ -1,183 +1,206 @@
-//! A refusal as an error, and how it leaves a function.
+//! Rejections, and their conversion to return types.
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 
-use crate::Quota;
+use crate::{Decision, Quota, Reason, StoreError};
 
-/// Why a rate-limited call did not happen.
+/// The error of a rate-limited call that was rejected.
 ///
-/// Small, cheap to clone, and without anything a caller sent: the limiter's template is in it,
-/// the key's values are not.
+/// One pointer wide, cheap to clone, and without anything a caller sent: the limiter's template is in
+/// it, the key's values are not. [`source`](std::error::Error::source) leads to the [`StoreError`] if
+/// the store is the reason.
 ///
 /// # Examples
 ///
 /// ```
+/// use std::time::Duration;
 /// use ratelimit_runtime::{Reason, Rejection};
 ///
 /// #[derive(Debug)]
 /// enum ShopError {
-///     Busy { seconds: u64 },
-///     Down,
+///     TooLarge,
+///     Busy { retry_after: Option<Duration> },
+///     Down(Rejection),
 /// }
 ///
 /// impl From<Rejection> for ShopError {
 ///     fn from(rejection: Rejection) -> Self {
 ///         match rejection.reason() {
-///             Reason::StoreUnavailable => Self::Down,
-///             _ => Self::Busy { seconds: rejection.retry_after().map_or(1, |wait| wait.as_secs() + 1) },
+///             Reason::ExceedsCapacity => Self::TooLarge,
+///             Reason::StoreUnavailable | Reason::StoreMisconfigured => Self::Down(rejection),
+///             _ => Self::Busy { retry_after: rejection.retry_after() },
 ///         }
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+#[derive(Clone)]
+pub struct Rejection(Arc<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
     limiter: Arc<str>,
     reason: Reason,
     retry_after: Option<Duration>,
     quota: Option<Quota>,
     violated: Option<Arc<[Quota]>>,
+    decision: Option<Decision>,
     detail: Option<Arc<str>>,
-}
-
-/// What kept a call from its permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The window is used up, and the call was not to wait.
-    Limited,
-    /// The permit would come later than the call may wait.
-    WaitTooLong,
-    /// The store did not answer in time and `on_store_error` is `reject`. Over HTTP this is 503,
-    /// not 429: the caller did nothing wrong.
-    StoreUnavailable,
-    /// The store answered with an error that waiting does not cure, such as a wrong password or a
-    /// key that holds something else.
-    StoreMisconfigured,
-    /// More permits were asked for than a full window has, so no wait can help.
-    ExceedsCapacity,
-    /// As many calls of this process wait for this limiter already as `max_waiters` allows, or it
-    /// allows none to.
-    QueueFull,
-    /// The call asked for no permits, or for a number of permits that is negative or too large.
-    InvalidPermits,
-    /// No quota is known for the limiter.
-    NotConfigured,
+    source: Option<StoreError>,
 }
 
 impl Rejection {
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             limiter: Arc::clone(limiter),
             reason,
             retry_after: None,
             quota: None,
             violated: None,
+            decision: None,
             detail: None,
-        }
+            source: None,
+        }))
     }
 
-    pub(crate) fn retry_after_some(mut self, retry_after: Option<Duration>) -> Self {
-        self.retry_after = retry_after;
-        self
+    pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
+        self.with(|inner| inner.retry_after = retry_after)
     }
 
-    pub(crate) fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = Some(quota);
-        self
+    pub(crate) fn with_quota(self, quota: Quota) -> Self {
+        self.with(|inner| inner.quota = Some(quota))
     }
 
-    pub(crate) fn with_violated(mut self, violated: Option<Arc<[Quota]>>) -> Self {
-        self.violated = violated;
-        self
+    pub(crate) fn with_violated(self, violated: Option<Arc<[Quota]>>) -> Self {
+        self.with(|inner| inner.violated = violated)
     }
 
-    pub(crate) fn with_detail(mut self, detail: impl Into<Arc<str>>) -> Self {
-        self.detail = Some(detail.into());
+    pub(crate) fn with_decision(self, decision: Decision) -> Self {
+        self.with(|inner| inner.decision = Some(decision))
+    }
+
+    pub(crate) fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
+        self.with(|inner| inner.detail = Some(detail.into()))
+    }
+
+    /// The store's error, as the detail and as the source.
+    pub(crate) fn with_source(self, error: &StoreError) -> Self {
+        let detail = error.to_string();
+        self.with_detail(detail).with(|inner| inner.source = Some(error.clone()))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
         self
     }
 
     /// The limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
     pub fn limiter(&self) -> &str {
-        &self.limiter
+        &self.0.limiter
     }
 
-    /// What kept the call from its permit.
+    /// Why the call was rejected.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        self.reason
+        self.0.reason
     }
 
-    /// When the same call could be admitted, counted from now; `None` when waiting would not
-    /// help or nobody can tell.
+    /// The time until the same call can be admitted, or `None` if waiting does not help or the time is
+    /// unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.0.retry_after
     }
 
-    /// The quota that refused the call, where one did: of several, the one with the longest wait.
-    #[must_use]
-    pub fn quota(&self) -> Option<Quota> {
-        self.quota
-    }
-
-    /// The quotas that refused the call, the shortest window first: more than one where a key has
+    /// The exceeded quotas, the shortest window first: more than one only if the key has
     /// [several limits](crate::guide::several_limits).
     #[must_use]
     pub fn violated(&self) -> &[Quota] {
-        match (&self.violated, &self.quota) {
+        match (&self.0.violated, &self.0.quota) {
             (Some(quotas), _) => quotas,
             (None, Some(quota)) => slice::from_ref(quota),
             (None, None) => &[],
         }
     }
+
+    /// The decision that rejected the call, or `None` if no permits were counted: the store was
+    /// unavailable, the request exceeds the capacity, or other callers wait already.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.0.decision.as_ref()
+    }
+
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        self.0.quota
+    }
+
+    /// What the store returned, if it is the reason.
+    pub(crate) fn store_error(&self) -> Option<&StoreError> {
+        self.0.source.as_ref()
+    }
+}
+
+impl fmt::Debug for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejection")
+            .field("limiter", &self.limiter())
+            .field("reason", &self.reason())
+            .field("retry_after", &self.retry_after())
+            .field("violated", &self.violated())
+            .field("source", &self.0.source)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limiter = &self.limiter;
-        match self.reason {
+        let limiter = &self.0.limiter;
+        match self.0.reason {
             Reason::Limited => write!(f, "rate limit `{limiter}` exceeded")?,
             Reason::WaitTooLong => {
-                write!(f, "rate limit `{limiter}` exceeded, and its permit would come too late")?;
+                write!(
+                    f,
+                    "rate limit `{limiter}` exceeded, and no permit becomes free within the allowed wait"
+                )?;
             }
             Reason::StoreUnavailable => {
-                write!(f, "rate limit `{limiter}` could not be checked")?;
+                write!(f, "store unavailable for rate limit `{limiter}`")?;
             }
             Reason::StoreMisconfigured => {
-                write!(f, "rate limit `{limiter}` cannot be checked")?;
+                write!(f, "rate limit `{limiter}` is misconfigured")?;
             }
-            Reason::ExceedsCapacity if self.quota.is_some_and(|quota| quota.rate() == 0) => {
-                return write!(f, "rate limit `{limiter}` admits nobody");
+            Reason::ExceedsCapacity if self.0.quota.is_some_and(|quota| quota.rate() == 0) => {
+                return write!(f, "rate limit `{limiter}` has a rate of 0 and rejects every call");
             }
             Reason::ExceedsCapacity => {
-                write!(f, "rate limit `{limiter}` can never grant so many permits at once")?;
+                write!(f, "rate limit `{limiter}` can never grant that many permits at once")?;
             }
             Reason::QueueFull => {
                 write!(f, "too many calls are waiting for rate limit `{limiter}`")?;
             }
-            Reason::InvalidPermits => {
-                write!(f, "rate limit `{limiter}` was asked for a senseless number of permits")?;
-            }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }
-        if let Some(quotas) = &self.violated {
+        if let Some(quotas) = &self.0.violated {
             let quotas: Vec<String> = quotas.iter().map(ToString::to_string).collect();
             write!(f, ": {}", quotas.join(" and "))?;
         }
-        if let Some(detail) = &self.detail {
+        if let Some(detail) = &self.0.detail {
             write!(f, ": {detail}")?;
         }
-        if let Some(wait) = self.retry_after {
+        if let Some(wait) = self.0.retry_after {
             write!(f, ", retry after {wait:?}")?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Rejection {}
+impl std::error::Error for Rejection {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|error| error as _)
+    }
+}
 
-/// How a [`Rejection`] leaves an annotated function.
+/// Conversion of a [`Rejection`] into the return type of an annotated function.
 ///
 /// Implemented for every `Result<T, E>` whose error can be made from a rejection and, with the
 /// web features, for response types. Implement it for a return type of your own:

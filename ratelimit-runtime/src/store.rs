@@ -9,7 +9,7 @@ pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
@@ -202,6 +202,7 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// Under which condition [`Store::write`] writes.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteWhen {
     /// Whatever is stored.
@@ -213,6 +214,7 @@ pub enum WriteWhen {
 }
 
 /// What happens to permits in use when a quota is changed on purpose.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeepState {
     /// They are forgotten: the whole new quota is free.
@@ -222,6 +224,7 @@ pub enum KeepState {
 }
 
 /// When a limiter expires.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expiry {
     /// So many milliseconds from now.
@@ -314,6 +317,20 @@ pub struct Reply {
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
+}
+
+/// One answer for all limits of a key, and that of each if there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) reply: Reply,
+    /// The strictest limit first.
+    pub(crate) parts: Option<Arc<[Reply]>>,
+}
+
+impl From<Reply> for Heard {
+    fn from(reply: Reply) -> Self {
+        Self { reply, parts: None }
+    }
 }
 
 /// What a [`Store`] answers to a caller that can wait.

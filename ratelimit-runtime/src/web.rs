@@ -12,7 +12,7 @@ use crate::{Reason, Rejection};
 fn status(reason: Reason) -> u16 {
     match reason {
         Reason::StoreUnavailable | Reason::StoreMisconfigured | Reason::QueueFull => 503,
-        Reason::InvalidPermits | Reason::NotConfigured => 500,
+        Reason::NotConfigured => 500,
         _ => 429,
     }
 }

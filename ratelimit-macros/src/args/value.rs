@@ -47,11 +47,11 @@ pub(super) fn function(name: &Ident, value: Expr) -> syn::Result<Expr> {
 }
 
 pub(super) fn identifier(name: &Ident, value: Expr) -> syn::Result<Ident> {
-    match &value {
+    match value {
         Expr::Path(path) if path.path.get_ident().is_some_and(|name| name != "self") => {
-            Ok(path.path.require_ident()?.clone())
+            path.path.require_ident().cloned()
         }
-        other => Err(expected(name, "the name of a new variable", other)),
+        other => Err(expected(name, "the name of a new variable", &other)),
     }
 }
 

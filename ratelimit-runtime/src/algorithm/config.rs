@@ -84,7 +84,7 @@ impl Config {
         match quota.by_calendar() {
             Some(calendar) => self.calendar(calendar),
             None => self
-                .algorithm(quota.algorithm(), quota.burst().unwrap_or(0))
+                .algorithm(quota.algorithm(), quota.burst_u32().unwrap_or(0))
                 .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms)),
         }
     }

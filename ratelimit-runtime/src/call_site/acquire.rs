@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{CallSite, Key, Part};
 use crate::{
-    Decision, Limits, Permit, Rejection,
+    Answer, Limits, Permit, Rejection,
     limiter::{Claim, Core, Patience, Pending, Taken, acquire_together, share_a_slot},
     limits::{Inner, Observer},
 };
@@ -20,15 +20,13 @@ pub struct Request(Option<Wanted>);
 struct Wanted {
     site: &'static CallSite,
     key: Key,
-    permits: u32,
+    permits: u64,
 }
 
 impl CallSite {
     /// Returns what this attribute requests.
     #[must_use]
     pub fn request(&'static self, permits: u64, parts: &[Part<'_>]) -> Request {
-        // No limiter holds as many, so the call is rejected for asking more than the limiter can grant.
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         Request(Some(Wanted { site: self, key: self.key(parts), permits }))
     }
 
@@ -75,6 +73,10 @@ type Rejected = (usize, Rejection);
 /// # Errors
 ///
 /// Returns the position of the attribute that rejects the call, and its reason.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "borrowed, the requests would be a part of the future"
+)]
 pub fn acquire<const N: usize, K: Kept<N>>(
     requests: [Request; N],
 ) -> impl Future<Output = Result<K, Rejected>> {
@@ -90,7 +92,7 @@ pub fn acquire<const N: usize, K: Kept<N>>(
 /// Takes the permits of all requests, none of which can reject the call.
 pub async fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> K {
     // No such attribute rejects a call; if one did, nothing would be taken.
-    acquire(requests).await.unwrap_or_else(|_: Rejected| K::of(|_| Permit::default()))
+    acquire(requests).await.unwrap_or_else(|_: Rejected| K::of(|_| Permit::of_no_limiter()))
 }
 
 enum Started<const N: usize, K> {
@@ -127,25 +129,23 @@ impl Wanted {
         let Self { site, key, permits } = self;
         site.with_core(limits, key, |core| {
             let inner = limits.inner();
-            let patience = || site.patience(core, inner);
-            let reply = core.acquire_at_once(inner, *permits, patience)?;
+            let permits = u32::try_from(*permits).ok()?;
+            let reply = core.acquire_at_once(inner, permits, || site.patience(core, inner))?;
             // Most calls keep nothing, and need no decision then.
             if reply.is_ok() && !K::KEEPS && observer.is_none() {
-                return Some(Ok(K::of(|_| Permit::default())));
+                return Some(Ok(K::of(|_| Permit::of_no_limiter())));
             }
-            let decision = reply.and_then(|reply| core.settle(&reply, *permits, false));
+            let answer = reply.and_then(|reply| core.settle(&reply, permits, false));
             // What cannot leave the function is resolved with the store.
-            if decision.is_err() && !site.annotation.fallible {
+            if answer.is_err() && !site.annotation.fallible {
                 return None;
             }
             if let Some(observer) = observer {
-                observer.record(&decision);
+                let answer = answer.as_ref().map(|answer| answer.decision(&core.family.key));
+                observer.record(&answer.map_err(Clone::clone));
             }
-            Some(match decision {
-                Ok(decision) => Ok(K::of(|_| {
-                    let taken = Taken::by(Arc::clone(core), inner, *permits, &decision);
-                    Permit::new(limits, taken)
-                })),
+            Some(match answer {
+                Ok(answer) => Ok(K::of(|_| Permit::new(core, limits, permits, &answer))),
                 Err(rejection) => Err((0, rejection)),
             })
         })
@@ -163,51 +163,60 @@ struct Call<const N: usize> {
 struct Member {
     site: &'static CallSite,
     core: Arc<Core>,
-    permits: u32,
+    permits: u64,
 }
+
+/// The answers to a call's attributes, as far as there are any.
+type Answers<const N: usize> = [Option<Answer>; N];
 
 impl<const N: usize> Call<N> {
     async fn decide<K: Kept<N>>(self) -> Result<K, Rejected> {
         let Self { limits, observer, members } = self;
-        let mut decisions = [const { None }; N];
-        let together = take_together(&members, &limits, &mut decisions).await;
-        let result = match together {
+        let mut answers = [const { None }; N];
+        let result = match take_together(&members, &limits, &mut answers).await {
             Some(result) => result,
-            None => take_in_order(&members, &limits, &mut decisions).await,
+            None => take_in_order(&members, &limits, &mut answers).await,
         };
-        if let Err((position, rejection)) = result {
-            if let Some(observer) = &observer {
-                observer.record(&Err(rejection.clone()));
-            }
-            return Err((position, rejection));
+        if let Some(observer) = &observer {
+            record(observer, &members, &answers, &result);
         }
-        if let Some(observer) = observer {
-            let decisions = decisions.iter().flatten().cloned();
-            decisions.for_each(|decision| observer.record(&Ok(decision)));
-        }
-        Ok(K::of(|position| match (&members[position], &decisions[position]) {
-            (Some(member), Some(decision)) => Permit::new(&limits, member.taken(&limits, decision)),
-            _ => Permit::default(),
-        }))
+        let permit = |position: usize| match &members[position] {
+            Some(member) => member.permit(&limits, answers[position].as_ref()),
+            None => Permit::of_no_limiter(),
+        };
+        result.map(|()| K::of(permit))
     }
 }
 
-/// The decisions of a call's attributes, as far as they were made.
-type Decisions<const N: usize> = [Option<Decision>; N];
+fn record<const N: usize>(
+    observer: &Observer,
+    members: &[Option<Member>; N],
+    answers: &Answers<N>,
+    result: &Result<(), Rejected>,
+) {
+    if let Err((_, rejection)) = result {
+        return observer.record(&Err(rejection.clone()));
+    }
+    for (member, answer) in members.iter().zip(answers) {
+        if let (Some(member), Some(answer)) = (member, answer) {
+            observer.record(&Ok(answer.decision(&member.core.family.key)));
+        }
+    }
+}
 
 async fn take_in_order<const N: usize>(
     members: &[Option<Member>; N],
     limits: &Limits,
-    decisions: &mut Decisions<N>,
+    answers: &mut Answers<N>,
 ) -> Result<(), Rejected> {
     let mut pending = Pending::<N>::new(limits);
     for (position, member) in members.iter().enumerate() {
         let Some(member) = member else { continue };
         match member.take(limits).await {
-            Ok(decision) => {
-                let taken = decision.as_ref().and_then(|decision| member.taken(limits, decision));
+            Ok(answer) => {
+                let taken = answer.as_ref().and_then(|answer| member.taken(limits, answer));
                 pending.put(position, taken);
-                decisions[position] = decision;
+                answers[position] = answer;
             }
             Err(rejection) => {
                 pending.give_back().await;
@@ -223,46 +232,61 @@ async fn take_in_order<const N: usize>(
 async fn take_together<const N: usize>(
     members: &[Option<Member>; N],
     limits: &Limits,
-    decisions: &mut Decisions<N>,
+    answers: &mut Answers<N>,
 ) -> Option<Result<(), Rejected>> {
     let asked = || members.iter().enumerate().filter_map(|(n, one)| Some((n, one.as_ref()?)));
     if !share_a_slot(asked().map(|(_, member)| &member.core)) {
         return None;
     }
-    let claims: Vec<Claim> = asked().map(|(_, member)| member.claim(limits)).collect();
+    let claims: Vec<Claim> =
+        asked().map(|(_, member)| member.claim(limits)).collect::<Option<_>>()?;
     match acquire_together(limits, &claims).await? {
         Ok(all) => {
-            for ((position, _), decision) in asked().zip(all) {
-                decisions[position] = Some(decision);
-            }
+            asked().zip(all).for_each(|((position, _), answer)| answers[position] = Some(answer));
             Some(Ok(()))
         }
         Err((position, rejection)) => {
             let (position, member) = asked().nth(position)?;
-            // What cannot leave the function is settled where it is asked alone.
+            // What cannot leave the function is resolved where the attribute is asked alone.
             member.site.annotation.fallible.then_some(Err((position, rejection)))
         }
     }
 }
 
 impl Member {
-    /// What it asks in one step with the others.
-    fn claim(&self, limits: &Limits) -> Claim {
+    /// What it asks in one step with the others; `None` if that needs no counting.
+    fn claim(&self, limits: &Limits) -> Option<Claim> {
+        let permits = u32::try_from(self.permits).ok().filter(|permits| *permits > 0)?;
         let patience = self.site.patience(&self.core, limits.inner());
-        Claim { core: Arc::clone(&self.core), permits: self.permits, patience }
+        Some(Claim { core: Arc::clone(&self.core), permits, patience })
     }
 
-    async fn take(&self, limits: &Limits) -> Result<Option<Decision>, Rejection> {
+    /// Returns `None` if the call goes ahead without an answer.
+    async fn take(&self, limits: &Limits) -> Result<Option<Answer>, Rejection> {
         let Self { site, core, permits } = self;
-        if !site.annotation.fallible {
-            return Ok(core.admit(limits, *permits).await);
+        let inner = limits.inner();
+        match u32::try_from(*permits) {
+            Ok(0) => Ok(Some(core.free(inner))),
+            Ok(permits) if site.annotation.fallible => {
+                core.acquire(limits, permits, core.patience(inner)).await.map(Some)
+            }
+            Ok(permits) => Ok(core.admit(limits, permits).await),
+            Err(_) => core.refuse_oversized(inner, *permits).map(Some),
         }
-        let patience = core.patience(limits.inner());
-        core.acquire(limits, *permits, patience).await.map(Some)
     }
 
-    fn taken(&self, limits: &Limits, decision: &Decision) -> Option<Taken> {
-        Taken::by(Arc::clone(&self.core), limits.inner(), self.permits, decision)
+    /// What an answer took; nothing if the call was free.
+    fn taken(&self, limits: &Limits, answer: &Answer) -> Option<Taken> {
+        let permits = u32::try_from(self.permits).ok().filter(|permits| *permits > 0)?;
+        Taken::by(Arc::clone(&self.core), limits.inner(), permits, answer)
+    }
+
+    fn permit(&self, limits: &Limits, answer: Option<&Answer>) -> Permit {
+        match (u32::try_from(self.permits), answer) {
+            (Ok(permits @ 1..), Some(answer)) => Permit::new(&self.core, limits, permits, answer),
+            (_, Some(answer)) => Permit::of_nothing(&self.core, answer),
+            (_, None) => Permit::of_nothing(&self.core, &self.core.free(limits.inner())),
+        }
     }
 }
 

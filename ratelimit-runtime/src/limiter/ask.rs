@@ -13,9 +13,9 @@ use super::{
     several::Part,
 };
 use crate::{
-    Decision, Limits, Reason, Rejection, StoreError,
+    Answer, Limits, Reason, Rejection, StoreError,
     limits::{AnyStore, Inner},
-    store::{Config, Outcome, Pass, Reply, Request},
+    store::{Config, Heard, Outcome, Pass, Reply, Request},
 };
 
 impl Core {
@@ -42,7 +42,7 @@ impl Core {
         self: &Arc<Self>,
         limits: &Limits,
         permits: u32,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let inner = limits.inner();
         if let Some(reply) = self.at_once(inner, permits, Manner::Waits) {
             return self.settle(&reply, permits, false);
@@ -70,46 +70,46 @@ impl Core {
             Ok(reply) => reply,
             Err(error) => return self.without_store(inner, numbers, &request, true, &error),
         };
-        match reply.outcome {
-            Outcome::PerClient => self.count(inner, reply.config, permits, true, false),
+        match reply.reply.outcome {
+            Outcome::PerClient => self.count(inner, reply.reply.config, permits, true, false),
             Outcome::Unknown => Err(self.unknown()),
-            _ => self.settle(&reply, permits, false),
+            _ => self.settle_all(&reply, permits, false),
         }
     }
 
-    /// What a request for one permit would get, without taking anything.
-    pub(crate) async fn peek(&self, limits: &Inner) -> Result<Decision, Rejection> {
-        let answer = self.look_ahead(limits).await;
+    /// What a request would get, without taking anything.
+    pub(crate) async fn peek(&self, limits: &Inner, permits: u32) -> Result<Answer, Rejection> {
+        let answer = self.look_ahead(limits, permits).await;
         if self.is_shadowed(limits) { self.in_shadow(limits, answer) } else { answer }
     }
 
     /// What [`decide`](Self::decide) would say.
-    async fn look_ahead(&self, limits: &Inner) -> Result<Decision, Rejection> {
+    async fn look_ahead(&self, limits: &Inner, permits: u32) -> Result<Answer, Rejection> {
         let rule = self.rule(limits);
-        let numbers = match self.ready(limits, &rule, 1)? {
+        let numbers = match self.ready(limits, &rule, permits)? {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers) => numbers,
         };
         if let Some(shards) = &rule.shards {
-            return self.peek_any(limits, shards, numbers).await;
+            return self.peek_any(limits, shards, numbers, permits).await;
         }
-        let cost = self.next_cost(limits);
+        let cost = self.next_cost(limits, permits);
         let request = self.request(limits, &rule, numbers).permits(cost);
         let peek = async {
             if rule.is_joint() {
                 self.peek_jointly(limits, &rule, cost).await
             } else {
-                limits.store.peek(&request).await
+                limits.store.peek(&request).await.map(Heard::from)
             }
         };
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
             return self.count(limits, config, cost, false, false);
         }
         match peek.await {
-            Ok(reply) => match reply.outcome {
-                Outcome::PerClient => self.count(limits, reply.config, cost, false, false),
+            Ok(reply) => match reply.reply.outcome {
+                Outcome::PerClient => self.count(limits, reply.reply.config, cost, false, false),
                 Outcome::Unknown => Err(self.unknown()),
-                _ => self.settle(&reply, cost, false),
+                _ => self.settle_all(&reply, cost, false),
             },
             Err(error) => self.without_store(limits, numbers, &request, false, &error),
         }
@@ -129,10 +129,8 @@ impl Core {
                 .with_detail(Arc::clone(problem)));
         }
         if !numbers.effective.enabled.value {
-            return Ok(Ready::Decided(unlimited(limits, numbers.config)));
-        }
-        if permits == 0 {
-            return Err(self.rejection(Reason::InvalidPermits).with_detail("0; ask for 1 or more"));
+            let off = Answer { off: true, ..unlimited(limits, numbers.config) };
+            return Ok(Ready::Decided(off));
         }
         let in_force = self.in_force().map_or(0, |in_force| in_force.capacity());
         if u64::from(permits) > numbers.config.capacity().max(in_force) && !numbers.follow {
@@ -162,9 +160,10 @@ impl Core {
         rule: &Rule,
         numbers: &Numbers,
         costs: &[u32],
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Heard, StoreError> {
         let replies = self.call_for_all(limits, rule, numbers, costs).await?;
-        replies.first().copied().ok_or_else(|| StoreError::unavailable("the store did not answer"))
+        let first = replies.into_iter().next();
+        first.ok_or_else(|| StoreError::unavailable("the store did not answer"))
     }
 
     /// Asks the store for several callers at once, and takes note of what it says.
@@ -174,15 +173,16 @@ impl Core {
         rule: &Rule,
         numbers: &Numbers,
         costs: &[u32],
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Result<Vec<Heard>, StoreError> {
         if rule.is_joint() {
             return self.call_jointly(limits, rule, costs).await;
         }
         let request = self.request(limits, rule, numbers);
         let asked = self.denied.asking();
         let replies = limits.store.acquire_all(&request, costs).await?;
-        let Some(first) = replies.first() else { return Ok(replies) };
-        self.observe(limits, rule, first);
+        let Some(first) = replies.first().copied() else { return Ok(Vec::new()) };
+        self.observe(limits, rule, &first);
+        let replies: Vec<Heard> = replies.into_iter().map(Heard::from).collect();
         match &limits.store {
             AnyStore::Memory(store) => {
                 let ours = numbers.follow || first.config.same_limit(&numbers.config);
@@ -203,6 +203,6 @@ impl Core {
 
 /// Whether a decision needs to be counted.
 pub(super) enum Ready<'a> {
-    Decided(Decision),
+    Decided(Answer),
     Ask(&'a Numbers),
 }

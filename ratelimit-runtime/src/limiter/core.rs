@@ -14,11 +14,11 @@ use ratelimit_spec::KeyName;
 
 use super::{debt::Debt, denied::Denied, here::Looks, numbers::Rule, shards::Share};
 use crate::{
-    Decision, Quotas, Reason, Rejection,
+    Answer, Quotas, Reason, Rejection,
     coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
-    store::{Config, Outcome, Reconciled, Reply, Slot, StateKeys},
+    store::{Config, Heard, Outcome, Reconciled, Reply, Slot, StateKeys},
     waiting::Queue,
 };
 
@@ -162,7 +162,7 @@ impl Core {
         reply: &Reply,
         permits: u32,
         degraded: bool,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let quota = reply.config.quota();
         let allowed = match reply.outcome {
             Outcome::Granted => true,
@@ -171,17 +171,33 @@ impl Core {
                 return Err(self.too_many(permits, reply.config));
             }
         };
-        Ok(Decision {
+        // Only a refusal by one of several limits names them.
+        let several = !allowed && reply.violated != 0;
+        Ok(Answer {
             allowed,
             remaining: reply.remaining,
             retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
             reset_after: Duration::from_millis(reply.reset_after_ms),
             quota,
+            off: false,
             degraded,
-            shadowed: false,
-            violated: (!allowed && reply.violated != 0).then(|| self.violated(reply)),
+            shadowed: None,
+            violated: several.then(|| self.violated(reply)),
+            parts: several.then(|| self.denied.parts(permits, reply)).flatten(),
             at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         })
+    }
+
+    /// The same for a key that may have several limits.
+    pub(super) fn settle_all(
+        &self,
+        heard: &Heard,
+        permits: u32,
+        degraded: bool,
+    ) -> Result<Answer, Rejection> {
+        let answer = self.settle(&heard.reply, permits, degraded)?;
+        let parts = heard.parts.as_deref().map(parts_of);
+        Ok(Answer { parts: parts.or(answer.parts.clone()), ..answer })
     }
 
     /// Takes note of what the store says is in force, and tells of what it did.
@@ -225,12 +241,34 @@ impl Core {
         Rejection::new(&self.family.key, reason)
     }
 
-    pub(super) fn too_many(&self, permits: u32, config: Config) -> Rejection {
+    pub(super) fn too_many(&self, permits: impl Into<u64>, config: Config) -> Rejection {
+        let permits = permits.into();
         let quota = config.quota();
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
-            .with_detail(format!("{permits} of {quota}"))
+            .with_detail(format!("requested {permits}, quota {quota}"))
     }
+}
+
+/// The answer of each of several limits.
+pub(super) fn parts_of(replies: &[Reply]) -> Arc<[Answer]> {
+    let part = |reply: &Reply| {
+        let allowed = matches!(reply.outcome, Outcome::Granted | Outcome::Spared);
+        Answer {
+            allowed,
+            remaining: reply.remaining,
+            retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
+            reset_after: Duration::from_millis(reply.reset_after_ms),
+            quota: reply.config.quota(),
+            off: false,
+            degraded: false,
+            shadowed: None,
+            violated: None,
+            parts: None,
+            at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
+        }
+    };
+    replies.iter().map(part).collect()
 }
 
 impl std::fmt::Debug for Core {

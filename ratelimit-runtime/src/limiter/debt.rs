@@ -9,7 +9,7 @@ use ratelimit_spec::{MAX_RATE, OnStoreError};
 
 use super::Core;
 use crate::{
-    Charge, Decision, Limits, Reason, Rejection, limits::Inner, store::Config, waiting::Queue,
+    Answer, Limits, Reason, Rejection, Settlement, limits::Inner, store::Config, waiting::Queue,
 };
 
 /// Requests that one charge makes at most; what others leave free changes while it asks.
@@ -60,25 +60,23 @@ impl Core {
     pub(crate) async fn charge(
         self: &Arc<Self>,
         limits: &Limits,
-        permits: u32,
-    ) -> Result<Charge, Rejection> {
+        permits: u64,
+    ) -> Result<Settlement, Rejection> {
         if !self.numbers(limits.inner())?.effective.enabled.value {
-            return Ok(Charge { taken: 0, debt: 0, excess: 0, degraded: false });
+            return Ok(Settlement::default());
         }
         let debt = self.debt.get_or_init(Box::default);
         let _paying = debt.paying.lock().await;
         let before = debt.owed();
         // First, so that a charge which is dropped is not lost.
-        debt.change(&self.queue, |owed| *owed += u64::from(permits));
-        let mut charge = match self.pay_what_is_free(limits, debt).await {
-            Ok(degraded) => Charge { taken: 0, debt: 0, excess: 0, degraded },
-            Err(rejection) => {
-                debt.pay(&self.queue, permits.into());
-                return Err(rejection);
-            }
-        };
+        debt.change(&self.queue, |owed| *owed = owed.saturating_add(permits));
+        if let Err(rejection) = self.pay_what_is_free(limits, debt).await {
+            debt.pay(&self.queue, permits);
+            return Err(rejection);
+        }
+        let mut charge = Settlement::default();
         let most = before.max(self.capacity(limits.inner()));
-        let total = before + u64::from(permits);
+        let total = before.saturating_add(permits);
         debt.change(&self.queue, |owed| {
             charge.taken = total.saturating_sub(*owed);
             charge.excess = owed.saturating_sub(most);
@@ -88,13 +86,13 @@ impl Core {
         Ok(charge)
     }
 
-    /// Pays as much of a debt as is free; whether the store could not be asked.
+    /// Pays as much of a debt as is free. A store that is unavailable leaves all of it owed.
     async fn pay_what_is_free(
         self: &Arc<Self>,
         limits: &Limits,
         debt: &Debt,
-    ) -> Result<bool, Rejection> {
-        let (mut free, mut degraded) = (MAX_RATE.into(), false);
+    ) -> Result<(), Rejection> {
+        let mut free = MAX_RATE.into();
         for _ in 0..TRIES {
             // Who does not know the capacity yet hears of it with the first permit.
             let most = self.capacity(limits.inner()).max(1);
@@ -105,21 +103,20 @@ impl Core {
             match self.decide(limits, whole(ask)).await {
                 Ok(decision) if decision.allowed => {
                     if !self.pays(limits.inner(), &decision) {
-                        return Ok(true);
+                        return Ok(());
                     }
-                    degraded |= decision.degraded;
                     debt.pay(&self.queue, ask);
                     free = decision.remaining;
                 }
                 Ok(refusal) => free = refusal.remaining.min(ask - 1),
                 Err(rejection) => match rejection.reason() {
                     Reason::ExceedsCapacity => free = ask - 1,
-                    Reason::StoreUnavailable => return Ok(true),
+                    Reason::StoreUnavailable => return Ok(()),
                     _ => return Err(rejection),
                 },
             }
         }
-        Ok(degraded)
+        Ok(())
     }
 
     /// Takes permits if they are free when all that is owed is paid; one request in most cases.
@@ -127,7 +124,7 @@ impl Core {
         self: &Arc<Self>,
         limits: &Limits,
         permits: u32,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let Some(debt) = self.debt.get().filter(|debt| debt.owed() > 0) else {
             return self.decide(limits, permits).await;
         };
@@ -140,7 +137,7 @@ impl Core {
         limits: &Limits,
         debt: &Debt,
         permits: u32,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let _paying = debt.paying.lock().await;
         loop {
             let (owed, capacity) = (debt.owed(), self.capacity(limits.inner()));
@@ -195,11 +192,13 @@ impl Core {
         }
     }
 
-    /// What one more permit costs, as far as one request can ask for it.
-    pub(super) fn next_cost(&self, limits: &Inner) -> u32 {
+    /// What so many more permits cost, as far as one request can ask for them.
+    pub(super) fn next_cost(&self, limits: &Inner, permits: u32) -> u32 {
         match self.debt() {
-            0 => 1,
-            owed => whole((owed + 1).min(self.capacity(limits).max(1))),
+            0 => permits,
+            owed => {
+                whole((owed + u64::from(permits)).min(self.capacity(limits).max(permits.into())))
+            }
         }
     }
 
@@ -212,7 +211,7 @@ impl Core {
     }
 
     /// Whether a decision took the permits it allowed.
-    fn pays(&self, limits: &Inner, decision: &Decision) -> bool {
+    fn pays(&self, limits: &Inner, decision: &Answer) -> bool {
         let allows = self
             .numbers(limits)
             .is_ok_and(|numbers| numbers.effective.on_store_error.value == OnStoreError::Allow);

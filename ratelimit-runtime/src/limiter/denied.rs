@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -17,9 +17,11 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::core::parts_of;
 use crate::{
+    Answer,
     clock::{self, whole_ms},
-    store::{Outcome, Reply},
+    store::{Heard, Outcome, Reply},
 };
 
 /// The longest a refusal is repeated without asking again.
@@ -53,6 +55,8 @@ struct Refusal {
     /// What those who try, and do not wait, owe since one of them came too early.
     courtesy: Duration,
     reply: Reply,
+    /// The reply of each of several limits.
+    parts: Option<Arc<[Reply]>>,
 }
 
 /// Whether a caller waits when it is refused.
@@ -84,6 +88,22 @@ impl Denied {
         }
     }
 
+    /// The answer of each of several limits to a request whose refusal is repeated.
+    #[cold]
+    pub(super) fn parts(&self, permits: u32, repeated: &Reply) -> Option<Arc<[Answer]>> {
+        let known = self.known();
+        let refusal = known.refusals.iter().find(|refusal| refusal.permits == permits)?;
+        let passed = repeated.now_ms.saturating_sub(refusal.reply.now_ms);
+        let aged = |reply: &Reply| Reply {
+            retry_after_ms: reply.retry_after_ms.saturating_sub(passed),
+            reset_after_ms: reply.reset_after_ms.saturating_sub(passed),
+            now_ms: repeated.now_ms,
+            ..*reply
+        };
+        let parts: Vec<Reply> = refusal.parts.as_deref()?.iter().map(aged).collect();
+        Some(parts_of(&parts))
+    }
+
     /// Whether the store refused somebody a moment ago.
     pub(super) fn knows_any(&self) -> bool {
         let now = clock::instant();
@@ -97,19 +117,19 @@ impl Denied {
     }
 
     /// Takes note of an answer, unless it was given before something changed here.
-    pub(super) fn note(&self, asked: Asked, costs: &[u32], replies: &[Reply]) {
-        let counted = |reply: &&Reply| matches!(reply.outcome, Outcome::Granted | Outcome::Refused);
+    pub(super) fn note(&self, asked: Asked, costs: &[u32], replies: &[Heard]) {
+        let counted =
+            |heard: &&Heard| matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused);
         let Some(last) = replies.iter().rev().find(counted) else { return };
         let mut known = self.known();
         if known.changes != asked.changes {
             return;
         }
-        let heard = clock::instant();
-        known
-            .refusals
-            .retain(|refusal| heard < refusal.ends() && !costs.contains(&refusal.permits));
+        let now = clock::instant();
+        known.refusals.retain(|refusal| now < refusal.ends() && !costs.contains(&refusal.permits));
         let mut seen = 0;
-        for (&permits, reply) in costs.iter().zip(replies).filter(|(_, reply)| counted(reply)) {
+        for (&permits, heard) in costs.iter().zip(replies).filter(|(_, heard)| counted(heard)) {
+            let (reply, parts) = (&heard.reply, heard.parts.clone());
             if permits == seen || reply.retry_after_ms == 0 {
                 continue;
             }
@@ -117,14 +137,16 @@ impl Denied {
             let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
             let until = asked.at + wait.min(AT_MOST);
             let repeated = |refusal: &Refusal| refusal.permits == permits;
-            if until <= heard || known.refusals.iter().any(repeated) {
+            if until <= now || known.refusals.iter().any(repeated) {
                 continue;
             }
             known.refusals.truncate(REMEMBERED - 1);
             let reply =
-                Reply { remaining: last.remaining, reconciled: None, ahead_ms: 0, ..*reply };
+                Reply { remaining: last.reply.remaining, reconciled: None, ahead_ms: 0, ..*reply };
             let courtesy = Duration::ZERO;
-            known.refusals.insert(0, Refusal { permits, until, heard, courtesy, reply });
+            known
+                .refusals
+                .insert(0, Refusal { permits, until, heard: now, courtesy, reply, parts });
         }
         self.any.store(!known.refusals.is_empty(), Ordering::Release);
     }

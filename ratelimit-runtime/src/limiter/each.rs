@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::Core;
 use crate::{
-    Quota, StoreError,
+    LimiterConfig, Quota, Quotas, RateChange, StoreError,
     limits::Inner,
-    store::{Config, Expiry, KeepState, WriteWhen},
+    store::{Config, Expiry, WriteWhen},
 };
 
 /// Permits that are given back to several limiters: to each limit all of them, and to each part of one
@@ -16,7 +16,7 @@ pub(super) struct GivenBack {
     permits: u32,
     split: bool,
     /// How many there were to give back.
-    all: u64,
+    pub(super) all: u64,
 }
 
 impl GivenBack {
@@ -73,45 +73,87 @@ impl Core {
         Ok(back.all + u64::from(repaid))
     }
 
-    /// Writes a quota where it belongs; its share of it to each part.
-    pub(crate) async fn write_one(
+    /// Writes each quota where it belongs; its share of it to each part.
+    pub(crate) async fn write_change(
         self: &Arc<Self>,
         limits: &Inner,
-        quota: &Quota,
+        change: &RateChange,
         when: WriteWhen,
-        state: KeepState,
     ) -> Result<bool, StoreError> {
-        let limiters = match self.shards(limits) {
-            Some(_) => self.limiters(limits),
-            None => vec![self.limiter_of(limits, quota)?],
-        };
+        let named = self.named(limits, &change.quotas)?;
         let mut written = false;
-        for core in limiters {
-            written |= core.write(limits, quota, when, state).await?;
+        for (core, quota) in &named {
+            written |= core.write(limits, quota, change, when).await?;
+        }
+        if written {
+            self.write_beside(limits, change, &named).await?;
         }
         self.changed();
         Ok(written)
     }
 
-    /// What is stored of the first limit; of parts, what they are together.
+    /// The limiters that quotas are written to.
+    fn named(
+        self: &Arc<Self>,
+        limits: &Inner,
+        quotas: &Quotas,
+    ) -> Result<Vec<(Arc<Self>, Quota)>, StoreError> {
+        if let (Some(_), [quota]) = (self.shards(limits), quotas.as_slice()) {
+            return Ok(self.limiters(limits).into_iter().map(|core| (core, *quota)).collect());
+        }
+        let mut named = Vec::<(Arc<Self>, Quota)>::new();
+        for quota in quotas.as_slice() {
+            let core = self.limiter_of(limits, quota)?;
+            if named.iter().any(|(known, _)| Arc::ptr_eq(known, &core)) {
+                return Err(StoreError::misconfigured(format!(
+                    "`{quotas}` are several limits, and `{}` has one; write one quota",
+                    self.family.key
+                )));
+            }
+            named.push((core, *quota));
+        }
+        Ok(named)
+    }
+
+    /// Writes what a change says of all limits of the key: their mode and keep-alive.
+    async fn write_beside(
+        self: &Arc<Self>,
+        limits: &Inner,
+        change: &RateChange,
+        named: &[(Arc<Self>, Quota)],
+    ) -> Result<(), StoreError> {
+        for core in self.limiters(limits) {
+            let is_named = named.iter().any(|(known, _)| Arc::ptr_eq(known, &core));
+            if change.mode.is_some()
+                && !is_named
+                && let Some(stored) = limits.store.read(&core.keys).await?
+            {
+                core.write(limits, &stored.quota(), change, WriteWhen::Present).await?;
+            }
+            if let Some(idle) = change.keep_alive {
+                core.keep_alive(limits, idle).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is stored of each limit; of parts, what they are together.
     pub(crate) async fn stored_config(
         self: &Arc<Self>,
         limits: &Inner,
-    ) -> Result<Option<Config>, StoreError> {
-        let Some(shards) = self.shards(limits) else {
-            return limits.store.read(&self.keys).await;
-        };
-        let mut whole = None::<Config>;
-        for shard in &*shards {
-            let Some(part) = limits.store.read(&shard.keys).await? else { continue };
-            whole = Some(match whole {
-                Some(Config { rate, burst, .. }) => {
-                    Config { rate: rate + part.rate, burst: burst + part.burst, ..part }
+    ) -> Result<Option<LimiterConfig>, StoreError> {
+        let (split, mut stored) = (self.shards(limits).is_some(), Vec::<Config>::new());
+        for core in self.limiters(limits) {
+            let Some(config) = limits.store.read(&core.keys).await? else { continue };
+            match stored.first_mut().filter(|_| split) {
+                Some(whole) => {
+                    (whole.rate, whole.burst) =
+                        (whole.rate + config.rate, whole.burst + config.burst);
                 }
-                None => part,
-            });
+                None => stored.push(config),
+            }
         }
-        Ok(whole)
+        Ok(LimiterConfig::of(&stored))
     }
 
     pub(crate) async fn exists_any(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {

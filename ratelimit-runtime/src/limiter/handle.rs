@@ -2,10 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Core, Patience, manage::expiry_ms};
+use super::{
+    Core, Patience,
+    manage::expiry_ms,
+    permit::{store_error, to_its_end},
+};
 use crate::{
-    Charge, Decision, Limits, Quota, Quotas, Rejection, StoreError,
-    store::{Config, Expiry, KeepState, WriteWhen},
+    Decision, LimiterConfig, Limits, Permit, Quotas, RateChange, Reason, Rejection, Settlement,
+    StoreError,
+    store::{Expiry, WriteWhen},
 };
 
 /// One limiter under one key. Cheap to clone; clones are the same limiter.
@@ -14,8 +19,9 @@ use crate::{
 /// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with
 /// answers that say more; [the guide](crate::guide::redisson) has them side by side.
 ///
-/// In [shadow mode](crate::guide::shadow) no limit refuses a request or makes it wait; the decision
-/// says that it would have.
+/// A request for 0 permits is free: it is granted without a call to the store. In
+/// [shadow mode](crate::guide::shadow) no limit rejects or delays a request;
+/// [`Decision::shadowed`] says what it would have done.
 ///
 /// # Examples
 ///
@@ -28,8 +34,8 @@ use crate::{
 /// let limits = Limits::builder().memory().build().await?;
 /// let search = limits.limiter("search", Quota::new(3, Duration::from_secs(60))?);
 ///
-/// let decision = search.try_acquire(2).await?;
-/// assert_eq!((decision.allowed, decision.remaining), (true, 1));
+/// let permit = search.try_acquire(2).await?;
+/// assert_eq!(permit.remaining(), 1);
 ///
 /// let rejection = search.try_acquire(2).await.unwrap_err();
 /// assert_eq!(rejection.reason(), Reason::Limited);
@@ -48,10 +54,6 @@ impl Limiter {
         Self { core, limits }
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Core>, Limits) {
-        (self.core, self.limits)
-    }
-
     /// The name its state lives under, `key_prefix` included.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -59,109 +61,120 @@ impl Limiter {
     }
 
     /// Takes permits, waiting for them as long as it takes, first come, first served among the
-    /// callers of this process. Dropping the future gives the place up; dropped at the very moment in
-    /// which Redis is being asked, it may have spent the permits.
+    /// callers of this process. A dropped future gives its place up; if it is dropped during the call to
+    /// Redis, the permits may be spent.
     ///
     /// # Errors
     ///
-    /// [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) when the quota has fewer permits, and
-    /// what the store and its policy refuse.
-    pub async fn acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core.acquire(&self.limits, permits, Patience::Forever).await
+    /// Returns [`ExceedsCapacity`](Reason::ExceedsCapacity) if the quota has fewer permits, and what
+    /// the store and its policy reject.
+    pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
+        self.take(permits, Patience::Forever).await
     }
 
     /// Takes permits if they are free, without waiting.
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::Reason::Limited) when they are not, with the time to retry after;
-    /// otherwise as for [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self, permits: u32) -> Result<Decision, Rejection> {
-        self.core.acquire(&self.limits, permits, Patience::None).await
+    /// Returns [`Limited`](Reason::Limited) if they are not, with the time to retry after; otherwise
+    /// as for [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self, permits: u64) -> Result<Permit, Rejection> {
+        self.take(permits, Patience::None).await
     }
 
-    /// Takes permits, waiting for them no longer than `timeout`, in whole milliseconds.
+    /// Takes permits, waiting for them no longer than `at_most`, in whole milliseconds. A dropped future
+    /// does what one of [`acquire`](Self::acquire) does.
     ///
     /// # Errors
     ///
-    /// [`WaitTooLong`](crate::Reason::WaitTooLong) at once when they cannot be free in time;
-    /// otherwise as for [`acquire`](Self::acquire).
+    /// Returns [`WaitTooLong`](Reason::WaitTooLong) at once if they cannot be free in time; otherwise
+    /// as for [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
         &self,
-        permits: u32,
-        timeout: Duration,
-    ) -> Result<Decision, Rejection> {
-        self.core.acquire(&self.limits, permits, Patience::UpTo(timeout)).await
+        permits: u64,
+        at_most: Duration,
+    ) -> Result<Permit, Rejection> {
+        self.take(permits, Patience::UpTo(at_most)).await
     }
 
-    /// Takes permits for a cost that is known only now, such as that of a call that is over: as many
-    /// as are free, and the others are owed. Nothing waits, and no limit refuses it.
-    ///
-    /// Whoever asks this limiter next in this process pays first: its permits are granted when they
-    /// and all that is owed are free, so that the quota holds in the long run. As many permits can be
-    /// owed as the limiter can ever grant at once; the answer says what is in excess of that. A debt is
-    /// forgotten when the limiter is [deleted](Self::delete) or set anew with what it has in use, when
-    /// so many others are used that this one is not remembered, and when the process ends.
+    async fn take(&self, permits: u64, patience: Patience) -> Result<Permit, Rejection> {
+        let (core, limits) = (&self.core, &self.limits);
+        if permits == 0 {
+            return Ok(Permit::of_nothing(core, &core.free(limits.inner())));
+        }
+        let Ok(count) = u32::try_from(permits) else {
+            let answer = core.refuse_oversized(limits.inner(), permits)?;
+            return Ok(Permit::of_nothing(core, &answer));
+        };
+        let answer = core.acquire(limits, count, patience).await?;
+        Ok(Permit::new(core, limits, count, &answer))
+    }
+
+    /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.
     ///
     /// # Errors
     ///
-    /// What keeps anybody from counting: no quota, or a store that is set up wrongly; nothing is owed
-    /// then. A store that does not answer is no error: everything is owed.
+    /// Returns the rejection of such a request.
+    pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
+        let (core, limits) = (&self.core, self.limits.inner());
+        let answer = match u32::try_from(permits) {
+            Ok(0) => core.free(limits),
+            Ok(permits) => core.peek(limits, permits).await?,
+            Err(_) => core.peek_oversized(limits, permits)?,
+        };
+        if answer.allowed {
+            Ok(answer.decision(&core.family.key))
+        } else {
+            Err(core.refused(Reason::Limited, &answer))
+        }
+    }
+
+    /// Takes permits for a cost that is known only now, such as a penalty: as many as are free, and the
+    /// rest is owed. It neither waits nor is rejected by a limit. To correct the cost of a call, use
+    /// [`Permit::settle`].
+    ///
+    /// The next caller of this process pays the debt first: its permits are granted when they and all
+    /// that is owed are free, so that the quota holds in the long run. The debt is at most what the
+    /// limiter can ever grant at once. It is forgotten when the limiter is [deleted](Self::delete) or
+    /// its state reset, when the limiter is evicted from the cache, and when the process ends.
+    ///
+    /// Once polled it finishes even if the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no quota is configured or the store is misconfigured; nothing is owed then.
+    /// If the store is unavailable, everything is owed.
     ///
     /// # Examples
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use ratelimit_runtime::{Limits, Quota, Rejection};
-    /// # async fn complete(_: &str) -> u32 { 700 }
+    /// # use ratelimit_runtime::{Limits, Quota};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let limits = Limits::builder().memory().build().await?;
-    /// let tokens = limits.limiter("tokens", Quota::new(1_000, Duration::from_secs(60))?);
+    /// let login = limits.limiter("login", Quota::new(5, Duration::from_secs(60))?);
     ///
-    /// tokens.acquire(500).await?;                     // what the call will cost at least
-    /// let used = complete("festina lente").await;     // 700, as it turns out
-    /// let charge = tokens.charge(used - 500).await?;
-    /// assert_eq!((charge.taken, charge.debt), (200, 0));
+    /// login.acquire(1).await?;
+    /// let penalty = login.charge(6).await?;
+    /// assert_eq!((penalty.taken, penalty.debt), (4, 2));
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn charge(&self, permits: u32) -> Result<Charge, Rejection> {
-        self.core.charge(&self.limits, permits).await
+    pub async fn charge(&self, permits: u64) -> Result<Settlement, StoreError> {
+        let (core, limits) = (Arc::clone(&self.core), self.limits.clone());
+        let charge = async move {
+            let settlement = core.charge(&limits, permits).await;
+            settlement.map_err(|rejection| store_error(&rejection))
+        };
+        to_its_end(charge).await
     }
 
-    /// Permits that this process owes, because it was [charged](Self::charge) more than was free.
+    /// The quotas in force, the shortest window first: the store's as of the last decision, or the
+    /// configured ones before any. `None` if none is known. Nothing is queried.
     #[must_use]
-    pub fn debt(&self) -> u64 {
-        self.core.debt()
-    }
-
-    /// Says what a request for one permit would get, without taking it.
-    ///
-    /// # Errors
-    ///
-    /// What the store and its policy refuse.
-    pub async fn peek(&self) -> Result<Decision, Rejection> {
-        self.core.peek(self.limits.inner()).await
-    }
-
-    /// The quota in force, of [several](crate::guide::several_limits) the first: the store's, as of the last decision, or the configured one before any.
-    ///
-    /// # Errors
-    ///
-    /// [`NotConfigured`](crate::Reason::NotConfigured) when nothing says what the quota is.
-    pub fn quota(&self) -> Result<Quota, Rejection> {
-        let config = self.core.known(self.limits.inner())?;
-        Ok(config.quota())
-    }
-
-    /// All quotas in force, the shortest window first.
-    ///
-    /// # Errors
-    ///
-    /// As for [`quota`](Self::quota).
-    pub fn quotas(&self) -> Result<Quotas, Rejection> {
-        self.core.quotas(self.limits.inner())
+    pub fn quotas(&self) -> Option<Quotas> {
+        self.core.quotas(self.limits.inner()).ok()
     }
 
     /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
@@ -174,58 +187,62 @@ impl Limiter {
     }
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
-    /// ones are given back, so that no window can come to hold too many. What this process
-    /// [owes](Self::debt) is paid with them first. Returns how many there were to give back, which is
-    /// fewer when fewer are in use; of several limits, the most.
+    /// ones are given back, so that no window can come to hold too many; those of one call go back by
+    /// [`Permit::give_back`]. What this process owes is paid with them first. Returns how many there were
+    /// to give back, which is fewer if fewer are in use; of several limits, the most.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
-    pub async fn release(&self, permits: u32) -> Result<u64, StoreError> {
+    pub async fn release(&self, permits: u64) -> Result<u64, StoreError> {
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         self.core.release_in_each(self.limits.inner(), permits).await
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
     ///
-    /// A quota that was set on purpose is what everybody goes by until a process starts that is
-    /// configured otherwise. Of several limits it changes the one with the same window and algorithm.
+    /// All processes apply a quota that was set on purpose until a process starts that is configured
+    /// otherwise. Of several limits it changes the one with the same window and algorithm.
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits), and when none of several limits has the
+    /// As for [`available_permits`](Self::available_permits), and if none of several limits has the
     /// window and the algorithm of the quota.
-    pub async fn try_set_rate(&self, quota: &Quota) -> Result<bool, StoreError> {
-        self.core.write_one(self.limits.inner(), quota, WriteWhen::Absent, KeepState::Reset).await
+    pub async fn try_set_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
+        self.change(to.into(), WriteWhen::Absent).await
     }
 
-    /// Sets the quota whatever is stored, and forgets what was used. The mode and the keep-alive that
-    /// are stored stay.
+    /// Sets the quota unconditionally, and forgets what was used unless the change
+    /// [carries](RateChange::carry) it. The stored mode and keep-alive stay, unless the change sets
+    /// them.
     ///
     /// # Errors
     ///
     /// As for [`try_set_rate`](Self::try_set_rate).
-    pub async fn set_rate(&self, quota: &Quota) -> Result<(), StoreError> {
-        let write =
-            self.core.write_one(self.limits.inner(), quota, WriteWhen::Always, KeepState::Reset);
-        write.await.map(|_| ())
+    pub async fn set_rate(&self, to: impl Into<RateChange>) -> Result<(), StoreError> {
+        self.change(to.into(), WriteWhen::Always).await.map(|_| ())
     }
 
-    /// Changes the quota of a limiter that is stored, and returns whether there was one. With
-    /// [`KeepState::Keep`] what was used still counts, even where it is more than the new quota.
+    /// Changes the quota of a limiter that is stored, and returns whether there was one; otherwise as
+    /// [`set_rate`](Self::set_rate).
     ///
     /// # Errors
     ///
     /// As for [`try_set_rate`](Self::try_set_rate).
-    pub async fn update_rate(&self, quota: &Quota, state: KeepState) -> Result<bool, StoreError> {
-        self.core.write_one(self.limits.inner(), quota, WriteWhen::Present, state).await
+    pub async fn update_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
+        self.change(to.into(), WriteWhen::Present).await
     }
 
-    /// What the store holds, of several limits of the first, asked now; `None` when nobody ever configured the limiter.
+    async fn change(&self, change: RateChange, when: WriteWhen) -> Result<bool, StoreError> {
+        self.core.write_change(self.limits.inner(), &change, when).await
+    }
+
+    /// Returns what the store holds now, or `None` if the limiter is not stored.
     ///
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
-    pub async fn config(&self) -> Result<Option<Config>, StoreError> {
+    pub async fn config(&self) -> Result<Option<LimiterConfig>, StoreError> {
         self.core.stored_config(self.limits.inner()).await
     }
 

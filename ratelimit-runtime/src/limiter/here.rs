@@ -6,7 +6,7 @@ use ratelimit_spec::Mode;
 
 use super::{Core, Numbers, numbers::Rule};
 use crate::{
-    Decision, Reason, Rejection,
+    Answer, Reason, Rejection,
     limits::Inner,
     store::{Assertion, Config, Request},
 };
@@ -26,7 +26,7 @@ impl Core {
         limits: &Inner,
         rule: &Rule,
         request: &Request<'_>,
-    ) -> Option<Result<Decision, Rejection>> {
+    ) -> Option<Result<Answer, Rejection>> {
         if rule.is_joint() {
             return self.count_all_here(limits, rule, request.permits).await;
         }
@@ -58,7 +58,7 @@ impl Core {
         permits: u32,
         take: bool,
         degraded: bool,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let rule = self.rule(limits);
         if rule.is_joint() {
             return self.count_jointly(limits, &rule, permits, take, degraded);

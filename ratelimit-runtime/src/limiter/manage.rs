@@ -6,7 +6,7 @@ use ratelimit_spec::Mode;
 
 use super::{Core, here::counted_here};
 use crate::{
-    Quota, StoreError,
+    Quota, RateChange, StoreError,
     clock::whole_ms,
     limits::Inner,
     store::{Config, Expiry, KeepState, Outcome, Request, WriteWhen},
@@ -39,10 +39,11 @@ impl Core {
         &self,
         limits: &Inner,
         quota: &Quota,
+        change: &RateChange,
         when: WriteWhen,
-        state: KeepState,
     ) -> Result<bool, StoreError> {
-        let whole = self.kept(limits).await?.with_quota(quota);
+        let state = change.state();
+        let whole = change.apply(self.kept(limits).await?, quota);
         let config = self.share.map_or(whole, |share| share.of(whole));
         let written = limits.store.write(&self.keys, config, when, state).await?;
         if written {

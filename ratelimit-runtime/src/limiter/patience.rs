@@ -9,7 +9,7 @@ use ratelimit_spec::Wait;
 
 use super::{Core, denied::Manner};
 use crate::{
-    Decision, Limits, Reason, Rejection,
+    Answer, Limits, Reason, Rejection,
     clock::whole_ms,
     limits::Inner,
     store::{Outcome, Reply},
@@ -76,7 +76,7 @@ impl Core {
         limits: &Limits,
         permits: u32,
         patience: Patience,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         if let Some(result) = self.acquire_at_once(limits.inner(), permits, || patience) {
             return result.and_then(|reply| self.settle(&reply, permits, false));
         }
@@ -128,7 +128,7 @@ impl Core {
         limits: &Limits,
         permits: u32,
         patience: Patience,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         if self.takes_reservations(limits.inner())
             && let Some(result) = self.take_or_reserve(limits, permits, patience).await
         {
@@ -171,8 +171,8 @@ impl Core {
         place: &Place<'_>,
         permits: u32,
         until: Until,
-        refusal: Option<(Decision, Seen)>,
-    ) -> Result<Decision, Rejection> {
+        refusal: Option<(Answer, Seen)>,
+    ) -> Result<Answer, Rejection> {
         let (asked, limits) = (limits, limits.inner());
         let now = limits.clock.now_ms();
         let known = self.known_of_all(limits)?;
@@ -260,7 +260,7 @@ impl Core {
     /// Takes permits for a function that cannot carry a rejection: it waits for as long as it
     /// takes, and what no wait can cure is settled by the local policy. Nothing when it goes ahead
     /// without a decision.
-    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) -> Option<Decision> {
+    pub(crate) async fn admit(self: &Arc<Self>, limits: &Limits, permits: u32) -> Option<Answer> {
         loop {
             let rejection = match self.acquire(limits, permits, Patience::Forever).await {
                 Ok(decision) => return Some(decision),
@@ -292,23 +292,19 @@ impl Core {
 
     /// Tells a caller that is not to wait, or has no place to, when to come again: when the permits
     /// are free, or else when the first of those who wait goes.
-    fn turned_away(
-        &self,
-        reason: Reason,
-        refusal: &Option<(Decision, Seen)>,
-        now: u64,
-    ) -> Rejection {
+    fn turned_away(&self, reason: Reason, refusal: &Option<(Answer, Seen)>, now: u64) -> Rejection {
         match refusal {
             Some((refusal, _)) => self.refused(reason, refusal),
             None => self.not_before(reason, self.queue.head_in(now).max(1)),
         }
     }
 
-    pub(super) fn refused(&self, reason: Reason, refusal: &Decision) -> Rejection {
+    pub(super) fn refused(&self, reason: Reason, refusal: &Answer) -> Rejection {
         self.rejection(reason)
             .retry_after_some(refusal.retry_after)
             .with_quota(refusal.quota)
             .with_violated(refusal.violated.clone())
+            .with_decision(refusal.decision(&self.family.key))
     }
 
     pub(super) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {

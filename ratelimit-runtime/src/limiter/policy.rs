@@ -9,7 +9,7 @@ use ratelimit_spec::OnStoreError;
 
 use super::{Core, Numbers, each::GivenBack, here::counted_here, several::Part};
 use crate::{
-    Decision, Reason, Rejection, StoreError, StoreErrorKind,
+    Answer, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limits::Inner,
     store::{Config, Request},
@@ -24,36 +24,38 @@ impl Core {
         request: &Request<'_>,
         take: bool,
         error: &StoreError,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(self.rejection(Reason::StoreMisconfigured).with_detail(error.to_string()));
+            return Err(self.rejection(Reason::StoreMisconfigured).with_source(error));
         }
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         match numbers.effective.on_store_error.value {
             OnStoreError::Allow => {
                 let config = self.in_force().unwrap_or(request.config);
-                Ok(Decision { degraded: true, ..unlimited(limits, config) })
+                Ok(Answer { degraded: true, ..unlimited(limits, config) })
             }
             OnStoreError::Reject => {
-                Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
+                Err(self.rejection(Reason::StoreUnavailable).with_source(error))
             }
             _ => {
                 let decision = self.decide_locally(limits, request.permits, request.config, take);
                 decision.ok_or_else(|| {
-                    let share = "the local share while the store is away is smaller than this call";
-                    self.rejection(Reason::StoreUnavailable).with_detail(share)
+                    let share = "the store is unavailable, and the call costs more than this process's \
+                                 share of the quota";
+                    self.rejection(Reason::StoreUnavailable).with_source(error).with_detail(share)
                 })
             }
         }
     }
 
     /// Gives back what was decided locally.
-    pub(super) fn release_locally(self: &Arc<Self>, limits: &Inner, permits: u32) {
+    pub(super) fn release_locally(self: &Arc<Self>, limits: &Inner, permits: u32) -> u64 {
         let mut back = GivenBack::new(permits, self.shards(limits).is_some());
         for core in self.limiters(limits) {
             let Ok(config) = core.known(limits) else { continue };
             back.add(limits.local.uncount(&core.keys, share_of(limits, config), back.next()));
         }
+        back.all
     }
 
     /// Counts in this process, against its share of the quota; nothing when the share can never
@@ -64,12 +66,12 @@ impl Core {
         permits: u32,
         configured: Config,
         take: bool,
-    ) -> Option<Decision> {
+    ) -> Option<Answer> {
         let rule = self.rule(limits);
         if rule.is_joint() {
             let share = |part: Part<'_>| share_of(limits, part.in_force());
             let reply = self.counted(&limits.local, &rule, share, permits, take);
-            return self.settle(&reply, permits, true).ok();
+            return self.settle_all(&reply, permits, true).ok();
         }
         let config = share_of(limits, self.in_force().unwrap_or(configured));
         let reply = if take {
@@ -83,7 +85,8 @@ impl Core {
     /// Tells once that a function which cannot refuse is counted locally.
     pub(crate) fn complain(&self, limits: &Inner, rejection: &Rejection) {
         if !self.complained.swap(true, Ordering::Relaxed) {
-            let error = StoreError::misconfigured(rejection.to_string());
+            let own = rejection.store_error().cloned();
+            let error = own.unwrap_or_else(|| StoreError::misconfigured(rejection.to_string()));
             limits
                 .events
                 .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
@@ -100,16 +103,18 @@ pub(super) fn share_of(limits: &Inner, config: Config) -> Config {
 }
 
 /// Admits a call without counting it.
-pub(super) fn unlimited(limits: &Inner, config: Config) -> Decision {
-    Decision {
+pub(super) fn unlimited(limits: &Inner, config: Config) -> Answer {
+    Answer {
         allowed: true,
         remaining: config.rate,
         retry_after: None,
         reset_after: Duration::ZERO,
         quota: config.quota(),
+        off: false,
         degraded: false,
-        shadowed: false,
+        shadowed: None,
         violated: None,
+        parts: None,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
     }
 }

@@ -12,7 +12,7 @@ use super::{
     Core, Patience, ask::Ready, here::counted_here, patience::LOOK_AGAIN, policy::share_of,
 };
 use crate::{
-    Decision, Limits, Reason, Rejection,
+    Answer, Limits, Reason, Rejection,
     limits::Inner,
     store::{Config, Outcome, Reply, Reservation, Ticket},
 };
@@ -20,7 +20,7 @@ use crate::{
 /// What came of asking for a slot.
 enum Asked {
     /// Nobody has to wait.
-    Decided(Decision),
+    Decided(Answer),
     /// What is in force knows no reservations.
     Otherwise,
     Told(Counted, Reservation),
@@ -54,7 +54,7 @@ impl Core {
         limits: &Limits,
         permits: u32,
         patience: Patience,
-    ) -> Option<Result<Decision, Rejection>> {
+    ) -> Option<Result<Answer, Rejection>> {
         let mut refusal = None;
         // Whoever reserved is counted already and cannot be overtaken. One call for all who come at
         // once is cheaper than one for each, as long as there are permits.
@@ -74,8 +74,8 @@ impl Core {
         limits: &Limits,
         permits: u32,
         patience: Patience,
-        refusal: Option<Decision>,
-    ) -> Option<Result<Decision, Rejection>> {
+        refusal: Option<Answer>,
+    ) -> Option<Result<Answer, Rejection>> {
         let inner = limits.inner();
         let result = match (patience.whole_ms(), refusal) {
             (None, Some(refusal)) => Err(self.refused(Reason::Limited, &refusal)),
@@ -107,8 +107,8 @@ impl Core {
         self: &Arc<Self>,
         limits: &Limits,
         permits: u32,
-        refusal: Option<Decision>,
-    ) -> Result<Decision, Rejection> {
+        refusal: Option<Answer>,
+    ) -> Result<Answer, Rejection> {
         let decision = match refusal {
             Some(refusal) => refusal,
             None => self.take(limits, permits).await?,
@@ -125,7 +125,7 @@ impl Core {
         limits: &Limits,
         permits: u32,
         within_ms: u64,
-    ) -> Result<Option<Decision>, Rejection> {
+    ) -> Result<Option<Answer>, Rejection> {
         let inner = limits.inner();
         loop {
             let (counted, told) = match self.ask_for_slot(inner, permits, within_ms).await? {
@@ -191,7 +191,7 @@ impl Core {
         };
         self.observe(limits, &rule, &told.reply);
         if limits.store.is_shared() {
-            self.denied.note(asked, &[permits], &[told.reply]);
+            self.denied.note(asked, &[permits], &[told.reply.into()]);
         }
         match told.reply.outcome {
             Outcome::PerClient => Ok(reserve_here(told.reply.config)),
@@ -205,7 +205,7 @@ fn or_otherwise(counted: Counted, told: Reservation) -> Asked {
     if told.reply.config.reserves() { Asked::Told(counted, told) } else { Asked::Otherwise }
 }
 
-fn is_beyond(refusal: &Decision, within_ms: u64) -> bool {
+fn is_beyond(refusal: &Answer, within_ms: u64) -> bool {
     refusal.retry_after.is_some_and(|wait| wait > Duration::from_millis(within_ms))
 }
 
@@ -222,7 +222,7 @@ struct Slot<'a> {
 impl Slot<'_> {
     /// Sleeps until its time. Whatever becomes of the numbers meanwhile, it goes then; in shadow mode
     /// at once.
-    async fn sleep(mut self, told: Reservation, degraded: bool) -> Result<Decision, Rejection> {
+    async fn sleep(mut self, told: Reservation, degraded: bool) -> Result<Answer, Rejection> {
         let (core, limits, Reservation { reply, wait_ms, .. }) =
             (self.core, self.limits.inner(), told);
         let mut time = pin!(limits.clock.sleep(Duration::from_millis(wait_ms)));

@@ -6,7 +6,8 @@ use ratelimit_spec::{Mode, OnStoreError, RefundOn};
 use tokio::runtime::Handle;
 
 use super::Core;
-use crate::{Decision, Limits, limits::Inner};
+use super::permit::store_error;
+use crate::{Answer, Limits, Settlement, StoreError, limits::Inner};
 
 /// Permits that one call took from a limiter.
 #[derive(Debug)]
@@ -31,9 +32,9 @@ impl Taken {
         core: Arc<Core>,
         limits: &Inner,
         permits: u32,
-        decision: &Decision,
+        decision: &Answer,
     ) -> Option<Self> {
-        if decision.shadowed {
+        if decision.shadowed.is_some() {
             return None;
         }
         let rule = core.rule(limits);
@@ -59,12 +60,51 @@ impl Taken {
     /// Gives them back. A store that cannot be reached keeps them until their time is over, which is
     /// counted with what else it did not do.
     pub(crate) async fn give_back(self, limits: &Inner) {
-        let core = &self.core;
-        if self.from == Counted::Locally {
-            core.release_locally(limits, self.permits);
-        } else if core.release_in_each(limits, self.permits).await.is_err() {
-            core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        if self.return_some(limits, self.permits).await.is_err() {
+            self.count_as_degraded();
         }
+    }
+
+    /// Counts what the store did not do.
+    pub(super) fn count_as_degraded(&self) {
+        self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives so many of them back; how many there were to give back.
+    async fn return_some(&self, limits: &Inner, permits: u32) -> Result<u64, StoreError> {
+        match self.from {
+            Counted::Locally => Ok(self.core.release_locally(limits, permits)),
+            Counted::Regularly => self.core.release_in_each(limits, permits).await,
+        }
+    }
+
+    /// How many permits were taken.
+    pub(super) fn permits(&self) -> u64 {
+        self.permits.into()
+    }
+
+    /// Gives all of them back; how many there were to give back.
+    pub(super) async fn return_all(&self, limits: &Inner) -> Result<u64, StoreError> {
+        self.return_some(limits, self.permits).await
+    }
+
+    /// Corrects them to what the call really cost.
+    pub(super) async fn settle(
+        &self,
+        limits: &Limits,
+        actual: u64,
+    ) -> Result<Settlement, StoreError> {
+        let permits = self.permits();
+        if actual > permits {
+            let charge = self.core.charge(limits, actual - permits).await;
+            return charge.map_err(|rejection| store_error(&rejection));
+        }
+        let unused = u32::try_from(permits - actual).unwrap_or(u32::MAX);
+        let returned = match unused {
+            0 => 0,
+            unused => self.return_some(limits.inner(), unused).await?,
+        };
+        Ok(Settlement { returned, debt: self.core.debt(), ..Settlement::default() })
     }
 }
 

@@ -14,9 +14,9 @@ pub(super) use self::combined::combined;
 use self::combined::{bit, next_refusal};
 use super::{Core, Numbers, here::counted_here, numbers::Rule};
 use crate::{
-    Decision, Quota, Quotas, Rejection, StoreError,
+    Answer, Quota, Quotas, Rejection, StoreError,
     limits::{Current, Family, Inner},
-    store::{Config, MemoryStore, Reply, Request, StateKeys},
+    store::{Config, Heard, MemoryStore, Reply, Request, StateKeys},
 };
 
 /// A limit beside the first, and what this process is configured with for it.
@@ -134,7 +134,7 @@ impl Core {
         match quotas.iter().position(same) {
             Some(n) => Ok(self.limiters(limits).swap_remove(n)),
             None => Err(StoreError::misconfigured(format!(
-                "`{quota}` changes none of the limits of `{}`, which are {}; write one of their windows",
+                "`{quota}` matches no limit of `{}` ({}); use the window and algorithm of one of them",
                 self.family.key,
                 Quotas::from(Arc::from(quotas)),
             ))),
@@ -170,7 +170,7 @@ impl Core {
         limits: &Inner,
         rule: &Rule,
         costs: &[u32],
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Result<Vec<Heard>, StoreError> {
         let parts = self.parts(rule);
         let asked = self.denied.asking();
         let replies = ask_jointly(limits, &parts, &vec![costs; parts.len()]).await?;
@@ -180,7 +180,7 @@ impl Core {
         let each: Option<Vec<Vec<Reply>>> = (0..costs.len()).map(of_caller).collect();
         let each = each.ok_or_else(|| StoreError::unavailable("the store did not answer"))?;
         if limits.store.is_shared() {
-            let refusals: Vec<Reply> = each.iter().map(|replies| next_refusal(replies)).collect();
+            let refusals: Vec<Heard> = each.iter().map(|replies| next_refusal(replies)).collect();
             self.denied.note(asked, costs, &refusals);
         }
         Ok(each.iter().map(|replies| combined(replies)).collect())
@@ -192,7 +192,7 @@ impl Core {
         limits: &Inner,
         rule: &Rule,
         permits: u32,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Heard, StoreError> {
         let mut replies = Vec::new();
         for part in self.parts(rule) {
             replies.push(limits.store.peek(&part.request(limits).permits(permits)).await?);
@@ -207,7 +207,7 @@ impl Core {
         limits: &Inner,
         rule: &Rule,
         permits: u32,
-    ) -> Option<Result<Decision, Rejection>> {
+    ) -> Option<Result<Answer, Rejection>> {
         let parts = self.parts(rule);
         let mut looked = true;
         for part in &parts {
@@ -226,10 +226,10 @@ impl Core {
         permits: u32,
         take: bool,
         degraded: bool,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let own = |part: Part<'_>| counted_here(part.in_force());
         let reply = self.counted(&limits.per_client, rule, own, permits, take);
-        self.settle(&reply, permits, degraded)
+        self.settle_all(&reply, permits, degraded)
     }
 
     /// Counts all limits by these numbers, in one step.
@@ -240,7 +240,7 @@ impl Core {
         numbers: impl Fn(Part<'_>) -> Config,
         permits: u32,
         take: bool,
-    ) -> Reply {
+    ) -> Heard {
         let parts = self.parts(rule);
         let limiters: Vec<_> = parts.iter().map(|part| (&part.core.keys, numbers(*part))).collect();
         let replies = if take {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use super::{Core, policy::unlimited};
-use crate::{Decision, Limits, Reason, Rejection, events::Event, limits::Inner};
+use crate::{Answer, Limits, Reason, Rejection, events::Event, limits::Inner};
 
 /// How long a limiter has to refuse nobody until it is told of again.
 const QUIET_MS: u64 = 60_000;
@@ -23,7 +23,7 @@ impl Core {
         self: &Arc<Self>,
         limits: &Limits,
         permits: u32,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let answer = self.decide_after_debt(limits, permits).await;
         let limits = limits.inner();
         if matches!(&answer, Ok(decision) if decision.allowed) || !self.is_shadowed(limits) {
@@ -42,11 +42,11 @@ impl Core {
     pub(super) fn in_shadow(
         &self,
         limits: &Inner,
-        answer: Result<Decision, Rejection>,
-    ) -> Result<Decision, Rejection> {
+        answer: Result<Answer, Rejection>,
+    ) -> Result<Answer, Rejection> {
         match answer {
             Ok(decision) if decision.allowed => Ok(decision),
-            Ok(refusal) => Ok(Decision { allowed: true, shadowed: true, ..refusal }),
+            Ok(refusal) => Ok(Answer { allowed: true, shadowed: Some(Reason::Limited), ..refusal }),
             Err(rejection) => match rejection.reason() {
                 Reason::ExceedsCapacity | Reason::StoreUnavailable => {
                     self.admitted(limits, &rejection)
@@ -57,18 +57,18 @@ impl Core {
     }
 
     /// Admits a call that no store was asked about, or none answered.
-    fn admitted(&self, limits: &Inner, rejection: &Rejection) -> Result<Decision, Rejection> {
+    fn admitted(&self, limits: &Inner, rejection: &Rejection) -> Result<Answer, Rejection> {
         let config = match self.in_force() {
             Some(config) => config,
             None => self.numbers(limits)?.config,
         };
         let unlimited = unlimited(limits, config);
-        Ok(Decision {
+        Ok(Answer {
             remaining: 0,
             retry_after: rejection.retry_after(),
             quota: rejection.quota().unwrap_or(unlimited.quota),
             degraded: rejection.reason() == Reason::StoreUnavailable,
-            shadowed: true,
+            shadowed: Some(rejection.reason()),
             ..unlimited
         })
     }
@@ -81,7 +81,7 @@ impl Core {
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {
-            limits.events.emit(&Event::WouldRefuse { rejection });
+            limits.events.emit(&Event::WouldReject { rejection });
         }
     }
 }

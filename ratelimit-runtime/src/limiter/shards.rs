@@ -14,7 +14,7 @@ use ratelimit_spec::{check_shards, shard_of};
 
 use super::{Core, Numbers, numbers::Rule};
 use crate::{
-    Decision, Limits, Quotas, Reason, Rejection,
+    Answer, Limits, Quotas, Reason, Rejection,
     clock::whole_ms,
     limits::{Family, Inner},
     settings::kept_idle,
@@ -90,51 +90,62 @@ impl Core {
         shards: &[Arc<Self>],
         numbers: &Numbers,
         permits: u32,
-    ) -> Result<Decision, Rejection> {
+    ) -> Result<Answer, Rejection> {
         let quota = numbers.config.quota();
-        let largest = numbers.config.capacity() / shards.len() as u64;
-        if u64::from(permits) > largest {
-            let detail = format!("{permits} of {quota} in {} shards", shards.len());
-            return Err(self
-                .rejection(Reason::ExceedsCapacity)
-                .with_quota(quota)
-                .with_detail(detail));
-        }
-        let (mut refusal, mut error) = (None::<Decision>, None);
+        self.check_largest(shards, numbers, permits)?;
+        let (mut refusal, mut error) = (None::<Answer>, None);
         for shard in self.in_turn_of(shards) {
             match shard.decide(limits, permits).await {
-                Ok(decision) if decision.allowed => return Ok(Decision { quota, ..decision }),
+                Ok(decision) if decision.allowed => return Ok(Answer { quota, ..decision }),
                 Ok(other) => refusal = Some(sooner(refusal, other)),
                 Err(rejection) => error = error.or(Some(rejection)),
             }
         }
         match (refusal, error) {
-            (Some(refusal), _) => Ok(Decision { quota, ..refusal }),
+            (Some(refusal), _) => Ok(Answer { quota, ..refusal }),
             (None, Some(error)) => Err(error),
             (None, None) => Err(self.unknown()),
         }
     }
 
-    /// What a request for one permit would get from any of them.
+    /// Refuses what no part can ever grant at once.
+    fn check_largest(
+        &self,
+        shards: &[Arc<Self>],
+        numbers: &Numbers,
+        permits: u32,
+    ) -> Result<(), Rejection> {
+        let quota = numbers.config.quota();
+        let largest = numbers.config.capacity() / shards.len() as u64;
+        if u64::from(permits) <= largest {
+            return Ok(());
+        }
+        let detail = format!("requested {permits}, quota {quota} in {} shards", shards.len());
+        Err(self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail))
+    }
+
+    /// What a request would get from any of them.
     pub(super) async fn peek_any(
         &self,
         limits: &Inner,
         shards: &[Arc<Self>],
         numbers: &Numbers,
-    ) -> Result<Decision, Rejection> {
-        let mut all = None::<Decision>;
+        permits: u32,
+    ) -> Result<Answer, Rejection> {
+        self.check_largest(shards, numbers, permits)?;
+        let mut all = None::<Answer>;
         for shard in shards {
-            let decision = Box::pin(shard.peek(limits)).await?;
+            let decision = Box::pin(shard.peek(limits, permits)).await?;
             let Some(before) = all else {
                 all = Some(decision);
                 continue;
             };
             let remaining = before.remaining + decision.remaining;
             let reset_after = before.reset_after.max(decision.reset_after);
-            all = Some(Decision { remaining, reset_after, ..sooner(Some(before), decision) });
+            all = Some(Answer { remaining, reset_after, ..sooner(Some(before), decision) });
         }
         let decision = all.ok_or_else(|| self.unknown())?;
-        Ok(Decision { quota: numbers.config.quota(), ..decision })
+        Ok(Answer { quota: numbers.config.quota(), ..decision })
     }
 
     /// All parts, another one first each time.
@@ -145,8 +156,8 @@ impl Core {
 }
 
 /// The one of two decisions that lets a call go sooner.
-fn sooner(one: Option<Decision>, other: Decision) -> Decision {
-    let wait = |decision: &Decision| match decision.allowed {
+fn sooner(one: Option<Answer>, other: Answer) -> Answer {
+    let wait = |decision: &Answer| match decision.allowed {
         true => Duration::ZERO,
         false => decision.retry_after.unwrap_or(Duration::MAX),
     };

@@ -9,7 +9,7 @@ use crate::{
     Limits, StoreError,
     coalesce::{Batch, Entry},
     limits::Inner,
-    store::Reply,
+    store::Heard,
 };
 
 impl Core {
@@ -20,7 +20,7 @@ impl Core {
         rule: &Rule,
         numbers: &Numbers,
         permits: u32,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Heard, StoreError> {
         loop {
             match self.lane.enter(permits) {
                 Entry::Free => {
@@ -45,7 +45,7 @@ impl Core {
             let Some(since) = batch.since() else { break call.await };
             match timeout_at(since + limits.deadline, &mut call).await {
                 Ok(replies) => break replies,
-                Err(_) => batch.give_up_first(StoreError::unavailable(format!(
+                Err(_) => batch.give_up_first(StoreError::timeout(format!(
                     "no answer within {:?}",
                     limits.deadline
                 ))),

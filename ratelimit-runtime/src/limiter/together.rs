@@ -16,9 +16,9 @@ use super::{
     several::{Part, ask_jointly, combined},
 };
 use crate::{
-    Decision, Limits, Reason, Rejection,
+    Answer, Limits, Reason, Rejection,
     limits::Inner,
-    store::{Outcome, Reply},
+    store::{Heard, Outcome, Reply},
 };
 
 /// What a call asks of one of its limiters.
@@ -34,7 +34,7 @@ type Refused = (usize, Rejection);
 
 /// What one step says.
 enum Step {
-    Granted(Vec<Decision>),
+    Granted(Vec<Answer>),
     /// The claim whose permits come last of those that are missing, and when, in milliseconds.
     NotBefore(usize, u64),
 }
@@ -51,7 +51,7 @@ pub(crate) fn share_a_slot<'a>(mut cores: impl Iterator<Item = &'a Arc<Core>>) -
 pub(crate) async fn acquire_together(
     limits: &Limits,
     claims: &[Claim],
-) -> Option<Result<Vec<Decision>, Refused>> {
+) -> Option<Result<Vec<Answer>, Refused>> {
     let result = Box::pin(in_turn(limits.inner(), claims)).await?;
     match &result {
         Ok(_) => claims.iter().for_each(|claim| claim.core.tally(true)),
@@ -60,7 +60,7 @@ pub(crate) async fn acquire_together(
     Some(result)
 }
 
-async fn in_turn(limits: &Inner, claims: &[Claim]) -> Option<Result<Vec<Decision>, Refused>> {
+async fn in_turn(limits: &Inner, claims: &[Claim]) -> Option<Result<Vec<Answer>, Refused>> {
     let started = limits.clock.now_ms();
     // Nobody overtakes those who wait.
     let mut head = claims.iter().position(|claim| !claim.core.queue.is_empty());
@@ -125,15 +125,18 @@ async fn decide(limits: &Inner, claims: &[Claim], started: u64) -> Option<Result
         return None;
     }
     let known = claims.iter().map(|claim| claim.core.denied.repeated(claim.permits, Manner::Waits));
-    let known: Vec<Option<Reply>> = known.collect();
+    let known: Vec<Option<Heard>> = known.map(|reply| reply.map(Heard::from)).collect();
     let replies = match known.iter().any(Option::is_some) {
         true => known,
         false => ask(limits, claims, &rules).await?.into_iter().map(Some).collect(),
     };
     let (now, mut last) = (limits.clock.now_ms(), None);
     for (position, (claim, reply)) in claims.iter().zip(&replies).enumerate() {
-        let Some(reply) = reply.filter(|reply| !is_room(reply.outcome)) else { continue };
-        let refusal = match claim.core.settle(&reply, claim.permits, false) {
+        let Some(heard) = reply.as_ref().filter(|heard| !is_room(heard.reply.outcome)) else {
+            continue;
+        };
+        let reply = heard.reply;
+        let refusal = match claim.core.settle_all(heard, claim.permits, false) {
             Ok(refusal) => refusal,
             Err(rejection) => return Some(Err((position, rejection))),
         };
@@ -153,12 +156,12 @@ async fn decide(limits: &Inner, claims: &[Claim], started: u64) -> Option<Result
     let granted = claims
         .iter()
         .zip(replies)
-        .map(|(claim, reply)| claim.core.settle(&reply?, claim.permits, false).ok());
+        .map(|(claim, reply)| claim.core.settle_all(&reply?, claim.permits, false).ok());
     Some(Ok(Step::Granted(granted.collect::<Option<_>>()?)))
 }
 
 /// One call to the store for all claims; nothing where it does not count them all.
-async fn ask(limits: &Inner, claims: &[Claim], rules: &[Arc<Rule>]) -> Option<Vec<Reply>> {
+async fn ask(limits: &Inner, claims: &[Claim], rules: &[Arc<Rule>]) -> Option<Vec<Heard>> {
     let (mut parts, mut costs, mut counts) = (Vec::<Part<'_>>::new(), Vec::new(), Vec::new());
     for (claim, rule) in claims.iter().zip(rules) {
         let own = claim.core.parts(rule);
@@ -172,12 +175,14 @@ async fn ask(limits: &Inner, claims: &[Claim], rules: &[Arc<Rule>]) -> Option<Ve
     for (claim, (count, asked)) in claims.iter().zip(counts) {
         let own: Vec<Reply> = replies.by_ref().take(count).collect::<Option<_>>()?;
         let answer = combined(&own);
-        if answer.outcome == Outcome::Refused && limits.store.is_shared() {
-            claim.core.denied.note(asked, &[claim.permits], &[answer]);
+        if answer.reply.outcome == Outcome::Refused && limits.store.is_shared() {
+            let answer = std::slice::from_ref(&answer);
+            claim.core.denied.note(asked, &[claim.permits], answer);
         }
         answers.push(answer);
     }
-    let counted = |answer: &Reply| !matches!(answer.outcome, Outcome::PerClient | Outcome::Unknown);
+    let counted =
+        |answer: &Heard| !matches!(answer.reply.outcome, Outcome::PerClient | Outcome::Unknown);
     answers.iter().all(counted).then_some(answers)
 }
 

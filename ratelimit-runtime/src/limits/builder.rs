@@ -216,7 +216,7 @@ impl LimitsBuilder {
             let problem = error.to_string();
             let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
-            limits.inner().events.emit(&Event::NotInstalled { problem });
+            limits.inner().events.emit(&Event::NotInstalled { error });
             limits
         })
     }

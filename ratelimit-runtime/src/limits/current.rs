@@ -39,7 +39,7 @@ fn settings(quotas: &Quotas) -> Settings {
             unit: quota.by_calendar().map(|calendar| calendar.unit),
             time_zone: quota.by_calendar().map(|calendar| calendar.zone),
             algorithm: Some(quota.algorithm()),
-            burst: quota.burst(),
+            burst: quota.burst_u32(),
             warm_up: quota.warms_up_in(),
             ..Settings::default()
         },

@@ -107,7 +107,7 @@ impl Quota {
 
     /// The most permits one request can get.
     pub(crate) fn capacity(&self) -> u64 {
-        self.burst().map_or(self.rate, u64::from)
+        self.burst().unwrap_or(self.rate)
     }
 
     /// A limit whose rule is known.
@@ -120,7 +120,11 @@ impl Quota {
     pub(crate) fn limit(&self) -> Limit {
         // A rate beyond the range came from a store; it is told of as the greatest.
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
-        Limit { algorithm: Some(self.algorithm), burst: self.burst(), ..Limit::new(rate, self.per) }
+        Limit {
+            algorithm: Some(self.algorithm),
+            burst: self.burst_u32(),
+            ..Limit::new(rate, self.per)
+        }
     }
 }
 

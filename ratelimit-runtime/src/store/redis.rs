@@ -133,7 +133,7 @@ impl RedisStore {
         let error = match checked.await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error,
-            Err(_) => StoreError::unavailable("redis: no answer at startup"),
+            Err(_) => StoreError::timeout("redis: no answer at startup"),
         };
         if error.kind() == StoreErrorKind::Misconfigured {
             return Err(error);
@@ -179,15 +179,14 @@ impl RedisStore {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 // A wrong password concerns everybody, a key of a wrong type only its limiter.
-                if attempt.used.is_none() || error.kind() == StoreErrorKind::Unavailable {
+                if attempt.used.is_none() || error.kind() != StoreErrorKind::Misconfigured {
                     self.link.close(call.keys(), error.clone());
                 }
                 Err(error)
             }
             Err(_) => {
                 let waited = format!("redis: no answer within {:?}", self.deadline);
-                let error =
-                    attempt.excuse.take().unwrap_or_else(|| StoreError::unavailable(waited));
+                let error = attempt.excuse.take().unwrap_or_else(|| StoreError::timeout(waited));
                 if self.link.close(call.keys(), error.clone())
                     && let Some(live) = attempt.used
                 {

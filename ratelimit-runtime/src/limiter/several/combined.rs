@@ -1,6 +1,8 @@
 //! One answer made of those of several limits.
 
-use crate::store::{Outcome, Reply};
+use std::cmp::Reverse;
+
+use crate::store::{Heard, Outcome, Reply};
 
 /// How one limit is written among the [violated](Reply::violated) ones.
 pub(super) fn bit(n: usize) -> u8 {
@@ -27,17 +29,28 @@ fn weight(outcome: Outcome) -> u8 {
 
 /// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
 /// violated one with the longest wait, or the one that is used up the most.
-pub(in crate::limiter) fn combined(replies: &[Reply]) -> Reply {
+pub(in crate::limiter) fn combined(replies: &[Reply]) -> Heard {
+    let mut parts = replies.to_vec();
+    parts.sort_by_key(|reply| Reverse(decides(reply)));
+    let several = parts.len() > 1;
+    Heard { reply: decisive(replies), parts: several.then(|| parts.into()) }
+}
+
+/// How strict an answer is, among those of several limits.
+fn decides(reply: &Reply) -> (u8, u128) {
     let used_up = |reply: &Reply| {
         let capacity = u128::from(reply.config.capacity().max(1));
         u128::from(u64::MAX) - u128::from(reply.remaining) * u128::from(u32::MAX) / capacity
     };
-    let decides = |reply: &&Reply| match reply.outcome {
+    match reply.outcome {
         Outcome::Refused => (weight(reply.outcome), reply.retry_after_ms.into()),
         other => (weight(other), used_up(reply)),
-    };
+    }
+}
+
+fn decisive(replies: &[Reply]) -> Reply {
     // Of equal ones the first, as in the list.
-    let decisive = replies.iter().rev().max_by_key(decides);
+    let decisive = replies.iter().rev().max_by_key(|reply| decides(reply));
     let decisive = decisive.expect("a key has a limit");
     let most = |ms: fn(&Reply) -> u64| replies.iter().map(ms).max().unwrap_or(0);
     let refuses = |reply: &Reply| weight(reply.outcome) >= weight(Outcome::Refused);
@@ -53,9 +66,10 @@ pub(in crate::limiter) fn combined(replies: &[Reply]) -> Reply {
 }
 
 /// The same with the numbers of the limits that would refuse the request if it came again.
-pub(super) fn next_refusal(replies: &[Reply]) -> Reply {
+pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
     let all = combined(replies);
     let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
-    let config = longest.map_or(all.config, |longest| longest.config);
-    Reply { config, violated: bits(replies, |reply| reply.retry_after_ms > 0), ..all }
+    let config = longest.map_or(all.reply.config, |longest| longest.config);
+    let violated = bits(replies, |reply| reply.retry_after_ms > 0);
+    Heard { reply: Reply { config, violated, ..all.reply }, ..all }
 }

@@ -48,7 +48,8 @@ impl<'a> Attempt<'a> {
                     match live.connection().query_moving(&command, &moving).await {
                         Ok(value) => return Ok(value),
                         Err(error) => {
-                            let excuse = StoreError::unavailable(format!("redis: {error}"));
+                            let excuse =
+                                StoreError::unavailable(format!("redis: {error}")).caused_by(error);
                             self.pause(&mut pause, excuse).await;
                         }
                     }

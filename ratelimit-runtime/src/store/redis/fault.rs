@@ -53,8 +53,9 @@ const CERTIFICATE: [&str; 5] = [
 
 pub(super) fn classify(error: &RedisError) -> Fault {
     let text = describe(error);
-    let misconfigured = || Fault::Permanent(StoreError::misconfigured(text.clone()));
-    let unavailable = || StoreError::unavailable(text.clone());
+    let misconfigured =
+        || Fault::Permanent(StoreError::misconfigured(text.as_str()).caused_by(error.clone()));
+    let unavailable = || StoreError::unavailable(text.as_str()).caused_by(error.clone());
     if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
         return misconfigured();
     }

@@ -139,7 +139,9 @@ impl Link {
             }
             Err(error) => match classify(&error) {
                 Fault::Permanent(error) | Fault::Transient(error) => error,
-                Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")),
+                Fault::NotDone(_) => {
+                    StoreError::unavailable(format!("redis: {error}")).caused_by(error)
+                }
             },
         };
         *attempt = Some((clock::instant(), error.clone()));
@@ -232,12 +234,14 @@ impl Link {
                 }
                 match classify(&error) {
                     Fault::Permanent(error) | Fault::Transient(error) => Err(error),
-                    Fault::NotDone(_) => Err(StoreError::unavailable(format!("redis: {error}"))),
+                    Fault::NotDone(_) => {
+                        Err(StoreError::unavailable(format!("redis: {error}")).caused_by(error))
+                    }
                 }
             }
             Err(_) => {
                 self.timed_out(&live);
-                Err(StoreError::unavailable("redis: no answer to a probe"))
+                Err(StoreError::timeout("redis: no answer to a probe"))
             }
         }
     }

@@ -1,0 +1,122 @@
+//! A change of a limiter's quota on purpose, and what the store holds.
+
+use std::{sync::Arc, time::Duration};
+
+use ratelimit_spec::Mode;
+
+use crate::{
+    Quota, Quotas,
+    store::{Config, KeepState},
+};
+
+/// A change of a limiter's quota, for [`Limiter::set_rate`](crate::Limiter::set_rate) and its
+/// relatives. A [`Quota`] or [`Quotas`] alone is a change that forgets what was used.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Limits, Quota, RateChange};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().build().await?;
+/// let minute = Duration::from_secs(60);
+/// let search = limits.limiter("search", Quota::new(10, minute)?);
+/// search.acquire(8).await?;
+///
+/// let lower = RateChange::new(Quota::new(9, minute)?).carry();
+/// assert!(search.update_rate(lower).await?);
+/// assert_eq!(search.available_permits().await?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RateChange {
+    pub(super) quotas: Quotas,
+    carry: bool,
+    pub(super) mode: Option<Mode>,
+    pub(super) keep_alive: Option<Option<Duration>>,
+}
+
+impl RateChange {
+    /// A change to these quotas that forgets what was used. The stored mode and keep-alive stay.
+    ///
+    /// Of a limiter with [several limits](crate::guide::several_limits), each quota changes the limit
+    /// with the same window and algorithm.
+    pub fn new(quotas: impl Into<Quotas>) -> Self {
+        Self { quotas: quotas.into(), carry: false, mode: None, keep_alive: None }
+    }
+
+    /// Permits in use still count, even if they are more than the new quota: Redisson's `keepState`.
+    pub fn carry(mut self) -> Self {
+        self.carry = true;
+        self
+    }
+
+    /// Sets the mode too.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Sets how long an idle limiter is kept, in whole milliseconds, or with `None` that it is kept
+    /// for good. A time in which permits still count is used if it is longer.
+    pub fn keep_alive(mut self, idle: Option<Duration>) -> Self {
+        self.keep_alive = Some(idle);
+        self
+    }
+
+    pub(super) fn state(&self) -> KeepState {
+        if self.carry { KeepState::Keep } else { KeepState::Reset }
+    }
+
+    /// The configuration of a limit with another quota.
+    pub(super) fn apply(&self, config: Config, quota: &Quota) -> Config {
+        let config = config.with_quota(quota);
+        Config { mode: self.mode.unwrap_or(config.mode), ..config }
+    }
+}
+
+impl From<Quota> for RateChange {
+    fn from(quota: Quota) -> Self {
+        Self::new(quota)
+    }
+}
+
+impl From<Quotas> for RateChange {
+    fn from(quotas: Quotas) -> Self {
+        Self::new(quotas)
+    }
+}
+
+/// What the store holds of a limiter: [`Limiter::config`](crate::Limiter::config).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimiterConfig {
+    /// The quotas that all processes apply.
+    pub quotas: Quotas,
+    /// One budget for the fleet, or one for each process.
+    pub mode: Mode,
+    /// How long an idle limiter is kept, or `None` if it is kept for good.
+    pub keep_alive: Option<Duration>,
+    /// How long the configuration stays in force even if other processes start, or `None` if it is not
+    /// held.
+    pub held_for: Option<Duration>,
+}
+
+impl LimiterConfig {
+    /// The stored configuration of all limits of a key.
+    pub(super) fn of(stored: &[Config]) -> Option<Self> {
+        let first = stored.first()?;
+        let quotas: Vec<Quota> = stored.iter().map(Config::quota).collect();
+        Some(Self {
+            quotas: Quotas::from(Arc::<[Quota]>::from(quotas)),
+            mode: first.mode,
+            keep_alive: (first.keep_alive_ms > 0)
+                .then(|| Duration::from_millis(first.keep_alive_ms)),
+            held_for: None,
+        })
+    }
+}
