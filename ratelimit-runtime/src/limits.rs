@@ -26,11 +26,14 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
 use tokio::sync::Notify;
 
-use self::cores::Cores;
 pub use self::{
     builder::LimitsBuilder,
     report::{LimiterReport, Report},
     scope::observe,
+};
+use self::{
+    cores::Cores,
+    scope::{SCOPE, Scope},
 };
 pub(crate) use self::{current::Current, family::Family, scope::Observer};
 use crate::{
@@ -195,7 +198,7 @@ impl Limits {
     /// # }
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        scope::with_limits(self.clone(), future).await
+        SCOPE.scope(Scope::with(self), future).await
     }
 
     /// The limiter of this name, which is made if there is none. The quota is what the limits file

@@ -32,7 +32,7 @@ async fn settles(used: u64) -> u64 {
 
 #[tokio::test]
 async fn the_body_decides_what_becomes_of_it() {
-    alone(async {
+    alone(Box::pin(async {
         for _ in 0..3 {
             assert_eq!(gives_back().await, 1);
         }
@@ -40,7 +40,7 @@ async fn the_body_decides_what_becomes_of_it() {
         assert_eq!(free(&limiter!("bound-settled")).await, 8);
         assert_eq!(settles(8).await, 0);
         assert_eq!(free(&limiter!("bound-settled")).await, 0);
-    })
+    }))
     .await;
 }
 

@@ -79,15 +79,17 @@ async fn the_limits_file_cannot_judge_what_is_not_compiled_to_be() {
 }
 
 #[rate_limit(key = "costs", rate = 100, per = "1h", permits = 10, refund_if = is_empty, actual = length)]
-async fn answer(text: &str) -> String {
-    text.to_owned()
+async fn answer(text: &str) -> Answer {
+    Answer(text.to_owned())
 }
 
-fn is_empty(text: &String) -> bool {
+struct Answer(String);
+
+fn is_empty(Answer(text): &Answer) -> bool {
     text.is_empty()
 }
 
-fn length(text: &String) -> usize {
+fn length(Answer(text): &Answer) -> usize {
     assert!(!text.is_empty(), "a refund goes first");
     text.len()
 }
@@ -95,7 +97,7 @@ fn length(text: &String) -> usize {
 async fn costs(limits: &Limits) {
     let limiter = limits.scope(async { limiter!("costs") }).await;
     for (text, left) in [("", 100), ("four", 96), ("sixteen sixteen!", 80), ("", 80)] {
-        assert_eq!(limits.scope(answer(text)).await, text);
+        assert_eq!(limits.scope(answer(text)).await.0, text);
         eventually(async || free(&limiter).await == left).await;
     }
 }

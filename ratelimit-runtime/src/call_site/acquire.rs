@@ -219,7 +219,8 @@ async fn take_in_order<const N: usize>(
                 answers[position] = answer;
             }
             Err(rejection) => {
-                pending.give_back().await;
+                // Admitted calls need no room for it.
+                Box::pin(pending.give_back()).await;
                 return Err((position, rejection));
             }
         }

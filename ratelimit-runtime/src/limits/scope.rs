@@ -6,12 +6,12 @@ use super::{INSTALLED, Limits, LimitsBuilder};
 use crate::{Decision, Rejection};
 
 tokio::task_local! {
-    static SCOPE: Scope;
+    pub(super) static SCOPE: Scope;
 }
 
 /// What surrounds the code that runs.
 #[derive(Clone, Default)]
-struct Scope {
+pub(super) struct Scope {
     limits: Option<Limits>,
     observer: Option<Observer>,
 }
@@ -50,14 +50,15 @@ impl Limits {
     }
 }
 
-/// Runs a future with these limits. An observer stays the one it was.
-pub(super) async fn with_limits<F: Future>(limits: Limits, future: F) -> F::Output {
-    let scope = Scope { limits: Some(limits), ..current() };
-    SCOPE.scope(scope, future).await
-}
+impl Scope {
+    fn current() -> Self {
+        SCOPE.try_with(Clone::clone).unwrap_or_default()
+    }
 
-fn current() -> Scope {
-    SCOPE.try_with(Clone::clone).unwrap_or_default()
+    /// Returns the present scope with other limits. The observer stays.
+    pub(super) fn with(limits: &Limits) -> Self {
+        Self { limits: Some(limits.clone()), ..Self::current() }
+    }
 }
 
 /// Runs a future, and returns its output with the outcomes of the annotated calls inside, in the order in which they were
@@ -87,10 +88,11 @@ fn current() -> Scope {
 /// # }
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
-    let outer = current();
+    let outer = Scope::current();
     let slot = Arc::new(Slot { outcomes: Mutex::default(), outer: outer.observer.clone() });
     let scope = Scope { observer: Some(Observer(Arc::clone(&slot))), ..outer };
-    let output = SCOPE.scope(scope, future).await;
+    // Boxed, since the scope is not known before the first poll, and a moved future would be here twice.
+    let output = SCOPE.scope(scope, Box::pin(future)).await;
     let outcomes =
         std::mem::take(&mut *slot.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
     (output, outcomes)
