@@ -15,29 +15,74 @@ use crate::suggest::did_you_mean;
 pub(crate) use limits::Limit;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::Number;
-use value::{example, function, krate, permits, rate, text, ungrouped};
+use value::{condition, function, identifier, krate, permits, rate, text, ungrouped};
 
-/// The arguments of one `#[rate_limit(..)]`.
-#[derive(Default)]
-pub(crate) struct Args {
-    pub(crate) key: Slot<LitStr>,
-    pub(crate) rate: Slot<Number>,
-    pub(crate) per: Slot<LitStr>,
-    pub(crate) time_zone: Slot<LitStr>,
-    pub(crate) limits: Slot<Vec<Limit>>,
-    pub(crate) mode: Slot<LitStr>,
-    pub(crate) algorithm: Slot<LitStr>,
-    pub(crate) burst: Slot<Number>,
-    pub(crate) warm_up: Slot<LitStr>,
-    pub(crate) permits: Slot<Number>,
-    pub(crate) wait: Slot<LitStr>,
-    pub(crate) on_store_error: Slot<LitStr>,
-    pub(crate) refund_on: Slot<LitStr>,
-    pub(crate) fallback: Slot<Path>,
-    pub(crate) skip_if: Slot<Expr>,
-    pub(crate) krate: Slot<Path>,
-    /// Where it stands, unless it is the attribute that is being expanded.
-    pub(crate) below: Option<Span>,
+/// One row per argument: its field and name, the type of its value, how that is read, and a good value for messages.
+macro_rules! arguments {
+    ($($field:ident, $name:literal: $ty:ty = $read:path, $example:literal;)*) => {
+        /// The arguments of one `#[rate_limit(..)]`.
+        #[derive(Default)]
+        pub(crate) struct Args {
+            $(pub(crate) $field: Slot<$ty>,)*
+            /// Position of the attribute, unless it is the one that is being expanded.
+            pub(crate) below: Option<Span>,
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+
+        impl Args {
+            fn store(&mut self, name: Ident, value: syn::Result<Expr>) -> syn::Result<()> {
+                match name.to_string().as_str() {
+                    $($name => self.$field.set(name, value, $read),)*
+                    unknown => Err(self.unknown(unknown, &name)),
+                }
+            }
+
+            fn give_up(&mut self, argument: &str) {
+                match argument {
+                    $($name => self.$field.give_up(),)*
+                    _ => {}
+                }
+            }
+
+            /// Returns the name as it stands in the attribute, or `None` if the argument has no value.
+            pub(crate) fn name_of(&self, argument: &str) -> Option<&Ident> {
+                match argument {
+                    $($name => self.$field.name(),)*
+                    _ => None,
+                }
+            }
+        }
+
+        fn example(name: &Ident) -> &'static str {
+            match name.to_string().as_str() {
+                $($name => $example,)*
+                _ => "..",
+            }
+        }
+    };
+}
+
+arguments! {
+    key, "key": LitStr = text, "\"orders:{user_id}\"";
+    rate, "rate": Number = rate, "100";
+    per, "per": LitStr = text, "\"1s\"";
+    time_zone, "time_zone": LitStr = text, "\"Europe/Vienna\"";
+    limits, "limits": Vec<Limit> = limits::limits, "[(10, \"1s\"), (1000, \"1h\")]";
+    mode, "mode": LitStr = text, "\"per_client\"";
+    algorithm, "algorithm": LitStr = text, "\"token_bucket\"";
+    burst, "burst": Number = rate, "200";
+    warm_up, "warm_up": LitStr = text, "\"10s\"";
+    permits, "permits": Number = permits, "1";
+    wait, "wait": LitStr = text, "\"2s\"";
+    on_store_error, "on_store_error": LitStr = text, "\"reject\"";
+    refund_on, "refund_on": LitStr = text, "\"err\"";
+    refund_if, "refund_if": Expr = function, "path::to::function";
+    actual, "actual": Expr = function, "path::to::function";
+    bind, "bind": Ident = identifier, "permit";
+    fallback, "fallback": Expr = function, "path::to::function";
+    skip_if, "skip_if": Expr = condition, "user.is_admin";
+    krate, "crate": Path = krate, "::path::to::runtime";
 }
 
 impl Args {
@@ -77,50 +122,13 @@ impl Args {
         end_of_argument(&name, input)
     }
 
-    fn store(&mut self, name: Ident, value: syn::Result<Expr>) -> syn::Result<()> {
-        match name.to_string().as_str() {
-            "key" => self.key.set(name, value, text),
-            "rate" => self.rate.set(name, value, rate),
-            "per" => self.per.set(name, value, text),
-            "time_zone" => self.time_zone.set(name, value, text),
-            "limits" => self.limits.set(name, value, limits::limits),
-            "mode" => self.mode.set(name, value, text),
-            "algorithm" => self.algorithm.set(name, value, text),
-            "burst" => self.burst.set(name, value, rate),
-            "warm_up" => self.warm_up.set(name, value, text),
-            "permits" => self.permits.set(name, value, permits),
-            "wait" => self.wait.set(name, value, text),
-            "on_store_error" => self.on_store_error.set(name, value, text),
-            "refund_on" => self.refund_on.set(name, value, text),
-            "fallback" => self.fallback.set(name, value, function),
-            "skip_if" => self.skip_if.set(name, value, |_, value| Ok(value)),
-            "crate" => self.krate.set(name, value, krate),
-            unknown => {
-                self.give_up_what_was_meant(unknown);
-                let suggestion = did_you_mean(unknown, value::names());
-                Err(syn::Error::new(
-                    name.span(),
-                    format!("unknown argument `{unknown}`; {suggestion}"),
-                ))
-            }
+    fn unknown(&mut self, unknown: &str, name: &Ident) -> syn::Error {
+        // A misspelt argument is not also a missing one.
+        if let Some(meant) = ratelimit_spec::nearest(unknown, NAMES.iter().copied()) {
+            self.give_up(meant);
         }
-    }
-
-    /// A misspelt argument is not also a missing one.
-    fn give_up_what_was_meant(&mut self, unknown: &str) {
-        match ratelimit_spec::nearest(unknown, value::names()) {
-            Some("key") => self.key.give_up(),
-            Some("rate") => self.rate.give_up(),
-            Some("per") => self.per.give_up(),
-            Some("limits") => self.limits.give_up(),
-            Some("algorithm") => self.algorithm.give_up(),
-            Some("burst") => self.burst.give_up(),
-            Some("warm_up") => self.warm_up.give_up(),
-            Some("wait") => self.wait.give_up(),
-            Some("on_store_error") => self.on_store_error.give_up(),
-            Some("refund_on") => self.refund_on.give_up(),
-            _ => {}
-        }
+        let suggestion = did_you_mean(unknown, NAMES.iter().copied());
+        syn::Error::new(name.span(), format!("unknown argument `{unknown}`; {suggestion}"))
     }
 }
 

@@ -1,17 +1,23 @@
 //! An annotated function with its guard.
 
-mod stacked;
+mod admission;
+mod annotation;
+mod settlement;
 
-use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
-use quote::{ToTokens, TokenStreamExt, quote_spanned};
-use ratelimit_spec::TimeZone;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{ToTokens, TokenStreamExt};
+use syn::spanned::Spanned;
+use syn::{Attribute, Meta};
 
+use self::admission::{admission, request};
+use self::annotation::annotation;
+use self::settlement::{settled, settles};
 use crate::args::Args;
-use crate::function::{Body, Code, Function, ends};
+use crate::function::{Body, Code, Function};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 use crate::site::{self, Runtime, generated, reported_at};
-use crate::validate::{Guard, Numbers, Permits, keys_differ, needs_an_async_body, validate};
+use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_body, validate};
 
 /// The whole attribute: what it takes, what it is on, what it becomes.
 pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
@@ -26,19 +32,17 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
         }
     };
     let below = function.take_limits();
-    all.extend(below.iter().map(|attribute| stacked::arguments(attribute, &mut problems)));
+    all.extend(below.iter().map(|attribute| arguments(attribute, &mut problems)));
     needs_an_async_body(&function, &mut problems);
     keys_differ(&all, &mut problems);
+    bound_names_differ(&all, &mut problems);
     let guards: Vec<Guard<'_>> =
         all.iter().filter_map(|args| validate(args, &function, lookup, &mut problems)).collect();
     if !problems.is_empty() {
         return unguarded(&function, problems);
     }
     let runtime = Runtime::new(all.iter().find_map(|args| args.krate.value()));
-    with_body(&function, |body| match &guards[..] {
-        [guard] if guard.refund_on.is_none() => guarded(&runtime, guard, &function, lookup, &body),
-        guards => stacked::guarded(&runtime, guards, &function, lookup, &body),
-    })
+    with_body(&function, |body| guarded(&runtime, &guards, &function, lookup, &body))
 }
 
 /// The function as it was, so that one mistake is one error and not one more per caller.
@@ -69,169 +73,90 @@ fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStrea
     tokens
 }
 
+/// What is written in an attribute below the one that is expanded.
+fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
+    let tokens = match &attribute.meta {
+        Meta::List(list) => list.tokens.clone(),
+        // Without any arguments, the key is missing.
+        Meta::Path(_) => TokenStream::new(),
+        // rustc judges this form of the first one.
+        Meta::NameValue(value) => {
+            problems.on(
+                value,
+                "expected arguments in parentheses; write `#[rate_limit(key = \"orders\")]`",
+            );
+            TokenStream::new()
+        }
+    };
+    let mut args = Args::parse(tokens, problems);
+    args.below = Some(attribute.path().span());
+    if matches!(attribute.meta, Meta::NameValue(_)) {
+        args.key.give_up();
+        args.rate.give_up();
+        args.per.give_up();
+    }
+    args
+}
+
 // Input:
-//     #[rate_limit(key = "orders:{user_id}", rate = 2, per = "1s", wait = "none")]
+//     #[rate_limit(key = "users:{user_id}", rate = 2, per = "1s", refund_on = "err")]
+//     #[rate_limit(key = "orders", rate = 100, per = "1s", wait = "none", bind = order)]
 //     async fn place_order(user_id: u64) -> Result<Receipt, ShopError> { body }
 //
 // Output, in the function's braces (paths shortened):
-//     static __LIMIT: CallSite = CallSite::new(Annotation::new(..).rate(2).per_ms(1000).wait(Wait::None).fallible());
-//     submit! { &__LIMIT }
+//     static __LIMIT_0: CallSite = CallSite::new(Annotation::new(..)..refund_on(RefundOn::Err));
+//     submit! { &__LIMIT_0 }
+//     static __LIMIT_1: CallSite = CallSite::new(Annotation::new(..)..fallible());
+//     submit! { &__LIMIT_1 }
 //     const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
-//     let __key = __LIMIT.key(&[key_part(&user_id)]);
-//     if let Err(__rejection) = __LIMIT.acquire(__key, 1u32).await {
-//         return reject(__rejection);
-//     }
-//     { body }
+//     let __request_0 = __LIMIT_0.request(1, &[key_part(&user_id)]);
+//     let __request_1 = __LIMIT_1.request(1, &[]);
+//     let [__permit_0, order] = match acquire([__request_0, __request_1]).await {
+//         Ok(__permits) => __permits,
+//         Err((_, __rejection)) => return reject(__rejection),
+//     };
+//     let __result: Result<Receipt, ShopError> = async move { body }.await;
+//     let __used_0 = refund_on(&__permit_0, &__result);
+//     settle_later(__permit_0, __used_0);
+//     __result
+//
+// If no attribute keeps its permit, it is `let () = ..`, and the body stays as it is.
 fn guarded(
     runtime: &Runtime,
-    guard: &Guard<'_>,
+    guards: &[Guard<'_>],
     function: &Function,
     lookup: &Lookup,
     body: &TokenStream,
 ) -> TokenStream {
     let private = runtime.private();
-    let annotation = annotation(runtime, guard, function);
-    let registration = site::registration(runtime, lookup);
-    let admission = admission(runtime, guard, function);
-    let admission = match skip(guard, function) {
-        Some(skip) => generated! {
-            #skip
-            if !__skip { #admission }
-        },
-        None => admission,
+    let statics = guards.iter().enumerate().map(|(n, guard)| {
+        let (limit, annotation) = (numbered("__LIMIT", n), annotation(runtime, guard, function));
+        let submission = site::submission(runtime, &limit);
+        generated! {
+            static #limit: #private::CallSite = #private::CallSite::new(#annotation);
+            #submission
+        }
+    });
+    let dependencies = site::dependencies(lookup);
+    let requests = guards.iter().enumerate().map(|(n, guard)| request(runtime, guard, n, function));
+    let admission = admission(runtime, guards, function);
+    let body = if settles(guards) {
+        settled(runtime, guards, function, body)
+    } else {
+        braced(body.clone(), function.body_span())
     };
-    let body = braced(body.clone(), function.body_span());
     generated! {
-        static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation);
-        #registration
+        #(#statics)*
+        #dependencies
+        #(#requests)*
         #admission
         #body
     }
 }
 
-fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
-    let start = guard.numbers.rate.as_ref().map_or_else(Span::call_site, |rate| ends(rate).0);
-    let annotation = site::annotation(runtime, &guard.key, Some(&function.name()), start);
-    let settings = settings(runtime, guard);
-    generated!(#annotation #settings)
-}
-
-/// Whether the call is left alone.
-fn skip(guard: &Guard<'_>, function: &Function) -> Option<TokenStream> {
-    let condition = function.in_its_body(guard.skip_if?.to_token_stream());
-    let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
-    Some(generated!(let __skip: #ty = #condition;))
-}
-
-/// What was written in the annotation, and nothing else: the limits file may set the rest.
-fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
-    let Numbers { rate, per, limits, .. } = &guard.numbers;
-    let mut settings = TokenStream::new();
-    if let Some(rate) = rate {
-        settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
-    }
-    if let Some(per) = per {
-        settings.extend(site::per(runtime, *per));
-    }
-    if let Some(zone) = guard.time_zone.map(TimeZone::name) {
-        settings.extend(generated!(.time_zone(#zone)));
-    }
-    if let Some(limits) = limits {
-        let limits = limits.iter().map(|(rate, per)| {
-            let per = site::milliseconds(*per);
-            generated!((#rate, #per))
-        });
-        settings.extend(generated!(.limits(&[#(#limits),*])));
-    }
-    settings.extend(site::declared(runtime, &guard.numbers));
-    if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
-        settings.extend(generated!(.mode(#mode)));
-    }
-    if let Some(algorithm) = guard.algorithm {
-        let algorithm = site::word(runtime, "Algorithm", algorithm);
-        settings.extend(generated!(.algorithm(#algorithm)));
-    }
-    if let Some(burst) = &guard.burst {
-        settings.extend(quote_spanned!(reported_at(ends(burst).1)=> .burst(#burst)));
-    }
-    if let Some(warm_up) = guard.warm_up.map(site::milliseconds) {
-        settings.extend(generated!(.warm_up_ms(#warm_up)));
-    }
-    if let Some(wait) = guard.wait.map(|wait| site::wait(runtime, wait)) {
-        settings.extend(generated!(.wait(#wait)));
-    }
-    if let Some(policy) =
-        guard.on_store_error.map(|policy| site::word(runtime, "OnStoreError", policy))
-    {
-        settings.extend(generated!(.on_store_error(#policy)));
-    }
-    if let Some(outcome) = guard.refund_on.map(|outcome| site::word(runtime, "RefundOn", outcome)) {
-        settings.extend(generated!(.refund_on(#outcome)));
-    }
-    settings.extend(match guard.permits {
-        Permits::Fixed(1) => TokenStream::new(),
-        Permits::Fixed(permits) => {
-            let permits = Literal::u32_unsuffixed(permits);
-            generated!(.permits(#permits))
-        }
-        Permits::Computed(_) => generated!(.computed_permits()),
-    });
-    if guard.can_reject() {
-        settings.extend(generated!(.fallible()));
-    }
-    settings
-}
-
-/// The statements that end with a permit, or leave the function.
-fn admission(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
-    let key = site::key(runtime, &generated!(__LIMIT), &guard.parts);
-    let (computation, permits) = permits(runtime, guard, function);
-    if !guard.can_reject() {
-        return generated! {
-            let __key = #key;
-            __LIMIT.admit(__key, #permits).await;
-        };
-    }
-    let rejected = rejected(runtime, guard, function);
-    generated! {
-        #computation
-        let __key = #key;
-        if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, #permits).await {
-            return #rejected;
-        }
-    }
-}
-
-/// How many permits the call takes, and the statement that computes it.
-fn permits(
-    runtime: &Runtime,
-    guard: &Guard<'_>,
-    function: &Function,
-) -> (Option<TokenStream>, TokenStream) {
-    let expr = match guard.permits {
-        Permits::Fixed(permits) => return (None, permits.to_token_stream()),
-        Permits::Computed(expr) => expr,
-    };
-    let code = function.in_its_body(expr.to_token_stream());
-    let permits = runtime.call("permits", ends(expr), &code);
-    (Some(generated!(let __permits = #permits;)), generated!(__permits))
-}
-
-/// What a call without a permit returns.
-fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
-    let Some(fallback) = guard.fallback else {
-        return runtime.call("reject", function.return_type_span(), &generated!(__rejection));
-    };
-    let private = runtime.private();
-    let (from, to) = ends(fallback);
-    let answer = runtime.call("Answer", (from, from), &generated!(#fallback(__rejection)));
-    let settled = quote_spanned!(reported_at(to)=> #answer.settle().await);
-    generated! {
-        {
-            use #private::SettlePlain as _;
-            #settled
-        }
-    }
+/// `__permit_0`, of the first attribute.
+fn numbered(name: &str, n: usize) -> Ident {
+    Ident::new(&format!("{name}_{n}"), Span::mixed_site())
 }
 
 /// Braces that count as generated: on braces of the user's, rustc would find the block unnecessary.

@@ -163,21 +163,28 @@ pub(crate) fn ends(code: impl ToTokens) -> (Span, Span) {
 }
 
 fn replace_self(code: TokenStream, receiver: &Ident) -> TokenStream {
-    let replaced = code.into_iter().map(|token| match token {
-        TokenTree::Ident(name) if name == "self" => {
-            let mut receiver = receiver.clone();
-            receiver.set_span(receiver.span().located_at(name.span()));
-            TokenTree::Ident(receiver)
-        }
-        TokenTree::Group(group) => {
-            let mut replaced =
-                Group::new(group.delimiter(), replace_self(group.stream(), receiver));
-            replaced.set_span(group.span());
-            TokenTree::Group(replaced)
-        }
-        other => other,
-    });
-    replaced.collect()
+    let mut tokens = code.into_iter().peekable();
+    let mut replaced = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        // `self::cost` is a path, and names this module wherever it stands.
+        let in_a_path =
+            matches!(tokens.peek(), Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
+        replaced.extend([match token {
+            TokenTree::Ident(name) if name == "self" && !in_a_path => {
+                let mut receiver = receiver.clone();
+                receiver.set_span(receiver.span().located_at(name.span()));
+                TokenTree::Ident(receiver)
+            }
+            TokenTree::Group(group) => {
+                let mut inner =
+                    Group::new(group.delimiter(), replace_self(group.stream(), receiver));
+                inner.set_span(group.span());
+                TokenTree::Group(inner)
+            }
+            other => other,
+        }]);
+    }
+    replaced
 }
 
 /// The names a pattern binds.

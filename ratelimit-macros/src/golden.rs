@@ -263,6 +263,65 @@ fn permits_of_failed_calls_come_back() {
 }
 
 #[test]
+fn results_decide_what_becomes_of_permits() {
+    golden(
+        "refund_if_and_actual",
+        r#"
+        #[rate_limit(
+            key = "tokens:{tenant}",
+            rate = 90_000,
+            per = "1m",
+            permits = estimate(prompt),
+            refund_if = LlmError::is_ours,
+            actual = |answer| answer.as_ref().ok().map(|answer| answer.tokens),
+        )]
+        async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
+            model().complete(prompt).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn permits_that_the_body_holds() {
+    golden(
+        "bind",
+        r#"
+        #[rate_limit(key = "tokens", rate = 90_000, per = "1m", bind = permit)]
+        async fn complete(prompt: &str) -> Answer {
+            let answer = model().complete(prompt).await;
+            permit.record(answer.tokens);
+            answer
+        }
+        "#,
+    );
+    golden(
+        "stacked_bind",
+        r#"
+        #[rate_limit(key = "user:{user}", rate = 2, per = "1s", skip_if = user == 0, bind = own)]
+        #[rate_limit(key = "everyone", rate = 100, per = "1s")]
+        #[rate_limit(key = "tokens", rate = 90_000, per = "1m", wait = "none", bind = tokens)]
+        async fn complete(user: u64) -> Result<Answer, LlmError> {
+            model().answer(own, tokens).await
+        }
+        "#,
+    );
+}
+
+#[test]
+fn a_fallback_that_is_a_closure() {
+    golden(
+        "fallback_closure",
+        r#"
+        #[rate_limit(key = "quote", rate = 2, per = "1s", wait = "none", fallback = |rejection| cached(item, rejection))]
+        async fn quote(item: &str) -> Price {
+            price(item).await
+        }
+        "#,
+    );
+}
+
+#[test]
 fn numbers_from_the_limits_file() {
     golden_with(
         "limits_file",

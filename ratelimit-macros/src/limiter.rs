@@ -92,7 +92,7 @@ fn name(place: &Expr) -> Option<String> {
 //         submit! { &__LIMIT }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //         match (&42,) {
-//             (__part0,) => __LIMIT.limiter(__LIMIT.key(&[key_part(__part0)])),
+//             (__part0,) => __LIMIT.limiter(&[key_part(__part0)]),
 //         }
 //     }
 pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
@@ -136,15 +136,15 @@ fn mistaken(runtime: &Runtime, problems: Problems) -> TokenStream {
 
 /// Bound by a `match`, the values are evaluated once and in order, and what they borrow lives long enough.
 fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
-    let key = site::key(runtime, &generated!(__LIMIT), parts);
+    let parts = site::parts(runtime, parts);
     if call.bindings.is_empty() {
-        return generated!(__LIMIT.limiter(#key));
+        return generated!(__LIMIT.limiter(#parts));
     }
     let values = call.bindings.iter().map(|binding| &binding.value);
     let names = (0..call.bindings.len()).map(part_name);
     generated! {
         match (#(&#values,)*) {
-            (#(#names,)*) => __LIMIT.limiter(#key),
+            (#(#names,)*) => __LIMIT.limiter(#parts),
         }
     }
 }

@@ -103,13 +103,13 @@ pub(crate) fn annotation(
 
 /// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again.
 pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
-    let submission = submission(runtime, &generated!(__LIMIT));
+    let submission = submission(runtime, &generated_name("__LIMIT"));
     let dependencies = dependencies(lookup);
     generated!(#submission #dependencies)
 }
 
 /// A static in the program's list of limits.
-pub(crate) fn submission(runtime: &Runtime, limit: &TokenStream) -> TokenStream {
+pub(crate) fn submission(runtime: &Runtime, limit: &Ident) -> TokenStream {
     let private = runtime.private();
     generated!(#private::submit! { &#limit })
 }
@@ -157,13 +157,13 @@ fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
     generated!((#rate, #per, #algorithm, #burst))
 }
 
-/// `__LIMIT.key(&[key_part(&user_id)])`
-pub(crate) fn key(runtime: &Runtime, limit: &TokenStream, parts: &[Part]) -> TokenStream {
+/// `&[key_part(&user_id)]`
+pub(crate) fn parts(runtime: &Runtime, parts: &[Part]) -> TokenStream {
     let parts = parts.iter().map(|Part { reference, optional, place }| {
         let name = if *optional { "key_part_or_absent" } else { "key_part" };
         runtime.call(name, (*place, *place), reference)
     });
-    generated!(#limit.key(&[#(#parts),*]))
+    generated!(&[#(#parts),*])
 }
 
 /// `::ratelimit_runtime::__private::Mode::PerClient`, or another word by its type and its name there.

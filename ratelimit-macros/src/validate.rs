@@ -6,14 +6,14 @@ mod declared;
 mod limits;
 mod names;
 mod numbers;
-mod refund;
+mod settlement;
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
 use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait, parse_duration};
-use syn::{Expr, LitStr, Path};
+use syn::{Expr, Ident, LitStr};
 
 use crate::args::{Arg, Args, Number, Slot};
 use crate::function::{Code, Function};
@@ -24,6 +24,7 @@ use crate::problems::Problems;
 pub(crate) use declared::{Declared, DeclaredNumbers, Numbers, declared};
 pub(crate) use names::Part;
 pub(crate) use numbers::Permits;
+pub(crate) use settlement::bound_names_differ;
 
 /// An annotation without mistakes.
 pub(crate) struct Guard<'a> {
@@ -38,8 +39,11 @@ pub(crate) struct Guard<'a> {
     pub(crate) wait: Option<Wait>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) refund_on: Option<RefundOn>,
+    pub(crate) refund_if: Option<&'a Expr>,
+    pub(crate) actual: Option<&'a Expr>,
+    pub(crate) bind: Option<&'a Ident>,
     pub(crate) permits: Permits<'a>,
-    pub(crate) fallback: Option<&'a Path>,
+    pub(crate) fallback: Option<&'a Expr>,
     pub(crate) skip_if: Option<&'a Expr>,
 }
 
@@ -59,6 +63,11 @@ impl Guard<'_> {
         let asks_the_store = self.on_store_error == Some(OnStoreError::Reject);
         let computed = matches!(self.permits, Permits::Computed(_));
         !waits || asks_the_store || computed || self.fallback.is_some()
+    }
+
+    /// Returns whether the result of the body decides how many permits the call keeps.
+    pub(crate) fn settles(&self) -> bool {
+        self.refund_on.is_some() || self.refund_if.is_some() || self.actual.is_some()
     }
 }
 
@@ -97,7 +106,7 @@ pub(crate) fn validate<'a>(
         on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
         refund_on: args.refund_on.value().and_then(|word| parsed(word, problems)),
     };
-    refund::result_has_a_name(args, function, problems);
+    settlement::check(args, function, problems);
     let permits = numbers::permits(&args.permits, problems);
     let declared = declared(key.as_ref(), args.place(), lookup, problems);
     let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
@@ -126,6 +135,9 @@ pub(crate) fn validate<'a>(
         wait: words.wait,
         on_store_error: words.on_store_error,
         refund_on: words.refund_on,
+        refund_if: args.refund_if.value(),
+        actual: args.actual.value(),
+        bind: args.bind.value(),
         permits: permits?,
         fallback: args.fallback.value(),
         skip_if: args.skip_if.value(),

@@ -9,11 +9,13 @@ pub use crate::{
     __ratelimit_submit as submit,
     annotation::{Annotation, Location, Registered},
     call_site::{
-        Asked, CallSite, Key, OptionalKeyPart, Part, PermitCount, Permits, Settlement, acquire_all,
-        admit_all, key_part, key_part_or_absent, permits, skipped,
+        ActualPermits, CallSite, Kept, OptionalKeyPart, Part, PermitCount, Request, acquire,
+        actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,
+        skipped,
     },
+    refund::Judged,
 };
-use crate::{FromRejection, Refundable, Rejection};
+use crate::{FromRejection, Rejection};
 
 /// Puts a call site on the list of all there are.
 #[doc(hidden)]
@@ -30,36 +32,35 @@ pub fn reject<T: FromRejection>(rejection: Rejection) -> T {
     T::from_rejection(rejection)
 }
 
-/// Whether a call comes to nothing, by what its body returned.
-#[must_use]
-pub fn is_failure<T: Refundable>(result: &T) -> bool {
-    result.is_failure()
+/// Calls a fallback.
+pub fn answer<T>(rejection: Rejection, fallback: impl FnOnce(Rejection) -> T) -> Answer<T> {
+    Answer(fallback(rejection))
 }
 
 /// What a fallback returned: the answer, or a future of it.
 #[derive(Debug)]
-pub struct Answer<T>(pub T);
+pub struct Answer<T>(T);
 
 impl<F: Future> Answer<F> {
     /// An asynchronous fallback: its future is the answer's.
-    pub fn settle(self) -> F {
+    pub fn resolve(self) -> F {
         self.0
     }
 }
 
 /// A plain fallback: found by name only when the inherent method above does not apply.
-pub trait SettlePlain {
+pub trait ResolvePlain {
     /// What the fallback returned.
     type Output;
 
     /// A future that is the answer already.
-    fn settle(self) -> Ready<Self::Output>;
+    fn resolve(self) -> Ready<Self::Output>;
 }
 
-impl<T> SettlePlain for Answer<T> {
+impl<T> ResolvePlain for Answer<T> {
     type Output = T;
 
-    fn settle(self) -> Ready<T> {
+    fn resolve(self) -> Ready<T> {
         ready(self.0)
     }
 }

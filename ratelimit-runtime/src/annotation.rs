@@ -28,8 +28,8 @@ pub struct Annotation {
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     refund_on: Option<RefundOn>,
-    /// Whether it is compiled to give permits back.
-    pub(crate) settles: bool,
+    /// Whether its function is compiled to judge results by `refund_on`.
+    pub(crate) judges: bool,
     pub(crate) cost: Cost,
     /// Whether the function can carry a rejection.
     pub(crate) fallible: bool,
@@ -88,7 +88,7 @@ impl Annotation {
             wait: None,
             on_store_error: None,
             refund_on: None,
-            settles: false,
+            judges: false,
             cost: Cost::Literal(1),
             fallible: false,
         }
@@ -217,12 +217,11 @@ impl Annotation {
         self
     }
 
-    /// Whether a call whose body fails gives its permits back. The function is compiled to do so
-    /// either way.
+    /// Which calls give their permits back. The function is compiled to do so either way.
     #[must_use]
     pub const fn refund_on(mut self, refund_on: RefundOn) -> Self {
         self.refund_on = Some(refund_on);
-        self.settles = true;
+        self.judges = true;
         self
     }
 
@@ -251,7 +250,7 @@ impl Annotation {
     #[must_use]
     pub const fn handle(mut self) -> Self {
         // Whoever holds it gives back what it likes.
-        self.settles = true;
+        self.judges = true;
         self.computed_permits().fallible()
     }
 

@@ -97,6 +97,21 @@ impl Decision {
 }
 
 impl Decision {
+    /// The decision about a call that no limiter decided.
+    pub(crate) fn of_no_limiter() -> Self {
+        Self {
+            limiter: "".into(),
+            quota: None,
+            remaining: 0,
+            reset_after: Duration::ZERO,
+            retry_after: None,
+            degraded: false,
+            shadowed: None,
+            at: SystemTime::UNIX_EPOCH,
+            parts: None,
+        }
+    }
+
     /// The decision of two limiters together: that of the strictest, with the parts of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();

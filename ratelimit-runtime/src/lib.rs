@@ -106,9 +106,8 @@ pub use self::{
     events::Event,
     key::{KeyPart, KeyText},
     limiter::{Limiter, LimiterConfig, Permit, RateChange},
-    limits::{LimiterReport, Limits, LimitsBuilder, Report, init},
+    limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
     quota::{Quota, QuotaError, Quotas},
-    refund::Refundable,
     rejection::{FromRejection, Rejection},
     settings::{Effective, Source, Sourced},
 };

@@ -16,13 +16,8 @@ mod tally;
 mod wait;
 
 pub(crate) use self::{
-    core::Core,
-    decide::Granted,
-    numbers::Numbers,
-    plan::Claim,
-    taken::Taken,
-    tally::Tally,
-    wait::{acquire, admit},
+    core::Core, decide::Granted, numbers::Numbers, plan::Claim, taken::Taken, tally::Tally,
+    wait::acquire,
 };
 pub use self::{
     handle::Limiter,

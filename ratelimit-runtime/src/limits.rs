@@ -6,6 +6,7 @@ mod current;
 mod family;
 mod file;
 mod report;
+mod scope;
 mod validate;
 
 use std::{
@@ -17,20 +18,25 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Waker},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
-use self::cores::Cores;
 pub use self::{
     builder::LimitsBuilder,
     report::{LimiterReport, Report},
+    scope::observe,
 };
-pub(crate) use self::{current::Current, family::Family};
+use self::{
+    cores::Cores,
+    scope::{SCOPE, Scope},
+};
+pub(crate) use self::{current::Current, family::Family, scope::Observer};
 use crate::{
     Clock, Limiter, Quotas, SetupError, StoreError,
     annotation::{self, Annotation},
@@ -45,10 +51,6 @@ use crate::{
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
-
-tokio::task_local! {
-    static SCOPED: Limits;
-}
 
 /// Sets the program's limits up from the limits file and the environment: the same as
 /// `Limits::builder().install()`.
@@ -171,14 +173,7 @@ impl Limits {
     /// environment.
     #[must_use]
     pub fn current() -> Self {
-        Self::with_current(Clone::clone)
-    }
-
-    /// Runs a function on the limits of the code that asks.
-    pub(crate) fn with_current<T>(run: impl Fn(&Self) -> T) -> T {
-        SCOPED
-            .try_with(&run)
-            .unwrap_or_else(|_| run(INSTALLED.get_or_init(LimitsBuilder::unattended)))
+        Self::with_scope(|limits, _| limits.clone())
     }
 
     /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
@@ -207,7 +202,7 @@ impl Limits {
     /// # }
     /// ```
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        SCOPED.scope(self.clone(), future).await
+        SCOPE.scope(Scope::with(self), future).await
     }
 
     /// The limiter of this name, which is made if there is none. The quota is what the limits file
@@ -266,6 +261,33 @@ impl Limits {
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(&self.0)
+    }
+
+    /// Runs what no caller waits for. The embedded store is done with it at once, so that the next call
+    /// finds it done.
+    pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work = Box::pin(work);
+        let mut context = Context::from_waker(Waker::noop());
+        if self.0.store.is_shared() || work.as_mut().poll(&mut context).is_pending() {
+            self.0.engine.spawn(work);
+        }
+    }
+
+    /// Runs a future to its end even if the caller is dropped meanwhile.
+    pub(crate) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut work = Box::pin(work);
+        if !self.0.store.is_shared() {
+            return work.await;
+        }
+        let (done, result) = oneshot::channel();
+        self.0.engine.spawn(async move {
+            // A caller that was dropped does not need the result.
+            let _ = done.send(work.as_mut().await);
+        });
+        result.await.unwrap_or_else(|_| Err(StoreError::unavailable("the program is ending")))
     }
 
     pub(crate) fn inner(&self) -> &Inner {

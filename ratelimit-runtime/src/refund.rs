@@ -1,38 +1,23 @@
-//! Which results are failures, so that a call gives its permits back.
+//! Which results are failures, and which are successes.
 
-/// What an annotated function with `refund_on` returns.
-///
-/// Implemented for every `Result`, whose `Err` is a failure, and with the web features for
-/// responses, where the service's own failures (5xx) are. Implement it for a return type of your own:
-///
-/// ```
-/// use ratelimit_runtime::Refundable;
-///
-/// enum Reply {
-///     Text(String),
-///     TryLater,
-/// }
-///
-/// impl Refundable for Reply {
-///     fn is_failure(&self) -> bool {
-///         matches!(self, Reply::TryLater)
-///     }
-/// }
-/// ```
+use ratelimit_spec::RefundOn;
+
+/// What a function with `refund_on` returns: every `Result` and, with the web features, responses.
 #[diagnostic::on_unimplemented(
-    message = "a `#[rate_limit]` function with `refund_on` must return something that can be a failure",
-    label = "nobody can tell whether `{Self}` is a failure",
-    note = "return a `Result`, or implement `ratelimit_runtime::Refundable` for the type",
-    note = "or remove `refund_on`"
+    message = "a `#[rate_limit]` function with `refund_on` must return a `Result` or a response",
+    label = "`{Self}` does not say whether the call failed",
+    note = "return a `Result`",
+    note = "or name a function that decides, with `refund_if = path::to::function`"
 )]
-pub trait Refundable {
-    /// Whether the call came to nothing.
-    fn is_failure(&self) -> bool;
+pub trait Judged {
+    /// Returns the word of `refund_on` that applies, or `None` if none does.
+    #[doc(hidden)]
+    fn outcome(&self) -> Option<RefundOn>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T, E> Refundable for Result<T, E> {
-    fn is_failure(&self) -> bool {
-        self.is_err()
+impl<T, E> Judged for Result<T, E> {
+    fn outcome(&self) -> Option<RefundOn> {
+        Some(if self.is_ok() { RefundOn::Ok } else { RefundOn::Err })
     }
 }

@@ -5,10 +5,10 @@
 
 mod joint;
 mod memory;
-mod temp;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
+mod temp;
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -115,18 +115,20 @@ pub enum OnDrift {
 
 words!(OnDrift, "on_drift", "reset" => Reset, "carry" => Carry);
 
-/// Whether a call whose body fails keeps its permits.
+/// Which calls give their permits back, by what their body returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefundOn {
-    /// `never`: permits are spent, whatever becomes of the call.
+    /// `never`: no call does.
     #[default]
     Never,
-    /// `err`: a call that returns an error gives its permits back.
+    /// `err`: those that fail, so that only successes count.
     Err,
+    /// `ok`: those that succeed, so that only failures count.
+    Ok,
 }
 
-words!(RefundOn, "refund_on", "never" => Never, "err" => Err);
+words!(RefundOn, "refund_on", "never" => Never, "err" => Err, "ok" => Ok);
 
 /// How long a call may wait for its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -203,7 +205,7 @@ mod tests {
             (OnStoreError::Reject, "reject"),
         ]);
         round_trips(&[(OnDrift::Reset, "reset"), (OnDrift::Carry, "carry")]);
-        round_trips(&[(RefundOn::Never, "never"), (RefundOn::Err, "err")]);
+        round_trips(&[(RefundOn::Never, "never"), (RefundOn::Err, "err"), (RefundOn::Ok, "ok")]);
         round_trips(&[
             (Wait::Forever, "forever"),
             (Wait::None, "none"),

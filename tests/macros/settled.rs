@@ -1,9 +1,9 @@
-//! Functions whose result is looked at before it leaves them: every shape that `refund_on` has to keep.
+//! Functions whose result is read before it leaves them: every shape that `refund_on` has to keep.
 
 use std::fmt::Display;
 use std::sync::Arc;
 
-use ratelimit_runtime::{Limits, Reason, Refundable, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit};
 
 use super::{alone, limits, refused};
 
@@ -171,19 +171,19 @@ async fn methods_of_every_kind() {
 #[derive(Debug, PartialEq)]
 struct Status(u16);
 
-impl Refundable for Status {
+impl Status {
     fn is_failure(&self) -> bool {
         self.0 >= 500
     }
 }
 
-#[rate_limit(key = "settled-own", rate = 1, per = "1h", refund_on = "err")]
+#[rate_limit(key = "settled-own", rate = 1, per = "1h", refund_if = Status::is_failure)]
 async fn with_a_type_of_its_own(status: u16) -> Status {
     Status(status)
 }
 
 #[tokio::test]
-async fn a_return_type_of_ones_own_says_what_a_failure_is() {
+async fn a_function_decides_which_results_are_refunded() {
     let limits = limits().await;
     let free = async |limits: &Limits| {
         let limiter = limits.scope(async { limiter!("settled-own") }).await;

@@ -2,25 +2,7 @@
 
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
-/// Every argument with a value to show in messages.
-const ARGUMENTS: [(&str, &str); 16] = [
-    ("key", "\"orders:{user_id}\""),
-    ("rate", "100"),
-    ("per", "\"1s\""),
-    ("time_zone", "\"Europe/Vienna\""),
-    ("limits", "[(10, \"1s\"), (1000, \"1h\")]"),
-    ("mode", "\"per_client\""),
-    ("algorithm", "\"token_bucket\""),
-    ("burst", "200"),
-    ("warm_up", "\"10s\""),
-    ("permits", "1"),
-    ("wait", "\"2s\""),
-    ("on_store_error", "\"reject\""),
-    ("refund_on", "\"err\""),
-    ("fallback", "path::to::function"),
-    ("skip_if", "user.is_admin"),
-    ("crate", "::path::to::runtime"),
-];
+use super::example;
 
 /// A value that is a number, or some code that yields one.
 pub(crate) enum Number {
@@ -30,10 +12,6 @@ pub(crate) enum Number {
         source: Expr,
     },
     Code(Expr),
-}
-
-pub(super) fn names() -> [&'static str; ARGUMENTS.len()] {
-    ARGUMENTS.map(|(name, _)| name)
 }
 
 pub(super) fn text(name: &Ident, value: Expr) -> syn::Result<LitStr> {
@@ -61,8 +39,25 @@ pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {
     }
 }
 
-pub(super) fn function(name: &Ident, value: Expr) -> syn::Result<Path> {
-    path(value).map_err(|other| expected(name, "the path of a function", &other))
+pub(super) fn function(name: &Ident, value: Expr) -> syn::Result<Expr> {
+    match value {
+        Expr::Path(_) | Expr::Closure(_) => Ok(value),
+        other => Err(expected(name, "the path of a function or a closure", &other)),
+    }
+}
+
+pub(super) fn identifier(name: &Ident, value: Expr) -> syn::Result<Ident> {
+    match value {
+        Expr::Path(path) if path.path.get_ident().is_some_and(|name| name != "self") => {
+            path.path.require_ident().cloned()
+        }
+        other => Err(expected(name, "the name of a new variable", &other)),
+    }
+}
+
+/// Reads any expression; rustc judges its type.
+pub(super) fn condition(_: &Ident, value: Expr) -> syn::Result<Expr> {
+    Ok(value)
 }
 
 pub(super) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
@@ -100,9 +95,4 @@ pub(super) fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
         found,
         format!("`{name}` takes {what}; write `{name} = {}`", example(name)),
     )
-}
-
-pub(super) fn example(name: &Ident) -> &'static str {
-    let known = ARGUMENTS.iter().find(|(known, _)| name == known);
-    known.map_or("..", |(_, example)| example)
 }

@@ -57,7 +57,7 @@ where
             __arg2
         };
         {
-            static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+            static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
                 ::ratelimit_runtime::__private::Annotation::new(
                         "orders:{self.name}:{tenant}",
                         &["orders:", ":", ""],
@@ -73,25 +73,25 @@ where
                     .fallible(),
             );
             ::ratelimit_runtime::__private::submit! {
-                & __LIMIT
+                & __LIMIT_0
             }
             const _: ::core::option::Option<&str> = ::core::option_env!(
                 "RATELIMIT_LIMITS"
             );
-            let __permits = ::ratelimit_runtime::__private::permits(__self.cost(&order));
-            let __key = __LIMIT
-                .key(
+            let __request_0 = __LIMIT_0
+                .request(
+                    ::ratelimit_runtime::__private::permits(__self.cost(&order)),
                     &[
                         ::ratelimit_runtime::__private::key_part(&__self.name),
                         ::ratelimit_runtime::__private::key_part(&tenant),
                     ],
                 );
-            if let ::core::result::Result::Err(__rejection) = __LIMIT
-                .acquire(__key, __permits)
-                .await
-            {
-                return ::ratelimit_runtime::__private::reject(__rejection);
-            }
+            let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+                ::core::result::Result::Ok(__permits) => __permits,
+                ::core::result::Result::Err((_, __rejection)) => {
+                    return ::ratelimit_runtime::__private::reject(__rejection);
+                }
+            };
             {
                 let __ret: Result<Receipt, ShopError> = {
                     __self.ledger.append(tenant, order).await

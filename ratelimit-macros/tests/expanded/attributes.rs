@@ -10,7 +10,7 @@
 #[tracing::instrument]
 #[allow(dead_code)]
 pub(crate) async unsafe fn quote() -> Price {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -24,10 +24,10 @@ pub(crate) async unsafe fn quote() -> Price {
             .per_ms(1000),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    __LIMIT.admit(__key, 1u32).await;
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { price().await }
 }

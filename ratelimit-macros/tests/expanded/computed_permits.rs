@@ -4,7 +4,7 @@
 // }
 
 async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "import:{tenant}",
                 &["import:", ""],
@@ -20,16 +20,19 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
             .fallible(),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __permits = ::ratelimit_runtime::__private::permits(rows.len());
-    let __key = __LIMIT.key(&[::ratelimit_runtime::__private::key_part(&tenant)]);
-    if let ::core::result::Result::Err(__rejection) = __LIMIT
-        .acquire(__key, __permits)
-        .await
-    {
-        return ::ratelimit_runtime::__private::reject(__rejection);
-    }
+    let __request_0 = __LIMIT_0
+        .request(
+            ::ratelimit_runtime::__private::permits(rows.len()),
+            &[::ratelimit_runtime::__private::key_part(&tenant)],
+        );
+    let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((_, __rejection)) => {
+            return ::ratelimit_runtime::__private::reject(__rejection);
+        }
+    };
     { store(tenant, rows).await }
 }

@@ -14,7 +14,7 @@
 // }
 
 async fn quote() -> Result<Price, ShopError> {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -39,13 +39,15 @@ async fn quote() -> Result<Price, ShopError> {
             .fallible(),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 3u32).await
-    {
-        return ::ratelimit_runtime::__private::reject(__rejection);
-    }
+    let __request_0 = __LIMIT_0.request(3, &[]);
+    let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((_, __rejection)) => {
+            return ::ratelimit_runtime::__private::reject(__rejection);
+        }
+    };
     { Ok(price().await?) }
 }

@@ -4,7 +4,7 @@
 // }
 
 async fn quote() -> Price {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -20,18 +20,20 @@ async fn quote() -> Price {
             .fallible(),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 1u32).await
-    {
-        return {
-            use ::ratelimit_runtime::__private::SettlePlain as _;
-            ::ratelimit_runtime::__private::Answer(cache::last_price(__rejection))
-                .settle()
-                .await
-        };
-    }
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((_, __rejection)) => {
+            return {
+                use ::ratelimit_runtime::__private::ResolvePlain as _;
+                ::ratelimit_runtime::__private::answer(__rejection, cache::last_price)
+                    .resolve()
+                    .await
+            };
+        }
+    };
     { price().await }
 }

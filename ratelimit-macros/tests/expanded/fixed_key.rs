@@ -6,7 +6,7 @@
 
 /// Answers with today's price.
 pub async fn quote(item: &str) -> Price {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -20,10 +20,10 @@ pub async fn quote(item: &str) -> Price {
             .per_ms(1000),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    __LIMIT.admit(__key, 1u32).await;
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { prices().await.of(item) }
 }

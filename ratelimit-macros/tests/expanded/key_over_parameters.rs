@@ -15,7 +15,7 @@ async fn place<'a, T, const N: usize>(
 where
     T: Send,
 {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
                 &["{shop}:", ":", ":", ":", ""],
@@ -29,11 +29,12 @@ where
             .per_ms(5400000),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT
-        .key(
+    let __request_0 = __LIMIT_0
+        .request(
+            1,
             &[
                 ::ratelimit_runtime::__private::key_part(&order.tenant.0),
                 ::ratelimit_runtime::__private::key_part(&self.name),
@@ -41,6 +42,6 @@ where
                 ::ratelimit_runtime::__private::key_part(&b),
             ],
         );
-    __LIMIT.admit(__key, 1u32).await;
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { self.ledger.append(order).await }
 }

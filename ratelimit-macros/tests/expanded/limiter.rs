@@ -18,6 +18,6 @@ fn handle() -> Limiter {
             & __LIMIT
         }
         const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-        __LIMIT.limiter(__LIMIT.key(&[]))
+        __LIMIT.limiter(&[])
     }
 }

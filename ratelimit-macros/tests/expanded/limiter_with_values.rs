@@ -22,10 +22,7 @@ fn handle() -> Limiter {
         const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
         match (&session.user(),) {
             (__part0,) => {
-                __LIMIT
-                    .limiter(
-                        __LIMIT.key(&[::ratelimit_runtime::__private::key_part(__part0)]),
-                    )
+                __LIMIT.limiter(&[::ratelimit_runtime::__private::key_part(__part0)])
             }
         }
     }

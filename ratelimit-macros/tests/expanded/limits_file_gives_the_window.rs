@@ -4,7 +4,7 @@
 // }
 
 async fn place(user_id: u64) -> Receipt {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "orders:{user_id}",
                 &["orders:", ""],
@@ -18,11 +18,12 @@ async fn place(user_id: u64) -> Receipt {
             .declared(5, 60000),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: &[u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[::ratelimit_runtime::__private::key_part(&user_id)]);
-    __LIMIT.admit(__key, 1u32).await;
+    let __request_0 = __LIMIT_0
+        .request(1, &[::ratelimit_runtime::__private::key_part(&user_id)]);
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { order(user_id).await }
 }

@@ -22,8 +22,8 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __asked_0 = __LIMIT_0.asks(__LIMIT_0.key(&[]), 1u32);
-    let __taken = ::ratelimit_runtime::__private::admit_all([__asked_0]).await;
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let [__permit_0] = ::ratelimit_runtime::__private::admit([__request_0]).await;
     let __result: Result<Price, ShopError> = async move {
         if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<
             Result<Price, ShopError>,
@@ -33,7 +33,7 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         { Ok(self.prices().await?.of(item)) }
     }
         .await;
-    let __failed = ::ratelimit_runtime::__private::is_failure(&__result);
-    __taken.settle(__failed).await;
+    let __used_0 = ::ratelimit_runtime::__private::refund_on(&__permit_0, &__result);
+    ::ratelimit_runtime::__private::settle_later(__permit_0, __used_0);
     __result
 }

@@ -4,7 +4,7 @@
 // }
 
 async fn quote() -> Result<Price, Rejection> {
-    static __LIMIT: crate::limits::__private::CallSite = crate::limits::__private::CallSite::new(
+    static __LIMIT_0: crate::limits::__private::CallSite = crate::limits::__private::CallSite::new(
         crate::limits::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -20,13 +20,15 @@ async fn quote() -> Result<Price, Rejection> {
             .fallible(),
     );
     crate::limits::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    if let ::core::result::Result::Err(__rejection) = __LIMIT.acquire(__key, 1u32).await
-    {
-        return crate::limits::__private::reject(__rejection);
-    }
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let () = match crate::limits::__private::acquire([__request_0]).await {
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((_, __rejection)) => {
+            return crate::limits::__private::reject(__rejection);
+        }
+    };
     { Ok(price().await) }
 }

@@ -4,7 +4,7 @@
 // }
 
 async fn quote() -> Price {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "quote",
                 &["quote"],
@@ -17,10 +17,10 @@ async fn quote() -> Price {
             .limits(&[(10, 1000), (limits::HOURLY, 3600000)]),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __key = __LIMIT.key(&[]);
-    __LIMIT.admit(__key, 1u32).await;
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { price().await }
 }

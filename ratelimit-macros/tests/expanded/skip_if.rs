@@ -4,7 +4,7 @@
 // }
 
 async fn search(user: &User, query: &str) -> Vec<Hit> {
-    static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
+    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
         ::ratelimit_runtime::__private::Annotation::new(
                 "search:{user.id}",
                 &["search:", ""],
@@ -18,13 +18,15 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
             .per_ms(1000),
     );
     ::ratelimit_runtime::__private::submit! {
-        & __LIMIT
+        & __LIMIT_0
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __skip: bool = user.is_admin || query.is_empty();
-    if !__skip {
-        let __key = __LIMIT.key(&[::ratelimit_runtime::__private::key_part(&user.id)]);
-        __LIMIT.admit(__key, 1u32).await;
-    }
+    let __skip_0: bool = user.is_admin || query.is_empty();
+    let __request_0 = if __skip_0 {
+        ::ratelimit_runtime::__private::skipped()
+    } else {
+        __LIMIT_0.request(1, &[::ratelimit_runtime::__private::key_part(&user.id)])
+    };
+    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
     { index().find(query).await }
 }

@@ -40,16 +40,16 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         & __LIMIT_1
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __asked_0 = __LIMIT_0
-        .asks(__LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]), 1u32);
-    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
-    if let ::core::result::Result::Err((_, __rejection)) = ::ratelimit_runtime::__private::acquire_all([
-            __asked_0,
-            __asked_1,
-        ])
+    let __request_0 = __LIMIT_0
+        .request(1, &[::ratelimit_runtime::__private::key_part(&user)]);
+    let __request_1 = __LIMIT_1.request(1, &[]);
+    let () = match ::ratelimit_runtime::__private::acquire([__request_0, __request_1])
         .await
     {
-        return ::ratelimit_runtime::__private::reject(__rejection);
-    }
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((_, __rejection)) => {
+            return ::ratelimit_runtime::__private::reject(__rejection);
+        }
+    };
     { price(user).await }
 }

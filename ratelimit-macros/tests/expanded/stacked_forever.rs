@@ -38,9 +38,9 @@ async fn price(user: u64) -> Price {
         & __LIMIT_1
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __asked_0 = __LIMIT_0
-        .asks(__LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]), 1u32);
-    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
-    let _ = ::ratelimit_runtime::__private::admit_all([__asked_0, __asked_1]).await;
+    let __request_0 = __LIMIT_0
+        .request(1, &[::ratelimit_runtime::__private::key_part(&user)]);
+    let __request_1 = __LIMIT_1.request(1, &[]);
+    let () = ::ratelimit_runtime::__private::admit([__request_0, __request_1]).await;
     { prices().of(user).await }
 }

@@ -41,16 +41,16 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         & __LIMIT_1
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __asked_0 = __LIMIT_0
-        .asks(__LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]), 1u32);
-    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
-    let __taken = match ::ratelimit_runtime::__private::acquire_all([
-            __asked_0,
-            __asked_1,
+    let __request_0 = __LIMIT_0
+        .request(1, &[::ratelimit_runtime::__private::key_part(&user)]);
+    let __request_1 = __LIMIT_1.request(1, &[]);
+    let [__permit_0, _] = match ::ratelimit_runtime::__private::acquire([
+            __request_0,
+            __request_1,
         ])
         .await
     {
-        ::core::result::Result::Ok(__taken) => __taken,
+        ::core::result::Result::Ok(__permits) => __permits,
         ::core::result::Result::Err((_, __rejection)) => {
             return ::ratelimit_runtime::__private::reject(__rejection);
         }
@@ -64,7 +64,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         { price(user).await }
     }
         .await;
-    let __failed = ::ratelimit_runtime::__private::is_failure(&__result);
-    __taken.settle(__failed).await;
+    let __used_0 = ::ratelimit_runtime::__private::refund_on(&__permit_0, &__result);
+    ::ratelimit_runtime::__private::settle_later(__permit_0, __used_0);
     __result
 }

@@ -61,35 +61,34 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
         & __LIMIT_2
     }
     const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __skip: bool = user == 0;
-    let __asked_0 = if __skip {
+    let __skip_0: bool = user == 0;
+    let __request_0 = if __skip_0 {
         ::ratelimit_runtime::__private::skipped()
     } else {
-        __LIMIT_0
-            .asks(
-                __LIMIT_0.key(&[::ratelimit_runtime::__private::key_part(&user)]),
-                1u32,
-            )
+        __LIMIT_0.request(1, &[::ratelimit_runtime::__private::key_part(&user)])
     };
-    let __asked_1 = __LIMIT_1.asks(__LIMIT_1.key(&[]), 1u32);
-    let __asked_2 = {
-        let __permits = ::ratelimit_runtime::__private::permits(rows.len());
-        __LIMIT_2.asks(__LIMIT_2.key(&[]), __permits)
-    };
-    if let ::core::result::Result::Err((__by, __rejection)) = ::ratelimit_runtime::__private::acquire_all([
-            __asked_0,
-            __asked_1,
-            __asked_2,
+    let __request_1 = __LIMIT_1.request(1, &[]);
+    let __request_2 = __LIMIT_2
+        .request(::ratelimit_runtime::__private::permits(rows.len()), &[]);
+    let () = match ::ratelimit_runtime::__private::acquire([
+            __request_0,
+            __request_1,
+            __request_2,
         ])
         .await
     {
-        return match __by {
-            0 => ::ratelimit_runtime::__private::reject(__rejection),
-            _ => {
-                use ::ratelimit_runtime::__private::SettlePlain as _;
-                ::ratelimit_runtime::__private::Answer(later(__rejection)).settle().await
-            }
-        };
-    }
+        ::core::result::Result::Ok(__permits) => __permits,
+        ::core::result::Result::Err((__by, __rejection)) => {
+            return match __by {
+                0 => ::ratelimit_runtime::__private::reject(__rejection),
+                _ => {
+                    use ::ratelimit_runtime::__private::ResolvePlain as _;
+                    ::ratelimit_runtime::__private::answer(__rejection, later)
+                        .resolve()
+                        .await
+                }
+            };
+        }
+    };
     { store(user, rows).await }
 }

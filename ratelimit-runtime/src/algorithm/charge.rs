@@ -88,9 +88,13 @@ impl Open<'_> {
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
         match &mut self.0 {
             Form::Log(log) => log.charge(permits, max_debt),
-            Form::Bucket(sheet, _) => sheet.change(|level: &mut Level| level.charge(permits, max_debt)),
+            Form::Bucket(sheet, _) => {
+                sheet.change(|level: &mut Level| level.charge(permits, max_debt))
+            }
             Form::Warm(sheet, _) => sheet.change(|heat: &mut Heat| heat.charge(permits, max_debt)),
-            Form::Window(sheet, _) => sheet.change(|count: &mut Count| count.charge(permits, max_debt)),
+            Form::Window(sheet, _) => {
+                sheet.change(|count: &mut Count| count.charge(permits, max_debt))
+            }
             Form::Nothing => Charged { excess: permits, ..Charged::default() },
         }
     }

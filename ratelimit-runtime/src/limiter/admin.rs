@@ -118,7 +118,10 @@ impl Core {
     }
 
     /// The stored configurations, one for each limit; those of shards are added up.
-    pub(crate) async fn stored(self: &Arc<Self>, limits: &Inner) -> Result<Vec<Config>, StoreError> {
+    pub(crate) async fn stored(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<Vec<Config>, StoreError> {
         let mut stored = Vec::<Config>::new();
         for core in self.limiters(limits) {
             let Some(config) = limits.store.read(&core.keys).await? else { continue };
@@ -190,12 +193,16 @@ impl Core {
 
     /// The time that is left to the limiter that has the longest: of several limits `None` if one does
     /// not expire.
-    pub(crate) async fn ttl(self: &Arc<Self>, limits: &Inner) -> Result<Option<Duration>, StoreError> {
+    pub(crate) async fn ttl(
+        self: &Arc<Self>,
+        limits: &Inner,
+    ) -> Result<Option<Duration>, StoreError> {
         let split = self.is_split(limits);
         let mut longest = if split { None } else { Some(Duration::ZERO) };
         for core in self.limiters(limits) {
             let one = limits.store.ttl(&core.keys).await?;
-            longest = if split { longest.max(one) } else { longest.zip(one).map(|(a, b)| a.max(b)) };
+            longest =
+                if split { longest.max(one) } else { longest.zip(one).map(|(a, b)| a.max(b)) };
         }
         Ok(longest)
     }

@@ -12,15 +12,13 @@ use crate::{
 };
 
 /// Asks the store for all claims at once, and takes note of its replies.
-pub(super) async fn ask(
-    limits: &Limits,
-    asked: &[&Asked<'_>],
-) -> Result<Vec<Replies>, StoreError> {
+pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Replies>, StoreError> {
     let inner = limits.inner();
     let parts: Vec<Vec<Part<'_>>> =
         asked.iter().map(|asked| asked.core.parts(asked.rule)).collect();
     let requests: Vec<_> = parts.iter().flatten().map(|part| part.request(inner)).collect();
-    let costs = asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| &asked.permits));
+    let costs =
+        asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| &asked.permits));
     let costs: Vec<&[u32]> = costs.map(std::slice::from_ref).collect();
     let asking: Vec<_> = asked.iter().map(|asked| asked.core.denials.asking()).collect();
     let replies = inner.store.acquire_jointly(&requests, &costs).await?;

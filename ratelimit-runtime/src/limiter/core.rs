@@ -13,7 +13,12 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
 use super::{
-    Numbers, denials::Denials, numbers::{Rule, assertion}, per_process::Looks, plan::Share, wait::Queue,
+    Numbers,
+    denials::Denials,
+    numbers::{Rule, assertion},
+    per_process::Looks,
+    plan::Share,
+    wait::Queue,
 };
 use crate::{
     Quotas,

@@ -17,14 +17,14 @@ use ratelimit_spec::Wait;
 
 use self::{answer::Ready, combine::combined};
 pub(super) use self::{answer::answers_of, combine::next_refusal, policy::local_share};
+pub(super) use super::plan::Part;
 use super::{
     Core, Numbers,
     denials::Manner,
     numbers::Rule,
-    taken::{Held, Source, Taken},
     plan::Claim,
+    taken::{Held, Source, Taken},
 };
-pub(super) use super::plan::Part;
 use crate::{
     Answer, Limits, Rejection,
     limits::Inner,
@@ -79,7 +79,9 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
     let mut steps: Vec<(Side, Vec<Asked<'_>>)> = Vec::with_capacity(1);
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
         match claim.core.ready(inner, rule, claim.permits) {
-            Ok(Ready::Decided(answer)) => granted[position] = Some(Granted::free(&claim.core, answer)),
+            Ok(Ready::Decided(answer)) => {
+                granted[position] = Some(Granted::free(&claim.core, answer))
+            }
             Ok(Ready::Ask(numbers, permits)) => {
                 let core = &claim.core;
                 add(inner, &mut steps, Asked { position, core, rule, numbers, permits });
@@ -135,7 +137,8 @@ fn add<'a>(limits: &Inner, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked
     };
     let alone = side == Side::Shards || asked.rule.is_shadowed();
     let fits = |(other, others): &&mut (Side, Vec<Asked<'a>>)| {
-        let one_call = |other: &Asked<'a>| limits.store.one_call(&other.core.keys, &asked.core.keys);
+        let one_call =
+            |other: &Asked<'a>| limits.store.one_call(&other.core.keys, &asked.core.keys);
         *other == side
             && !alone
             && others.iter().all(|other| !other.rule.is_shadowed())
@@ -173,7 +176,8 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
         let claim = Claim { core, permits, wait: Wait::None, fallible: true };
         match Box::pin(decide(limits, &[claim])).await {
             Ok(granted) => {
-                let of_all = |got: Granted| Granted { answer: Answer { quota, ..got.answer }, ..got };
+                let of_all =
+                    |got: Granted| Granted { answer: Answer { quota, ..got.answer }, ..got };
                 return Ok(granted.into_iter().map(of_all).collect());
             }
             Err(refusals) => {
@@ -259,4 +263,3 @@ fn outcome(
     }
     if refusals.is_empty() { Ok(granted) } else { Err(refusals) }
 }
-

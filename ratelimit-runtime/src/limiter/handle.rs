@@ -9,8 +9,8 @@ use super::{
     admin::{Write, expiry_ms},
 };
 use crate::{
-    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection, Settlement,
-    StoreError,
+    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection,
+    Settlement, StoreError,
     store::{Expiry, WriteWhen},
 };
 
@@ -55,10 +55,6 @@ pub struct Limiter {
 impl Limiter {
     pub(crate) fn new(core: Arc<Core>, limits: Limits) -> Self {
         Self { core, others: Vec::new(), limits }
-    }
-
-    pub(crate) fn into_parts(self) -> (Arc<Core>, Limits) {
-        (self.core, self.limits)
     }
 
     /// The name its state lives under, `key_prefix` included; of limiters that were
@@ -155,10 +151,11 @@ impl Limiter {
         {
             return granted.map(|granted| Permit::new(limits, granted));
         }
-        let claim = |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
+        let claim =
+            |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
         let claims = self.cores().map(claim).collect();
         let granted = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
-        let permits = granted.into_iter().map(|granted| Permit::new(limits, granted));
+        let permits = granted.into_iter().flatten().map(|granted| Permit::new(limits, granted));
         permits.reduce(Permit::and).ok_or_else(|| core.unknown())
     }
 
@@ -215,7 +212,7 @@ impl Limiter {
     pub async fn charge(&self, permits: u64) -> Result<Settlement, StoreError> {
         let (all, limits) = (self.cores().cloned().collect::<Vec<_>>(), self.limits.clone());
         let charge = async move { charge_all(&all, &limits, permits).await };
-        self.limits.inner().engine.finish(charge).await
+        self.limits.finish(charge).await
     }
 
     /// The quotas in force, the shortest window first: the store's as of the last decision, or the

@@ -63,9 +63,11 @@ pub(super) async fn take(
 pub(super) fn count(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
     let parts: Vec<Vec<Part<'_>>> =
         asked.iter().map(|asked| asked.core.parts(asked.rule)).collect();
-    let limiters = parts.iter().flatten().map(|part| (&part.core.keys, counted_here(part.in_force())));
+    let limiters =
+        parts.iter().flatten().map(|part| (&part.core.keys, counted_here(part.in_force())));
     let limiters: Vec<_> = limiters.collect();
-    let costs = asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| asked.permits));
+    let costs =
+        asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| asked.permits));
     let costs: Vec<u32> = costs.collect();
     let mut replies = limits.per_client.count_jointly(&limiters, &costs).into_iter();
     let each = parts.iter().map(|parts| {
@@ -82,7 +84,13 @@ impl Core {
         !parts.is_empty() && parts.iter().all(|part| part.in_force().mode == Mode::PerClient)
     }
 
-    pub(super) fn lease(&self, limits: &Inner, rule: &Rule, config: Config, until_ms: u64) -> Lease {
+    pub(super) fn lease(
+        &self,
+        limits: &Inner,
+        rule: &Rule,
+        config: Config,
+        until_ms: u64,
+    ) -> Lease {
         Lease { rule: rule.number, generation: limits.generation(), config, until_ms }
     }
 }

@@ -6,6 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use ratelimit_spec::RefundOn;
+
 use super::{decide::Granted, taken::Taken};
 use crate::{Decision, Limits, Settlement, StoreError};
 
@@ -37,31 +39,50 @@ use crate::{Decision, Limits, Settlement, StoreError};
 /// ```
 pub struct Permit {
     decision: Decision,
-    taken: Taken,
-    limits: Limits,
+    held: Option<Held>,
     is_recorded: AtomicBool,
     recorded: AtomicU64,
+}
+
+/// What was taken, and of which limits.
+struct Held {
+    taken: Taken,
+    limits: Limits,
 }
 
 impl Permit {
     pub(crate) fn new(limits: &Limits, granted: Granted) -> Self {
         let Granted { answer, taken, .. } = granted;
-        Self {
-            decision: answer.decision(&taken.core.family.key),
-            taken,
-            limits: limits.clone(),
-            is_recorded: AtomicBool::new(false),
-            recorded: AtomicU64::new(0),
-        }
+        let decision = answer.decision(&taken.core.family.key);
+        let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
+        Self::with(decision, held)
+    }
+
+    /// The permit of a call that no limiter decided.
+    pub(crate) fn of_no_limiter() -> Self {
+        Self::with(Decision::of_no_limiter(), None)
+    }
+
+    fn with(decision: Decision, held: Option<Held>) -> Self {
+        let (is_recorded, recorded) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { decision, held, is_recorded, recorded }
     }
 
     /// What a call got of two limiters together.
     pub(super) fn and(mut self, mut other: Self) -> Self {
-        let (taken, limits) = self.take();
-        let taken = taken.and(other.take().0);
         let decision = self.decision.clone().and(other.decision.clone());
-        let (is_recorded, recorded) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { decision, taken, limits, is_recorded, recorded }
+        let held = match (self.held.take(), other.held.take()) {
+            (Some(Held { taken, limits }), Some(other)) => {
+                Some(Held { taken: taken.and(other.taken), limits })
+            }
+            (one, other) => one.or(other),
+        };
+        Self::with(decision, held)
+    }
+
+    /// Returns which calls give permits back to the limiter, or `None` if this one took none.
+    pub(crate) fn refund_on(&self) -> Option<RefundOn> {
+        self.held.as_ref().map(|held| held.taken.refund_on(held.limits.inner()))
     }
 
     /// The number of permits that this grant took: 0 if nothing was counted, because the call was
@@ -69,7 +90,7 @@ impl Permit {
     /// below do nothing then.
     #[must_use]
     pub fn permits(&self) -> u64 {
-        self.taken.permits().into()
+        self.held.as_ref().map_or(0, |held| held.taken.permits().into())
     }
 
     /// Adds to the permits that the call really used. After the first record, dropping the permit
@@ -93,9 +114,11 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
-        let (taken, limits) = self.take();
+        let Some(Held { taken, limits }) = self.held.take() else {
+            return Ok(Settlement::default());
+        };
         let kept = limits.clone();
-        limits.inner().engine.finish(async move { taken.settle(&kept, actual).await }).await
+        limits.finish(async move { taken.settle(&kept, actual).await }).await
     }
 
     /// Returns what this grant took to the limiter, and returns how many permits were returned: fewer
@@ -107,17 +130,9 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
-        let (taken, limits) = self.take();
+        let Some(Held { taken, limits }) = self.held.take() else { return Ok(0) };
         let (kept, permits) = (limits.clone(), taken.permits());
-        let back = async move { taken.give_back_some(kept.inner(), permits).await };
-        limits.inner().engine.finish(back).await
-    }
-
-    /// What was taken, so that dropping the permit does nothing more.
-    fn take(&mut self) -> (Taken, Limits) {
-        *self.is_recorded.get_mut() = false;
-        let nothing = Taken::nothing(&self.taken.core);
-        (std::mem::replace(&mut self.taken, nothing), self.limits.clone())
+        limits.finish(async move { taken.give_back_some(kept.inner(), permits).await }).await
     }
 }
 
@@ -143,8 +158,8 @@ impl Drop for Permit {
         if !*self.is_recorded.get_mut() {
             return;
         }
-        let used = *self.recorded.get_mut();
-        let (taken, limits) = self.take();
-        taken.settle_later(&limits, used);
+        if let Some(Held { taken, limits }) = self.held.take() {
+            taken.settle_later(&limits, *self.recorded.get_mut());
+        }
     }
 }

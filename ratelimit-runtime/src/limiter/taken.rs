@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use ratelimit_spec::RefundOn;
+
 use super::{
-    Core, handle::charge_all,
+    Core,
     decide::{Asked, Replies, local_share},
+    handle::charge_all,
     per_process::counted_here,
 };
 use crate::{
@@ -94,11 +97,10 @@ impl Taken {
         self.permits
     }
 
-    /// Whether the limiter gets the permits of failed calls back.
-    pub(crate) fn is_refunded(&self, limits: &Inner) -> bool {
+    /// Returns which calls give permits back to the limiter.
+    pub(super) fn refund_on(&self, limits: &Inner) -> RefundOn {
         let rule = self.core.rule(limits);
-        let numbers = rule.numbers.as_ref();
-        numbers.is_ok_and(|numbers| numbers.effective.refund_on.value == ratelimit_spec::RefundOn::Err)
+        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.refund_on.value)
     }
 
     /// Whether the call was counted.
@@ -144,7 +146,11 @@ impl Taken {
     }
 
     /// Corrects the cost to `actual`: less gives the difference back, more takes it.
-    pub(crate) async fn settle(&self, limits: &Limits, actual: u64) -> Result<Settlement, StoreError> {
+    pub(crate) async fn settle(
+        &self,
+        limits: &Limits,
+        actual: u64,
+    ) -> Result<Settlement, StoreError> {
         let taken = u64::from(self.permits);
         if !self.is_counted() || actual == taken {
             return Ok(Settlement::default());
@@ -161,7 +167,7 @@ impl Taken {
     /// Corrects the cost without a caller that waits for it.
     pub(crate) fn settle_later(self, limits: &Limits, actual: u64) {
         let kept = limits.clone();
-        limits.inner().engine.spawn(async move {
+        limits.start(async move {
             if self.settle(&kept, actual).await.is_err() {
                 self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
             }
@@ -183,7 +189,7 @@ impl Taken {
             return;
         }
         let kept = limits.clone();
-        limits.inner().engine.spawn(async move {
+        limits.start(async move {
             for taken in taken.into_iter().rev() {
                 taken.give_back(&kept).await;
             }

@@ -29,8 +29,8 @@ use self::{
 use super::{
     Core,
     decide::{Granted, Refusals, Why, decide},
-    taken::Source,
     plan::Claim,
+    taken::{Source, Taken},
 };
 use crate::{
     Limits, Reason, Rejection,
@@ -123,8 +123,39 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
     }
 }
 
-/// Takes the permits of all claims, waiting for them in line.
-pub(crate) async fn acquire(limits: &Limits, claims: Vec<Claim>) -> Outcome {
+/// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
+/// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
+pub(crate) async fn acquire(
+    limits: &Limits,
+    claims: Vec<Claim>,
+) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
+    let mut all: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
+    let mut open: Vec<usize> = (0..claims.len()).collect();
+    while !open.is_empty() {
+        let asked = open.iter().map(|n| claims[*n].clone()).collect();
+        let (n, rejection) = match attempt(limits, asked).await {
+            Ok(granted) => {
+                open.into_iter().zip(granted).for_each(|(n, got)| all[n] = Some(got));
+                break;
+            }
+            Err((position, rejection)) => (open[position], rejection),
+        };
+        if claims[n].fallible {
+            Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
+            return Err((n, rejection));
+        }
+        match claims[n].settle(limits.inner(), &rejection) {
+            Some(settled) => {
+                all[n] = settled;
+                open.retain(|other| *other != n);
+            }
+            None => limits.inner().clock.sleep(LOOK_AGAIN).await,
+        }
+    }
+    Ok(all)
+}
+
+async fn attempt(limits: &Limits, claims: Vec<Claim>) -> Outcome {
     let started = limits.inner().clock.now_ms();
     let result = match first_try(limits, &claims, started).await {
         Ok(granted) => Ok(granted),
@@ -237,39 +268,20 @@ impl Core {
     }
 }
 
-/// Takes permits for a call that cannot return a rejection: it waits for as long as necessary, and the
-/// local policy settles what no wait can cure. A claim without a decision is `None`.
-pub(crate) async fn admit(limits: &Limits, claims: Vec<Claim>) -> Vec<Option<Granted>> {
-    let mut settled: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
-    let mut open: Vec<usize> = (0..claims.len()).collect();
-    while !open.is_empty() {
-        let (position, rejection) =
-            match acquire(limits, open.iter().map(|n| claims[*n].clone()).collect()).await {
-                Ok(granted) => {
-                    open.into_iter().zip(granted).for_each(|(n, got)| settled[n] = Some(got));
-                    return settled;
-                }
-                Err((position, rejection)) => (open[position], rejection),
-            };
-        let inner = limits.inner();
-        let Claim { core, permits, .. } = &claims[position];
+impl Claim {
+    /// Settles a claim that cannot reject the call. `None` if it is to try again, `Some(None)` if the call
+    /// goes ahead without a decision.
+    fn settle(&self, limits: &Inner, rejection: &Rejection) -> Option<Option<Granted>> {
         match rejection.reason() {
             Reason::StoreMisconfigured => {
-                core.complain(inner, &rejection);
-                if let Some(got) = core.without_store_at_all(inner, *permits) {
-                    settled[position] = Some(got);
-                    open.retain(|n| *n != position);
-                    continue;
-                }
+                self.core.complain(limits, rejection);
+                self.core.without_store_at_all(limits, self.permits).map(Some)
             }
             Reason::NotConfigured => {
-                core.complain(inner, &rejection);
-                open.retain(|n| *n != position);
-                continue;
+                self.core.complain(limits, rejection);
+                Some(None)
             }
-            _ => {}
+            _ => None,
         }
-        inner.clock.sleep(LOOK_AGAIN).await;
     }
-    settled
 }

@@ -254,10 +254,11 @@ fn unusable(
             .push(format!("{here}: `{key}` takes {permits} permits a call, but {sets}; {cannot}"));
     }
     let refund_on = effective.refund_on;
-    if refund_on.value == RefundOn::Err && refund_on.source != Source::Annotation && !site.settles {
+    let (word, is_written) = (refund_on.value, refund_on.source == Source::Annotation);
+    if word != RefundOn::Never && !is_written && !site.judges {
         problems.push(format!(
-            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: err`; \
-             write `refund_on = \"err\"` in its attribute, or leave `refund_on` out",
+            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: {word}`; \
+             write `refund_on = \"{word}\"` in its attribute, or leave `refund_on` out",
             at("refund_on")
         ));
     }

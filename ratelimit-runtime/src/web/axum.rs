@@ -5,8 +5,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use ratelimit_spec::RefundOn;
+
 use super::{retry_after, status};
-use crate::{FromRejection, Reason, Refundable, Rejection};
+use crate::{FromRejection, Reason, Rejection, refund::Judged};
 
 /// 429 with `Retry-After`, or 503 when the store is the reason. The body says which of the two in
 /// a few words; neither the limiter nor the key is in it.
@@ -35,11 +37,16 @@ impl FromRejection for Response {
     }
 }
 
-/// The service's own failures (5xx) give permits back; what the caller did wrong (4xx) does not.
+/// A failure of the service (5xx) is an `err`. An error of the caller (4xx) is neither that nor an `ok`, so it always
+/// counts: neither bad requests nor wrong passwords are free.
 #[diagnostic::do_not_recommend]
-impl Refundable for Response {
-    fn is_failure(&self) -> bool {
-        self.status().is_server_error()
+impl Judged for Response {
+    fn outcome(&self) -> Option<RefundOn> {
+        match self.status() {
+            status if status.is_server_error() => Some(RefundOn::Err),
+            status if status.is_client_error() => None,
+            _ => Some(RefundOn::Ok),
+        }
     }
 }
 
@@ -48,12 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_services_own_failures_give_permits_back() {
-        for (status, failure) in
-            [(200, false), (404, false), (429, false), (500, true), (503, true)]
-        {
+    fn errors_of_the_caller_are_never_refunded() {
+        for (status, outcome) in [
+            (200, Some(RefundOn::Ok)),
+            (303, Some(RefundOn::Ok)),
+            (401, None),
+            (429, None),
+            (500, Some(RefundOn::Err)),
+            (503, Some(RefundOn::Err)),
+        ] {
             let response = StatusCode::from_u16(status).unwrap().into_response();
-            assert_eq!(response.is_failure(), failure, "{status}");
+            assert_eq!(response.outcome(), outcome, "{status}");
         }
     }
 }

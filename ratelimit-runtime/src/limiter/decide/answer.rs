@@ -135,14 +135,23 @@ impl Core {
         Rejection::new(&self.family.key, reason)
     }
 
-    pub(in crate::limiter) fn too_many(&self, permits: impl Into<u64>, config: Config) -> Rejection {
+    pub(in crate::limiter) fn too_many(
+        &self,
+        permits: impl Into<u64>,
+        config: Config,
+    ) -> Rejection {
         let (permits, quota) = (permits.into(), config.quota());
         self.rejection(Reason::ExceedsCapacity)
             .with_quota(quota)
             .with_detail(format!("requested {permits}, quota {quota}"))
     }
 
-    pub(super) fn too_many_of_shards(&self, permits: u64, quota: Quota, shards: usize) -> Rejection {
+    pub(super) fn too_many_of_shards(
+        &self,
+        permits: u64,
+        quota: Quota,
+        shards: usize,
+    ) -> Rejection {
         let detail = format!("requested {permits}, quota {quota} in {shards} shards");
         self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail)
     }

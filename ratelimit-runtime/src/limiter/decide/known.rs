@@ -49,17 +49,24 @@ impl Core {
         wait: Wait,
     ) -> Option<Result<Granted, Rejection>> {
         let result = self.acquire_at_once(limits, permits, || wait)?;
-        Some(result.map(|(reply, source)| Granted {
-            answer: self.answer(&reply.into(), permits, false),
-            taken: Taken::one(self, source, &reply, permits),
-            again_ms: 0,
-        }))
+        Some(result.map(|granted| self.granted(&granted, permits)))
+    }
+
+    /// What a call got that was decided at once.
+    pub(crate) fn granted(
+        self: &Arc<Self>,
+        (reply, source): &(Reply, Source),
+        permits: u32,
+    ) -> Granted {
+        let answer = self.answer(&(*reply).into(), permits, false);
+        Granted { answer, taken: Taken::one(self, *source, reply, permits), again_ms: 0 }
     }
 
     fn at_once(&self, limits: &Inner, permits: u32) -> Option<(Reply, Source)> {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         for (slot, source) in [(&self.own, Source::Process), (&self.stored, Source::Store)] {
-            let reply = slot.get().and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
+            let reply =
+                slot.get().and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
             if let Some(reply) = reply {
                 return Some((reply, source));
             }

@@ -12,12 +12,7 @@ use super::{
 };
 use crate::{
     Limits, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
-    limiter::{
-        Core, Numbers,
-        numbers::Rule,
-        per_process::counted_here,
-        plan::Part,
-    },
+    limiter::{Core, Numbers, numbers::Rule, per_process::counted_here, plan::Part},
     limits::Inner,
     store::{Config, MemoryStore, Reply},
 };

@@ -8,7 +8,11 @@ use super::{Asked, Granted, Refusals, Replies, Why, answer::unlimited, outcome};
 use crate::{
     Answer, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
-    limiter::{Core, per_process::counted_here, taken::{Source, Taken}},
+    limiter::{
+        Core,
+        per_process::counted_here,
+        taken::{Source, Taken},
+    },
     limits::Inner,
     store::{Config, Outcome, Reply},
 };
@@ -24,7 +28,8 @@ pub(super) fn without_store(
     let mut local = Vec::new();
     for (n, asked) in asked.iter().enumerate() {
         let core = asked.core;
-        let refuse = |reason| (asked.position, Why::Rejected(core.rejection(reason).with_source(error)));
+        let refuse =
+            |reason| (asked.position, Why::Rejected(core.rejection(reason).with_source(error)));
         if misconfigured {
             refusals.push(refuse(Reason::StoreMisconfigured));
             continue;
@@ -56,7 +61,9 @@ fn count_locally(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Re
     for asked in asked {
         let parts = asked.core.parts(asked.rule);
         limiters.extend(
-            parts.iter().map(|part| (part.core, local_share(limits, part.in_force()), asked.permits)),
+            parts
+                .iter()
+                .map(|part| (part.core, local_share(limits, part.in_force()), asked.permits)),
         );
     }
     let named: Vec<_> = limiters.iter().map(|(core, config, _)| (&core.keys, *config)).collect();

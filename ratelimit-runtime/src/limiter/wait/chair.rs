@@ -10,7 +10,7 @@ use std::{
 use super::{Outcome, Slot, Ticket, driver, until};
 use crate::{
     Limits, Reason, Rejection,
-    limiter::{Core, taken::Taken, plan::Claim},
+    limiter::{Core, plan::Claim, taken::Taken},
 };
 
 /// A caller that waits: what it asks for, and the place for its answer.

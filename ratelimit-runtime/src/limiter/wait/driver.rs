@@ -34,7 +34,8 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
     if !drivers.contains(&home) {
         drivers.push(home.clone());
         drop(drivers);
-        let driver = Driver { core: Arc::clone(core), limits: limits.clone(), home, working: false };
+        let driver =
+            Driver { core: Arc::clone(core), limits: limits.clone(), home, working: false };
         limits.inner().engine.spawn_on(&driver.home.clone(), driver.run());
     }
 }

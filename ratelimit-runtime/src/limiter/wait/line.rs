@@ -147,7 +147,14 @@ impl<S, T: Clone> Line<S, T> {
     }
 
     /// Adds a caller at the end, and returns the number of its place. The first one is to ask at `due`.
-    pub(super) fn join(&mut self, permits: u32, until: Option<u64>, alone: bool, seat: S, due: u64) -> u64 {
+    pub(super) fn join(
+        &mut self,
+        permits: u32,
+        until: Option<u64>,
+        alone: bool,
+        seat: S,
+        due: u64,
+    ) -> u64 {
         if self.places.is_empty() && !self.asking {
             self.due = due;
         }
@@ -376,7 +383,11 @@ mod tests {
         (1..=7).for_each(|at| line.put(slot(at, 0)));
         line.answered(0);
         assert_eq!(step(&mut line, 3, pace), (Step::Sleep(4), vec!["a caller by 0".to_owned(); 3]));
-        assert_eq!(step(&mut line, 4, pace).0, Step::Reserve(vec![1; 2], None), "there are 5 callers");
+        assert_eq!(
+            step(&mut line, 4, pace).0,
+            Step::Reserve(vec![1; 2], None),
+            "there are 5 callers"
+        );
     }
 
     #[test]

@@ -35,14 +35,17 @@ impl Core {
             let reserved = limits.per_client.reserve_counted(&self.keys, config, costs, within_ms);
             (Source::Process, reserved)
         } else {
-            let reserved = limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;
+            let reserved =
+                limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;
             (Source::Store, reserved)
         };
         let first = reserved.first()?.reply;
         if source == Source::Store {
             self.observe(limits, &rule, &first);
         }
-        if !first.config.reserves() || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown) {
+        if !first.config.reserves()
+            || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown)
+        {
             return None;
         }
         let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{
         ManualClock,
-        store::Outcome::{Granted, Refused, NotTaken, Unknown},
+        store::Outcome::{Granted, NotTaken, Refused, Unknown},
     };
 
     #[test]

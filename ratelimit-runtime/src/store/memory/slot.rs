@@ -65,7 +65,8 @@ impl Slot {
         permits: u32,
     ) -> Option<Reply> {
         let mut state = self.lock();
-        let lease = state.lease.filter(|lease| (lease.rule, lease.generation) == (rule, generation))?;
+        let lease =
+            state.lease.filter(|lease| (lease.rule, lease.generation) == (rule, generation))?;
         let now = clock.now_ms();
         if now >= lease.until_ms || state.is_expired(now) {
             return None;

@@ -7,7 +7,7 @@ use crate::{
     clock,
     store::{
         Assertion, Config,
-        Outcome::{ExceedsCapacity, Granted, PerClient, Refused, NotTaken, Unknown},
+        Outcome::{ExceedsCapacity, Granted, NotTaken, PerClient, Refused, Unknown},
         Reconciled, Reply, StateKeys, Store,
     },
 };

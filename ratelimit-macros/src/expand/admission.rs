@@ -1,0 +1,120 @@
+//! From the parameters to the permits of a call, or out of the function.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote_spanned};
+
+use super::numbered;
+use crate::function::{Function, ends};
+use crate::site::{self, Runtime, generated, reported_at};
+use crate::validate::{Guard, Permits};
+
+/// The statements that end with what one attribute requests.
+pub(super) fn request(
+    runtime: &Runtime,
+    guard: &Guard<'_>,
+    n: usize,
+    function: &Function,
+) -> TokenStream {
+    let (limit, name) = (numbered("__LIMIT", n), numbered("__request", n));
+    let permits = permits(runtime, guard, function);
+    let parts = site::parts(runtime, &guard.parts);
+    let request = generated!(#limit.request(#permits, #parts));
+    let Some(condition) = guard.skip_if else {
+        return generated!(let #name = #request;);
+    };
+    let (private, skip) = (runtime.private(), numbered("__skip", n));
+    let condition = function.in_its_body(condition.to_token_stream());
+    let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
+    generated! {
+        let #skip: #ty = #condition;
+        let #name = if #skip { #private::skipped() } else { #request };
+    }
+}
+
+/// How many permits the call takes.
+fn permits(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
+    match guard.permits {
+        Permits::Fixed(permits) => Literal::u32_unsuffixed(permits).into_token_stream(),
+        Permits::Computed(expr) => {
+            let code = function.in_its_body(expr.to_token_stream());
+            runtime.call("permits", ends(expr), &code)
+        }
+    }
+}
+
+/// The statement that ends with all permits, or leaves the function.
+pub(super) fn admission(
+    runtime: &Runtime,
+    guards: &[Guard<'_>],
+    function: &Function,
+) -> TokenStream {
+    let private = runtime.private();
+    let kept = kept(guards);
+    let requests = (0..guards.len()).map(|n| numbered("__request", n));
+    let requests = generated!([#(#requests),*]);
+    let optional = guards.iter().enumerate().filter_map(|(n, guard)| {
+        let (bind, skip, permit) =
+            (guard.skip_if.and(guard.bind)?, numbered("__skip", n), numbered("__permit", n));
+        Some(generated!(let #bind = (!#skip).then_some(#permit);))
+    });
+    let admission = match way_out(runtime, guards, function) {
+        None => generated!(let #kept = #private::admit(#requests).await;),
+        Some((by, way_out)) => generated! {
+            let #kept = match #private::acquire(#requests).await {
+                ::core::result::Result::Ok(__permits) => __permits,
+                ::core::result::Result::Err((#by, __rejection)) => return #way_out,
+            };
+        },
+    };
+    generated!(#admission #(#optional)*)
+}
+
+/// The pattern of what the call keeps: `()`, or the permit of each attribute that needs its own.
+fn kept(guards: &[Guard<'_>]) -> TokenStream {
+    if guards.iter().all(|guard| guard.bind.is_none() && !guard.settles()) {
+        return generated!(());
+    }
+    let permits = guards.iter().enumerate().map(|(n, guard)| match guard.bind {
+        Some(bind) if guard.skip_if.is_none() => bind.to_token_stream(),
+        None if !guard.settles() => generated!(_),
+        _ => numbered("__permit", n).into_token_stream(),
+    });
+    generated!([#(#permits),*])
+}
+
+/// The position of the attribute that rejects, as far as it matters, and what the function returns then. `None` if no
+/// attribute rejects a call.
+fn way_out(
+    runtime: &Runtime,
+    guards: &[Guard<'_>],
+    function: &Function,
+) -> Option<(TokenStream, TokenStream)> {
+    let rejecting = guards.iter().enumerate().filter(|(_, guard)| guard.can_reject());
+    let (positions, ways_out): (Vec<_>, Vec<_>) =
+        rejecting.map(|(n, guard)| (n, rejected(runtime, guard, function))).unzip();
+    let (_, others) = positions.split_last()?;
+    if others.is_empty() {
+        return Some((generated!(_), generated!(#(#ways_out)*)));
+    }
+    let patterns = others.iter().map(|n| Literal::usize_unsuffixed(*n).into_token_stream());
+    let patterns = patterns.chain([generated!(_)]);
+    Some((generated!(__by), generated!(match __by { #(#patterns => #ways_out,)* })))
+}
+
+/// What a call without a permit returns.
+fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
+    let Some(fallback) = guard.fallback else {
+        return runtime.call("reject", function.return_type_span(), &generated!(__rejection));
+    };
+    let private = runtime.private();
+    let (from, to) = ends(fallback);
+    let code = function.in_its_body(fallback.to_token_stream());
+    let answer = runtime.call("answer", (from, from), &generated!(__rejection, #code));
+    let resolved = quote_spanned!(reported_at(to)=> #answer.resolve().await);
+    generated! {
+        {
+            use #private::ResolvePlain as _;
+            #resolved
+        }
+    }
+}

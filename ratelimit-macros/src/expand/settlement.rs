@@ -1,0 +1,67 @@
+//! What becomes of the permits, by what the body returned.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote_spanned};
+
+use super::{braced, numbered};
+use crate::function::{Function, ends};
+use crate::site::{Runtime, generated, reported_at};
+use crate::validate::Guard;
+
+/// Returns whether the result of the body decides what becomes of any permits.
+pub(super) fn settles(guards: &[Guard<'_>]) -> bool {
+    guards.iter().any(Guard::settles)
+}
+
+/// The body as a value, which is read on its way out.
+pub(super) fn settled(
+    runtime: &Runtime,
+    guards: &[Guard<'_>],
+    function: &Function,
+    body: &TokenStream,
+) -> TokenStream {
+    let output = match function.output() {
+        Some(output) => output.to_token_stream(),
+        None => generated!(()),
+    };
+    let body = braced(body.clone(), function.body_span());
+    let settlements = guards.iter().enumerate().filter(|(_, guard)| guard.settles());
+    let settlements = settlements.map(|(n, guard)| settlement(runtime, guard, n, function));
+    generated! {
+        let __result: #output = async move {
+            // So that `?` and `return` in the body know the type.
+            if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<#output> {
+                return __result;
+            }
+            #body
+        }
+        .await;
+        #(#settlements)*
+        __result
+    }
+}
+
+/// The statements that settle the permits of one attribute; the first argument that has an answer decides.
+fn settlement(runtime: &Runtime, guard: &Guard<'_>, n: usize, function: &Function) -> TokenStream {
+    let (private, permit, used) =
+        (runtime.private(), numbered("__permit", n), numbered("__used", n));
+    let refund_on = guard.refund_on.map(|_| {
+        let (from, to) = function.return_type_span();
+        let arguments = quote_spanned!(reported_at(from)=> &#permit, &__result);
+        runtime.call("refund_on", (from, to), &arguments)
+    });
+    let of_a_function = |(name, judge): (&str, Option<&syn::Expr>)| {
+        let judge = judge?;
+        let (from, to) = ends(judge);
+        let code = function.in_its_body(judge.to_token_stream());
+        let arguments = quote_spanned!(reported_at(from)=> &__result, #code);
+        Some(runtime.call(name, (from, to), &arguments))
+    };
+    let functions = [("refund_if", guard.refund_if), ("actual", guard.actual)];
+    let mut answers = refund_on.into_iter().chain(functions.into_iter().filter_map(of_a_function));
+    let first = answers.next();
+    generated! {
+        let #used = #first #(.or_else(|| #answers))*;
+        #private::settle_later(#permit, #used);
+    }
+}

@@ -1,0 +1,91 @@
+//! Arguments that decide what becomes of the permits once the body has run: `refund_on`, `refund_if`, `actual`, `bind`.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+
+use crate::args::Args;
+use crate::function::Function;
+use crate::problems::Problems;
+
+/// Arguments that need to read the result of the body.
+const OF_THE_RESULT: [&str; 3] = ["refund_on", "refund_if", "actual"];
+
+pub(super) fn check(args: &Args, function: &Function, problems: &mut Problems) {
+    arguments_fit_together(args, problems);
+    result_has_a_name(args, function, problems);
+    bound_name_is_new(args, function, problems);
+}
+
+/// Two answers to one question would leave the reader to guess which one applies.
+fn arguments_fit_together(args: &Args, problems: &mut Problems) {
+    if let (Some(refund_if), Some(refund_on)) = (args.refund_if.name(), args.refund_on.name()) {
+        problems.at(
+            refund_if.span(),
+            "`refund_if` cannot be combined with `refund_on`; keep the one that decides whether the permits are refunded",
+        );
+        problems.at(refund_on.span(), "`refund_on` is set here");
+    }
+    let Some(bind) = args.bind.given() else { return };
+    for other in OF_THE_RESULT.iter().filter_map(|other| args.name_of(other)) {
+        let permit = &bind.value;
+        let instead = if other == "actual" { "settle(actual)" } else { "give_back()" };
+        problems.at(
+            bind.name.span(),
+            format!(
+                "`bind` cannot be combined with `{other}`; write `{permit}.{instead}.await` in the body, or remove `bind`"
+            ),
+        );
+        problems.at(other.span(), format!("`{other}` is set here"));
+    }
+}
+
+/// The result is read between the body and the caller, so its type has to have a name.
+fn result_has_a_name(args: &Args, function: &Function, problems: &mut Problems) {
+    let Some(argument) = OF_THE_RESULT.iter().find_map(|name| args.name_of(name)) else { return };
+    let Some(output) = function.output() else { return };
+    if holds_impl(output.to_token_stream()) {
+        problems.on(
+            output,
+            format!(
+                "`{argument}` needs to know what the function returns, and `impl Trait` has no name; write the type, \
+                 or `Box<dyn Trait>`"
+            ),
+        );
+        problems.at(argument.span(), format!("`{argument}` is set here"));
+    }
+}
+
+/// A permit under the name of a parameter would hide the parameter from the body.
+fn bound_name_is_new(args: &Args, function: &Function, problems: &mut Problems) {
+    let Some(bind) = args.bind.value() else { return };
+    if function.names().contains(bind) {
+        problems.at(
+            bind.span(),
+            format!(
+                "`{bind}` is a parameter of `{}` already; write another name, such as `bind = permit`",
+                function.name()
+            ),
+        );
+    }
+}
+
+/// The later of two permits under one name would hide the earlier one.
+pub(crate) fn bound_names_differ(all: &[Args], problems: &mut Problems) {
+    let names: Vec<_> = all.iter().filter_map(|args| args.bind.value()).collect();
+    for (n, name) in names.iter().enumerate() {
+        if names[..n].contains(name) {
+            problems.at(
+                name.span(),
+                format!("`{name}` is the permit of another limit already; write a name for each"),
+            );
+        }
+    }
+}
+
+fn holds_impl(ty: TokenStream) -> bool {
+    ty.into_iter().any(|token| match token {
+        TokenTree::Ident(name) => name == "impl",
+        TokenTree::Group(group) => holds_impl(group.stream()),
+        _ => false,
+    })
+}

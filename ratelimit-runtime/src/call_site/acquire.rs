@@ -1,0 +1,197 @@
+//! The permits of a call: from the requests of its attributes to what it keeps of them.
+//!
+//! One attribute or several take the same way. A single request that needs neither the store nor a wait is decided
+//! before any future is made. Several are decided in the order in which they are written, since each may live on
+//! another node; limits whose keys share a hash tag live on one node, and are decided in one step.
+
+use std::sync::Arc;
+
+use ratelimit_spec::Wait;
+
+use super::{CallSite, Key, Part};
+use crate::{
+    Limits, Permit, Rejection,
+    limiter::{self, Claim, Core},
+    limits::{Inner, Observer},
+};
+
+/// What one attribute requests; nothing if its `skip_if` exempts the call.
+#[derive(Debug)]
+pub struct Request(Option<Wanted>);
+
+struct Wanted {
+    site: &'static CallSite,
+    key: Key,
+    permits: u64,
+}
+
+impl CallSite {
+    /// Returns what this attribute requests.
+    #[must_use]
+    pub fn request(&'static self, permits: u64, parts: &[Part<'_>]) -> Request {
+        Request(Some(Wanted { site: self, key: self.key(parts), permits }))
+    }
+
+    /// How long a call waits; a function that cannot return a rejection waits as long as necessary.
+    fn wait(&self, core: &Core, limits: &Inner) -> Wait {
+        if self.annotation.fallible { core.wait(limits) } else { Wait::Forever }
+    }
+}
+
+/// Returns the request of an attribute that exempts the call.
+#[must_use]
+pub fn skipped() -> Request {
+    Request(None)
+}
+
+/// What a call keeps of its permits: nothing, or the permit of each attribute.
+pub trait Kept<const N: usize>: Sized {
+    #[doc(hidden)]
+    const KEEPS: bool;
+
+    #[doc(hidden)]
+    fn of(permit: impl FnMut(usize) -> Permit) -> Self;
+}
+
+impl<const N: usize> Kept<N> for () {
+    const KEEPS: bool = false;
+
+    fn of(_: impl FnMut(usize) -> Permit) -> Self {}
+}
+
+impl<const N: usize> Kept<N> for [Permit; N] {
+    const KEEPS: bool = true;
+
+    fn of(permit: impl FnMut(usize) -> Permit) -> Self {
+        std::array::from_fn(permit)
+    }
+}
+
+/// Why a call got no permits, and the position of the attribute that rejected it.
+type Rejected = (usize, Rejection);
+
+/// Takes the permits of all requests, or none.
+///
+/// # Errors
+///
+/// Returns the position of the attribute that rejects the call, and its reason.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "borrowed, the requests would be a part of the future"
+)]
+pub fn acquire<const N: usize, K: Kept<N>>(
+    requests: [Request; N],
+) -> impl Future<Output = Result<K, Rejected>> {
+    let started = Limits::with_scope(|limits, observer| start(limits, observer, &requests));
+    async move {
+        match started {
+            Started::Decided(result) => result,
+            Started::Undecided(call) => call.decide().await,
+        }
+    }
+}
+
+/// Takes the permits of all requests, none of which can reject the call.
+pub async fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> K {
+    // No such attribute rejects a call; if one did, nothing would be taken.
+    acquire(requests).await.unwrap_or_else(|_: Rejected| K::of(|_| Permit::of_no_limiter()))
+}
+
+enum Started<const N: usize, K> {
+    Decided(Result<K, Rejected>),
+    Undecided(Call<N>),
+}
+
+/// Decides what needs neither the store nor a wait. The keys of other calls are resolved, so that their futures do not
+/// hold them.
+fn start<const N: usize, K: Kept<N>>(
+    limits: &Limits,
+    observer: Option<&Observer>,
+    requests: &[Request; N],
+) -> Started<N, K> {
+    if let [Request(Some(wanted))] = &requests[..]
+        && let Some(result) = wanted.at_once(limits, observer)
+    {
+        return Started::Decided(result);
+    }
+    let claims = requests.each_ref().map(|Request(wanted)| {
+        let Wanted { site, key, permits } = wanted.as_ref()?;
+        let core = site.with_core(limits, key, Arc::clone);
+        let (wait, fallible) = (site.wait(&core, limits.inner()), site.annotation.fallible);
+        Some(Claim { core, permits: *permits, wait, fallible })
+    });
+    Started::Undecided(Call { limits: limits.clone(), observer: observer.cloned(), claims })
+}
+
+impl Wanted {
+    fn at_once<const N: usize, K: Kept<N>>(
+        &self,
+        limits: &Limits,
+        observer: Option<&Observer>,
+    ) -> Option<Result<K, Rejected>> {
+        let Self { site, key, permits } = self;
+        site.with_core(limits, key, |core| {
+            let inner = limits.inner();
+            let permits = u32::try_from(*permits).ok()?;
+            let reply = core.acquire_at_once(inner, permits, || site.wait(core, inner))?;
+            // Most calls keep nothing, and need no decision then.
+            if reply.is_ok() && !K::KEEPS && observer.is_none() {
+                return Some(Ok(K::of(|_| Permit::of_no_limiter())));
+            }
+            // What cannot leave the function is resolved with the store.
+            if reply.is_err() && !site.annotation.fallible {
+                return None;
+            }
+            let permit = reply.map(|granted| Permit::new(limits, core.granted(&granted, permits)));
+            if let Some(observer) = observer {
+                let told = permit.as_ref().map(|permit| (**permit).clone());
+                observer.record(&told.map_err(Clone::clone));
+            }
+            let mut permit = Some(permit.map_err(|rejection| (0, rejection)));
+            permit.take().map(|permit| {
+                let mut permit = Some(permit?);
+                Ok(K::of(|_| permit.take().unwrap_or_else(Permit::of_no_limiter)))
+            })
+        })
+    }
+}
+
+/// A call whose limiters are known.
+struct Call<const N: usize> {
+    limits: Limits,
+    observer: Option<Observer>,
+    claims: [Option<Claim>; N],
+}
+
+impl<const N: usize> Call<N> {
+    async fn decide<K: Kept<N>>(self) -> Result<K, Rejected> {
+        let Self { limits, observer, claims } = self;
+        let positions: Vec<usize> = (0..N).filter(|n| claims[*n].is_some()).collect();
+        let mut permits = [const { None }; N];
+        match limiter::acquire(&limits, claims.into_iter().flatten().collect()).await {
+            Ok(granted) => {
+                for (n, granted) in positions.into_iter().zip(granted) {
+                    let permit = granted.map(|granted| Permit::new(&limits, granted));
+                    if let (Some(observer), Some(permit)) = (&observer, &permit) {
+                        observer.record(&Ok((**permit).clone()));
+                    }
+                    permits[n] = permit;
+                }
+                Ok(K::of(|n| permits[n].take().unwrap_or_else(Permit::of_no_limiter)))
+            }
+            Err((n, rejection)) => {
+                if let Some(observer) = &observer {
+                    observer.record(&Err(rejection.clone()));
+                }
+                Err((positions[n], rejection))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The key holds values of the caller.
+        f.debug_struct("Wanted").field("permits", &self.permits).finish_non_exhaustive()
+    }
+}

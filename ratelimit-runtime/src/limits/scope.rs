@@ -1,0 +1,99 @@
+//! Which limits apply to the code that runs, and who observes its calls.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{INSTALLED, Limits, LimitsBuilder};
+use crate::{Decision, Rejection};
+
+tokio::task_local! {
+    pub(super) static SCOPE: Scope;
+}
+
+/// What surrounds the code that runs.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    limits: Option<Limits>,
+    observer: Option<Observer>,
+}
+
+/// The outcome of one attribute of a call.
+type Observed = Result<Decision, Rejection>;
+
+/// Collects the outcomes of the calls inside of one [`observe`], and of those around it.
+#[derive(Clone)]
+pub(crate) struct Observer(Arc<Slot>);
+
+struct Slot {
+    outcomes: Mutex<Vec<Observed>>,
+    outer: Option<Observer>,
+}
+
+impl Observer {
+    pub(crate) fn record(&self, outcome: &Observed) {
+        let Slot { outcomes, outer } = &*self.0;
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome.clone());
+        if let Some(outer) = outer {
+            outer.record(outcome);
+        }
+    }
+}
+
+impl Limits {
+    /// Calls a function with the limits of the code that runs, and with its observer.
+    pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
+        let installed = || INSTALLED.get_or_init(LimitsBuilder::unattended);
+        let scoped = SCOPE.try_with(|scope| {
+            let limits = scope.limits.as_ref().unwrap_or_else(|| installed());
+            run(limits, scope.observer.as_ref())
+        });
+        scoped.unwrap_or_else(|_| run(installed(), None))
+    }
+}
+
+impl Scope {
+    fn current() -> Self {
+        SCOPE.try_with(Clone::clone).unwrap_or_default()
+    }
+
+    /// Returns the present scope with other limits. The observer stays.
+    pub(super) fn with(limits: &Limits) -> Self {
+        Self { limits: Some(limits.clone()), ..Self::current() }
+    }
+}
+
+/// Runs a future, and returns its output with the outcomes of the annotated calls inside, in the order in which they were
+/// decided.
+///
+/// An admitted call has one [`Decision`] for each of its attributes, except for those whose `skip_if` exempts it. A
+/// rejected call has one [`Rejection`], also if its function turned that into something else. Calls of tasks that the
+/// future spawns are not observed.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Rejection, observe, rate_limit};
+///
+/// #[rate_limit(key = "search", rate = 2, per = "1h", wait = "none")]
+/// async fn search() -> Result<(), Rejection> {
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = Limits::builder().memory().build().await?;
+/// let (result, outcomes) = limits.scope(observe(search())).await;
+/// assert!(result.is_ok());
+/// assert!(outcomes[0].is_ok());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
+    let outer = Scope::current();
+    let slot = Arc::new(Slot { outcomes: Mutex::default(), outer: outer.observer.clone() });
+    let scope = Scope { observer: Some(Observer(Arc::clone(&slot))), ..outer };
+    // Boxed, since the scope is not known before the first poll, and a moved future would be here twice.
+    let output = SCOPE.scope(scope, Box::pin(future)).await;
+    let outcomes =
+        std::mem::take(&mut *slot.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+    (output, outcomes)
+}
