@@ -7,6 +7,7 @@
 
 mod chair;
 mod driver;
+mod forecast;
 mod line;
 mod reserve;
 
@@ -253,18 +254,6 @@ impl Core {
             spaced: config.is_spaced(),
             round_trip_ms,
         })
-    }
-
-    /// The fewest milliseconds in which a request can be granted behind the callers that wait.
-    fn earliest(&self, limits: &Inner, permits: u32, now: u64) -> u64 {
-        let ahead: u64 = self.queue.waiting().line().costs().map(u64::from).sum();
-        if ahead == 0 {
-            return 0;
-        }
-        let head_in = self.queue.head_in(now);
-        let all = self.known_of_all(limits).unwrap_or_default();
-        let least = all.into_iter().map(|config| config.least_ms(ahead, permits.into(), true));
-        head_in.saturating_add(least.max().unwrap_or(0))
     }
 }
 

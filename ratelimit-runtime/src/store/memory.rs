@@ -144,6 +144,11 @@ impl MemoryStore {
         self.view(keys, |state, now| look(state, config, permits, now))
     }
 
+    /// A copy of what is used of a limiter.
+    pub(crate) fn copy(&self, keys: &StateKeys) -> algorithm::State {
+        self.view(keys, |state, _| state.map(|state| state.used.clone()).unwrap_or_default())
+    }
+
     /// Gives back permits that were [counted](Self::count), by these numbers.
     pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
         self.change(keys, |state, now| {

@@ -1,0 +1,79 @@
+//! When a caller at the end of a queue can be admitted at the earliest: a call that may not wait for as
+//! long is rejected at once, and no other is.
+
+use std::sync::Arc;
+
+use super::Core;
+use crate::{
+    algorithm::State,
+    limiter::per_process::counted_here,
+    limits::{AnyStore, Inner},
+    store::{Config, MemoryStore},
+};
+
+impl Core {
+    /// The milliseconds until a request can be granted behind the callers that wait. Exact if this
+    /// process counts the limiter and no caller ahead leaves; else no more than it will be.
+    pub(super) fn earliest(self: &Arc<Self>, limits: &Inner, permits: u32, now: u64) -> u64 {
+        let (reserved, costs) = {
+            let line = self.queue.waiting().line();
+            let reserved: Vec<(u64, u32)> =
+                line.slots().map(|slot| (slot.at, slot.permits)).collect();
+            (reserved, line.costs().collect::<Vec<u32>>())
+        };
+        if costs.is_empty() {
+            return 0;
+        }
+        let after_reserved = costs.get(reserved.len()..).unwrap_or_default();
+        let from = reserved.last().map_or(now, |(at, _)| (*at).max(now));
+        let counted = match &limits.store {
+            _ if self.is_counted_here(&self.rule(limits)) => Some(&limits.per_client),
+            AnyStore::Memory(store) => Some(store),
+            AnyStore::Redis(_) => None,
+        };
+        if let Some(store) = counted {
+            return self.simulate(limits, store, after_reserved, permits, from).saturating_sub(now);
+        }
+        let known = self.known_of_all(limits).unwrap_or_default();
+        let ahead: u64 = after_reserved.iter().copied().map(u64::from).sum();
+        let Some((last, cost)) = reserved.last() else {
+            let head_in = self.queue.head_in(now);
+            let least = known.iter().map(|config| config.least_ms(ahead, permits.into(), true));
+            return head_in.saturating_add(least.max().unwrap_or(0));
+        };
+        let span = |config: &Config| {
+            let before = if config.is_spaced() { (*cost).into() } else { u64::from(permits) };
+            config.span_ms(ahead + before)
+        };
+        last.saturating_sub(now).saturating_add(known.iter().map(span).max().unwrap_or(0))
+    }
+
+    /// Lets the callers ahead go one after the other, on copies of the states.
+    fn simulate(
+        self: &Arc<Self>,
+        limits: &Inner,
+        store: &MemoryStore,
+        ahead: &[u32],
+        permits: u32,
+        from: u64,
+    ) -> u64 {
+        let rule = self.rule(limits);
+        let parts = self.parts(&rule);
+        let mut copies: Vec<(State, Config)> = parts
+            .iter()
+            .map(|part| (store.copy(&part.core.keys), counted_here(part.in_force())))
+            .collect();
+        let mut at = from;
+        for cost in ahead.iter().chain([&permits]) {
+            let wait = |(state, config): &(State, Config)| {
+                let verdict = state.peek(config, (*cost).into(), at);
+                if verdict.granted { 0 } else { verdict.retry_after }
+            };
+            at = at.saturating_add(copies.iter().map(wait).max().unwrap_or(0));
+            for (state, config) in &mut copies {
+                state.acquire(config, (*cost).into(), at);
+            }
+        }
+        at
+    }
+}
