@@ -21,7 +21,8 @@ impl Promised {
     /// What it is in a bucket of these numbers. It does not begin anew before the last reservation
     /// does, however fast it drains.
     pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
-        let until = if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(per) } else { 0 };
+        let until =
+            if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(per) } else { 0 };
         self.permits.saturating_mul(per).max(until)
     }
 }

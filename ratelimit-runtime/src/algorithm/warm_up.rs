@@ -106,8 +106,7 @@ impl Heat {
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms);
         let pending = used.ticks(rate, per).min(rate * per + MOST_AHEAD);
-        let mut heat =
-            Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
+        let mut heat = Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
         if pending == 0 {
             heat.stored = heat.most();
         }

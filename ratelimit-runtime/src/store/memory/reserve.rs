@@ -16,9 +16,8 @@ impl MemoryStore {
         costs: &[u32],
         within_ms: u64,
     ) -> Vec<Reservation> {
-        let told = self.reconciled(request, |used, config, now| {
-            reserve(used, config, costs, within_ms, now)
-        });
+        let told = self
+            .reconciled(request, |used, config, now| reserve(used, config, costs, within_ms, now));
         match told {
             Ok((mut told, reconciled)) => {
                 told.iter_mut().take(1).for_each(|first| first.reply.reconciled = reconciled);
@@ -88,9 +87,8 @@ impl MemoryStore {
         permits: u32,
         max_debt: u64,
     ) -> (Reply, Charged) {
-        let charged = self.reconciled(request, |used, config, now| {
-            charge(used, config, permits, max_debt, now)
-        });
+        let charged = self
+            .reconciled(request, |used, config, now| charge(used, config, permits, max_debt, now));
         match charged {
             Ok(((reply, charged), reconciled)) => (Reply { reconciled, ..reply }, charged),
             Err(unknown) => (unknown, Charged::default()),
