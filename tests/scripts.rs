@@ -14,8 +14,9 @@ use ratelimit_runtime::{
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
     store::{
-        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
-        WriteWhen, script_call, script_release, script_replies, script_write,
+        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys,
+        Store, WriteWhen, script_call, script_charge, script_charged, script_give_back,
+        script_release, script_replies, script_write,
     },
 };
 use redis::{Cmd, Connection, FromRedisValue};
@@ -37,6 +38,8 @@ struct Twins {
     redis: Connection,
     keys: StateKeys,
     tally: Tally,
+    /// What was granted and not given back.
+    grants: Vec<Grant>,
 }
 
 /// What was decided alike.
@@ -51,13 +54,41 @@ struct Tally {
 enum Step {
     Advance(u64),
     Rewind(u64),
-    Acquire { process: usize, permits: u32 },
-    Batch { process: usize, costs: Vec<u32> },
-    Follow { permits: u32 },
-    Peek { permits: u32 },
-    First { process: usize, carry: bool },
-    Release { permits: u32 },
-    Write { process: usize, when: WriteWhen, state: KeepState },
+    Acquire {
+        process: usize,
+        permits: u32,
+    },
+    Batch {
+        process: usize,
+        costs: Vec<u32>,
+    },
+    Follow {
+        permits: u32,
+    },
+    Peek {
+        permits: u32,
+    },
+    First {
+        process: usize,
+        carry: bool,
+    },
+    Release {
+        permits: u32,
+    },
+    /// One of the last grants, from the end.
+    GiveBack {
+        back: usize,
+    },
+    Charge {
+        process: usize,
+        permits: u32,
+        max_debt: u64,
+    },
+    Write {
+        process: usize,
+        when: WriteWhen,
+        state: KeepState,
+    },
 }
 
 impl Twins {
@@ -72,6 +103,7 @@ impl Twins {
             redis,
             keys: StateKeys::new(name),
             tally: Tally::default(),
+            grants: Vec::new(),
         }
     }
 
@@ -129,9 +161,49 @@ impl Twins {
         let value = self.call(|by_name| script_call(name, &request, costs, since * 1000, by_name));
         let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
+        if name == "acquire" {
+            self.note_grants(&rust, costs);
+        }
         let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
         self.tally.granted += count(Outcome::Granted);
         self.tally.refused += count(Outcome::Refused);
+    }
+
+    fn note_grants(&mut self, replies: &[Reply], costs: &[u32]) {
+        let granted =
+            replies.iter().zip(costs).filter(|(reply, _)| reply.outcome == Outcome::Granted);
+        let (mut later, mut grants) = (0, Vec::new());
+        for (reply, cost) in granted.rev() {
+            grants.push(Grant::of(reply, *cost, later));
+            later += u64::from(*cost);
+        }
+        grants.reverse();
+        self.grants.extend(grants);
+    }
+
+    fn give_back(&mut self, back: usize) {
+        let Some(at) = self.grants.len().checked_sub(back + 1) else { return };
+        let (grant, keys) = (self.grants.remove(at), self.keys.clone());
+        let rust = self.runtime.block_on(self.memory.give_back(&keys, &grant)).unwrap();
+        let (_, lua): (u8, u64) = self.call(|by_name| script_give_back(&keys, &grant, by_name));
+        assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
+    }
+
+    fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: u64) {
+        let keys = self.keys.clone();
+        let request = self.request(&keys, config, since, Assertion::Steady);
+        let charge = self.memory.charge(&request, permits, max_debt);
+        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
+        reply.config.keep_alive_ms = 0;
+        let value =
+            self.call(|by_name| script_charge(&request, permits, max_debt, since * 1000, by_name));
+        let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
+        let lua = script_charged(&value, &own).unwrap();
+        assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged by {config:?}");
+        assert!(rust.taken + rust.excess <= permits.into(), "{rust:?} of {permits}");
+        if rust.debt > 0 {
+            assert_eq!(reply.remaining, 0, "nothing is free while something is owed");
+        }
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -169,6 +241,10 @@ impl Twins {
                 let (_, lua, _): (u8, u64, u8) =
                     self.call(|by_name| script_release(&keys, permits, by_name));
                 assert_eq!(lua, rust, "(lua, rust) release of {permits}");
+            }
+            Step::GiveBack { back } => self.give_back(back),
+            Step::Charge { process, permits, max_debt } => {
+                self.charge(configs[process], since(process), permits, max_debt);
             }
             Step::Write { process, when, state } => {
                 let config = configs[process];
@@ -238,6 +314,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         0..per * 2
     ];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
+    let debt = prop_oneof![Just(0), 0..u64::from(rate) * 4];
     // Runs of equal costs among different ones, as callers come.
     let run = (permits.clone(), prop_oneof![Just(1), 1..5_usize]);
     let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
@@ -253,7 +330,10 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
         1 => permits.clone().prop_map(|permits| Step::Follow { permits }),
         2 => permits.clone().prop_map(|permits| Step::Peek { permits }),
-        1 => permits.prop_map(|permits| Step::Release { permits }),
+        1 => permits.clone().prop_map(|permits| Step::Release { permits }),
+        3 => (0..4_usize).prop_map(|back| Step::GiveBack { back }),
+        1 => (0..processes, permits, debt)
+            .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
         1 => (0..processes, when, state)
             .prop_map(|(process, when, state)| Step::Write { process, when, state }),

@@ -5,7 +5,7 @@ use super::{
     Config, State, Verdict,
     fixed_window::Count,
     meter::Meter,
-    open::{Form, Open},
+    open::{Form, Open, Sheet},
     sliding_window::OpenLog,
     token_bucket::Level,
     warm_up::Heat,
@@ -88,15 +88,19 @@ impl Open<'_> {
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
         match &mut self.0 {
             Form::Log(log) => log.charge(permits, max_debt),
-            Form::Bucket(sheet, _) => {
-                sheet.change(|level: &mut Level| level.charge(permits, max_debt))
-            }
-            Form::Warm(sheet, _) => sheet.change(|heat: &mut Heat| heat.charge(permits, max_debt)),
-            Form::Window(sheet, _) => {
-                sheet.change(|count: &mut Count| count.charge(permits, max_debt))
-            }
+            Form::Bucket(sheet, _) => sheet.charge(permits, max_debt),
+            Form::Warm(sheet, _) => sheet.charge(permits, max_debt),
+            Form::Window(sheet, _) => sheet.charge(permits, max_debt),
             Form::Nothing => Charged { excess: permits, ..Charged::default() },
         }
+    }
+}
+
+impl<M: Owing> Sheet<M> {
+    fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
+        let charged = self.meter.charge(permits, max_debt);
+        self.changed |= charged.excess < permits;
+        charged
     }
 }
 

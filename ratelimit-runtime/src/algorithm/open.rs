@@ -22,8 +22,8 @@ pub(super) enum Form<'a> {
 /// A meter that is written back where something changed.
 #[derive(Debug)]
 pub(super) struct Sheet<M> {
-    meter: M,
-    changed: bool,
+    pub(super) meter: M,
+    pub(super) changed: bool,
 }
 
 impl<M: Meter> Sheet<M> {
@@ -34,12 +34,8 @@ impl<M: Meter> Sheet<M> {
     }
 
     fn take(&mut self, permits: u64) {
-        self.change(|meter| meter.take(permits));
-    }
-
-    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut M) -> T) -> T {
+        self.meter.take(permits);
         self.changed = true;
-        change(&mut self.meter)
     }
 }
 
