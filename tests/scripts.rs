@@ -11,15 +11,18 @@ use std::{cell::Cell, time::Duration};
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
+    __private::store::{
+        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
+        WriteWhen, script_peek, script_peeked, script_release, script_write,
+    },
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
-    store::{
-        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
-        WriteWhen, script_call, script_release, script_replies, script_write,
-    },
 };
 use redis::{Cmd, Connection, FromRedisValue};
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
@@ -101,10 +104,10 @@ impl Twins {
             match (name, costs) {
                 // One call is a batch of one.
                 ("acquire", &[permits]) => {
-                    self.memory.acquire(&request.permits(permits)).await.map(|reply| vec![reply])
+                    self.memory.acquire(request, permits).await.map(|reply| vec![reply])
                 }
                 ("acquire", _) => self.memory.acquire_all(request, costs).await,
-                _ => self.memory.peek(&request.permits(costs[0])).await.map(|reply| vec![reply]),
+                _ => self.memory.peek(request, costs[0]).await.map(|reply| vec![reply]),
             }
         });
         let mut replies = replies.unwrap();
@@ -126,8 +129,14 @@ impl Twins {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
-        let value = self.call(|by_name| script_call(name, &request, costs, since * 1000, by_name));
-        let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
+        let (since_us, own) = (since * 1000, config.keep_alive_ms(0));
+        let lua = if name == "peek" {
+            let value = self.call(|by_name| script_peek(&request, costs[0], since_us, by_name));
+            vec![script_peeked(&value, &own, costs[0]).unwrap()]
+        } else {
+            let value = self.call(|by_name| decide::call(&request, costs, since_us, by_name));
+            decide::all_replies(&value, &own, costs).unwrap()
+        };
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
         let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
         self.tally.granted += count(Outcome::Granted);
@@ -350,10 +359,8 @@ impl Shared {
     fn acquire(&mut self, permits: u32) -> Reply {
         let keys = self.twins.keys.clone();
         let request = self.twins.request(&keys, self.config, 10, Assertion::Steady);
-        let value = self
-            .twins
-            .call(|by_name| script_call("acquire", &request, &[permits], 10_000, by_name));
-        script_replies("acquire", &value, &self.config, &[permits]).unwrap()[0]
+        let value = self.twins.call(|by_name| decide::call(&request, &[permits], 10_000, by_name));
+        decide::all_replies(&value, &self.config, &[permits]).unwrap()[0]
     }
 
     /// Seconds left to live after an acquire that found so many milliseconds.

@@ -15,6 +15,12 @@ pub use crate::{
 };
 use crate::{FromRejection, Refundable, Rejection};
 
+/// The stores, for the tests of this project.
+#[cfg(feature = "test-util")]
+pub mod store {
+    pub use crate::store::*;
+}
+
 /// Puts a call site on the list of all there are.
 #[doc(hidden)]
 #[macro_export]

@@ -38,8 +38,8 @@ use crate::{
     limiter::Core,
     settings::Keys,
     store::{
-        Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, Reservation, StateKeys,
-        Store, Ticket, WriteWhen,
+        Config, Decided, Expiry, Group, KeepState, MemoryStore, RedisStore, Reply, Request,
+        Reservation, StateKeys, Store, Ticket, WriteWhen,
     },
 };
 
@@ -128,11 +128,10 @@ macro_rules! forward {
 }
 
 forward! {
-    acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
-    acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
-    reserve(request: &Request<'_>, within_ms: u64) -> Reservation;
+    decide(groups: &[Group<'_>]) -> Decided;
+    reserve(request: &Request<'_>, permits: u32, within_ms: u64) -> Reservation;
     give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> bool;
-    peek(request: &Request<'_>) -> Reply;
+    peek(request: &Request<'_>, cost: u32) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;
     write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState) -> bool;
@@ -143,6 +142,17 @@ forward! {
 }
 
 impl AnyStore {
+    /// Decides one group.
+    pub(crate) async fn decide_group(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        let mut decided = self.decide(&[Group { requests, costs }]).await?;
+        let no_answer = || Err(StoreError::unavailable("the store did not answer"));
+        decided.pop().unwrap_or_else(no_answer)
+    }
+
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
-    Algorithm, ManualClock, Mode,
-    store::{
-        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_call,
-        script_give_up, script_release, script_replies, script_reservation, script_reserve,
+    __private::store::{
+        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_give_up,
+        script_peek, script_peeked, script_release, script_reservation, script_reserve,
     },
+    Algorithm, ManualClock, Mode,
 };
 use redis::Connection;
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{runtime::Runtime, time::Instant};
 
 const START_MS: u64 = 1_700_000_000_000;
@@ -88,21 +91,21 @@ impl Twins {
 
     fn acquire(&mut self, config: Config, process: usize, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process, permits);
-        let rust = self.runtime.block_on(self.memory.acquire(&request)).unwrap();
-        let mut call = script_call("acquire", &request, &[permits], since, false);
+        let (request, since) = request(&keys, self.base, config, process);
+        let rust = self.runtime.block_on(self.memory.acquire(&request, permits)).unwrap();
+        let mut call = decide::call(&request, &[permits], since, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_replies("acquire", &value, &config, &[permits]).unwrap();
+        let lua = decide::all_replies(&value, &config, &[permits]).unwrap();
         assert_eq!(lua[0], rust, "(lua, rust) acquire of {permits} by {config:?}");
     }
 
     fn reserve(&mut self, config: Config, process: usize, permits: u32, within: u64) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process, permits);
-        let rust = self.runtime.block_on(self.memory.reserve(&request, within)).unwrap();
-        let mut call = script_reserve(&request, within, since);
+        let (request, since) = request(&keys, self.base, config, process);
+        let rust = self.runtime.block_on(self.memory.reserve(&request, permits, within)).unwrap();
+        let mut call = script_reserve(&request, permits, within, since);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_reservation(&value, &request).unwrap();
+        let lua = script_reservation(&value, &request, permits).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {permits} within {within} by {config:?}");
         if lua.reply.outcome == Outcome::Granted {
             assert!(lua.wait_ms <= within && lua.wait_ms <= lua.reply.reset_after_ms);
@@ -112,12 +115,12 @@ impl Twins {
 
     fn peek(&mut self, config: Config, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, 0, permits);
-        let rust = self.runtime.block_on(self.memory.peek(&request)).unwrap();
-        let mut call = script_call("peek", &request, &[permits], since, false);
+        let (request, since) = request(&keys, self.base, config, 0);
+        let rust = self.runtime.block_on(self.memory.peek(&request, permits)).unwrap();
+        let mut call = script_peek(&request, permits, since, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_replies("peek", &value, &config, &[permits]).unwrap();
-        assert_eq!(lua[0], rust, "(lua, rust) peek of {permits} by {config:?}");
+        let lua = script_peeked(&value, &config, permits).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) peek of {permits} by {config:?}");
     }
 
     fn release(&mut self, permits: u32) {
@@ -143,16 +146,10 @@ impl Twins {
 }
 
 /// A request of a process, and since when that has its configuration, in microseconds.
-fn request(
-    keys: &StateKeys,
-    base: Instant,
-    config: Config,
-    process: usize,
-    permits: u32,
-) -> (Request<'_>, u64) {
+fn request(keys: &StateKeys, base: Instant, config: Config, process: usize) -> (Request<'_>, u64) {
     let since = 10 + process as u64;
     let request = Request::new(keys, config, base + Duration::from_millis(since));
-    (request.permits(permits).assertion(Assertion::Steady), since * 1000)
+    (request.assertion(Assertion::Steady), since * 1000)
 }
 
 fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {

@@ -55,9 +55,9 @@ impl Core {
         if let Some(shards) = &rule.shards {
             return Box::pin(self.decide_by_any(limits, shards, numbers, permits)).await;
         }
-        let request = self.request(inner, &rule, numbers).permits(permits);
+        let request = self.request(inner, &rule, numbers);
         if self.is_counted_here(numbers) {
-            let counted = self.count_here(inner, &rule, &request);
+            let counted = self.count_here(inner, &rule, &request, permits);
             if let Some(decision) = Box::pin(counted).await {
                 return decision;
             }
@@ -68,7 +68,7 @@ impl Core {
         };
         let reply = match answer {
             Ok(reply) => reply,
-            Err(error) => return self.without_store(inner, numbers, &request, true, &error),
+            Err(error) => return self.without_store(inner, numbers, permits, true, &error),
         };
         match reply.outcome {
             Outcome::PerClient => self.count(inner, reply.config, permits, true, false),
@@ -94,12 +94,12 @@ impl Core {
             return self.peek_any(limits, shards, numbers).await;
         }
         let cost = self.next_cost(limits);
-        let request = self.request(limits, &rule, numbers).permits(cost);
+        let request = self.request(limits, &rule, numbers);
         let peek = async {
             if rule.is_joint() {
                 self.peek_jointly(limits, &rule, cost).await
             } else {
-                limits.store.peek(&request).await
+                limits.store.peek(&request, cost).await
             }
         };
         if let Some(config) = self.in_force().filter(|config| config.mode == Mode::PerClient) {
@@ -111,7 +111,7 @@ impl Core {
                 Outcome::Unknown => Err(self.unknown()),
                 _ => self.settle(&reply, cost, false),
             },
-            Err(error) => self.without_store(limits, numbers, &request, false, &error),
+            Err(error) => self.without_store(limits, numbers, cost, false, &error),
         }
     }
 
@@ -180,7 +180,7 @@ impl Core {
         }
         let request = self.request(limits, rule, numbers);
         let asked = self.denied.asking();
-        let replies = limits.store.acquire_all(&request, costs).await?;
+        let replies = limits.store.decide_group(&[request], &[costs]).await?.swap_remove(0);
         let Some(first) = replies.first() else { return Ok(replies) };
         self.observe(limits, rule, first);
         match &limits.store {

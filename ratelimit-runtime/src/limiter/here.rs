@@ -26,9 +26,10 @@ impl Core {
         limits: &Inner,
         rule: &Rule,
         request: &Request<'_>,
+        permits: u32,
     ) -> Option<Result<Decision, Rejection>> {
         if rule.is_joint() {
-            return self.count_all_here(limits, rule, request.permits).await;
+            return self.count_all_here(limits, rule, permits).await;
         }
         let looked = self.look_in_turn(limits, rule, request).await;
         let config = match (self.in_force(), request.assertion) {
@@ -47,7 +48,7 @@ impl Core {
             let slot = self.own.get_or_init(|| limits.per_client.slot(&self.keys));
             slot.admit(self.pass(limits, rule, counted_here(config), self.looks.due_ms()));
         }
-        Some(self.count(limits, config, request.permits, true, !looked))
+        Some(self.count(limits, config, permits, true, !looked))
     }
 
     /// Counts in this process, against these numbers.

@@ -17,7 +17,7 @@ impl Core {
         let configured = self.configured(limits);
         let request = Request::new(&self.keys, configured, limits.current().since)
             .in_force(self.in_force().and_then(|config| config.calendar));
-        let reply = limits.store.peek(&request).await?;
+        let reply = limits.store.peek(&request, 1).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,
             _ => return Ok(reply.remaining),

@@ -9,10 +9,8 @@ use ratelimit_spec::OnStoreError;
 
 use super::{Core, Numbers, each::GivenBack, here::counted_here, several::Part};
 use crate::{
-    Decision, Reason, Rejection, StoreError, StoreErrorKind,
-    events::Event,
-    limits::Inner,
-    store::{Config, Request},
+    Decision, Reason, Rejection, StoreError, StoreErrorKind, events::Event, limits::Inner,
+    store::Config,
 };
 
 impl Core {
@@ -21,7 +19,7 @@ impl Core {
         &self,
         limits: &Inner,
         numbers: &Numbers,
-        request: &Request<'_>,
+        permits: u32,
         take: bool,
         error: &StoreError,
     ) -> Result<Decision, Rejection> {
@@ -31,14 +29,14 @@ impl Core {
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         match numbers.effective.on_store_error.value {
             OnStoreError::Allow => {
-                let config = self.in_force().unwrap_or(request.config);
+                let config = self.in_force().unwrap_or(numbers.config);
                 Ok(Decision { degraded: true, ..unlimited(limits, config) })
             }
             OnStoreError::Reject => {
                 Err(self.rejection(Reason::StoreUnavailable).with_detail(error.to_string()))
             }
             _ => {
-                let decision = self.decide_locally(limits, request.permits, request.config, take);
+                let decision = self.decide_locally(limits, permits, numbers.config, take);
                 decision.ok_or_else(|| {
                     let share = "the local share while the store is away is smaller than this call";
                     self.rejection(Reason::StoreUnavailable).with_detail(share)

@@ -161,14 +161,14 @@ impl Core {
             Ready::Decided(decision) => return Ok(Asked::Decided(decision)),
             Ready::Ask(numbers) => numbers,
         };
-        let request = self.request(limits, &rule, numbers).permits(permits);
+        let request = self.request(limits, &rule, numbers);
         let reserve_here = |config| {
             let config = counted_here(config);
             let told = limits.per_client.reserve_counted(&self.keys, config, permits, within_ms);
             or_otherwise(Counted::PerClient(config), told)
         };
         if self.is_counted_here(numbers)
-            && let Some(decided) = self.count_here(limits, &rule, &request).await
+            && let Some(decided) = self.count_here(limits, &rule, &request, permits).await
         {
             let decision = decided?;
             return Ok(match self.in_force() {
@@ -177,10 +177,10 @@ impl Core {
             });
         }
         let asked = self.denied.asking();
-        let told = match limits.store.reserve(&request, within_ms).await {
+        let told = match limits.store.reserve(&request, permits, within_ms).await {
             Ok(told) => told,
             Err(error) => {
-                let decision = self.without_store(limits, numbers, &request, true, &error)?;
+                let decision = self.without_store(limits, numbers, permits, true, &error)?;
                 if decision.allowed {
                     return Ok(Asked::Decided(decision));
                 }

@@ -87,7 +87,7 @@ pub(super) async fn ask_jointly(
     costs: &[&[u32]],
 ) -> Result<Vec<Vec<Reply>>, StoreError> {
     let requests: Vec<_> = parts.iter().map(|part| part.request(limits)).collect();
-    let replies = limits.store.acquire_jointly(&requests, costs).await?;
+    let replies = limits.store.decide_group(&requests, costs).await?;
     for (part, replies) in parts.iter().zip(&replies) {
         if let Some(first) = replies.first() {
             part.core.observe(limits, part.rule, first);
@@ -195,7 +195,7 @@ impl Core {
     ) -> Result<Reply, StoreError> {
         let mut replies = Vec::new();
         for part in self.parts(rule) {
-            replies.push(limits.store.peek(&part.request(limits).permits(permits)).await?);
+            replies.push(limits.store.peek(&part.request(limits), permits).await?);
         }
         Ok(combined(&replies))
     }

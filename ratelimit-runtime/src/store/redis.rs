@@ -4,9 +4,9 @@ pub(crate) mod address;
 mod attempt;
 mod connect;
 mod fault;
+mod groups;
 #[cfg(feature = "test-util")]
 mod hooks;
-mod joint;
 mod link;
 mod reply;
 mod reserve;
@@ -25,19 +25,16 @@ use self::{
     address::Address,
     attempt::Attempt,
     fault::{Fault, classify},
-    joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
     reserve::{Reserve, give_up_words, read_reservation},
     rule::write_rule,
-    script::{
-        ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell, acquire,
-    },
+    script::{ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell},
     windows::Windows,
 };
 use super::{
-    Config, Expiry, KeepState, Reply, Request, Reservation, StateKeys, Store, Ticket, WriteWhen,
-    joint::check_joint,
+    Config, Decided, Expiry, Group, KeepState, Reply, Request, Reservation, StateKeys, Store,
+    Ticket, WriteWhen,
 };
 use crate::{
     StoreError, StoreErrorKind,
@@ -47,8 +44,8 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
-    CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
-    script_release, script_replies, script_reservation, script_reserve, script_write,
+    CalendarCall, Decisions, script_decide, script_decisions, script_give_up, script_peek,
+    script_peeked, script_release, script_reservation, script_reserve, script_write,
 };
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
@@ -84,6 +81,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// When the address cannot be read, or needs a crate feature that is not enabled.
+    #[cfg(feature = "test-util")]
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
         Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
@@ -94,7 +92,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// As for [`open`](Self::open).
-    #[cfg(feature = "tls")]
+    #[cfg(all(feature = "tls", feature = "test-util"))]
     pub fn open_trusting(
         url: &str,
         ca_pem: Vec<u8>,
@@ -163,9 +161,8 @@ impl RedisStore {
         request: &Request<'_>,
         cost: u32,
     ) -> Result<Reply, StoreError> {
-        let costs = &[cost];
-        let value = self.ask(script, request, costs).await?;
-        Ok(read_replies(&value, costs, false, &request.config)?[0])
+        let value = self.ask(script, request, cost).await?;
+        Ok(read_replies(&value, &[cost], false, &request.config)?[0])
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
@@ -229,25 +226,18 @@ fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
 }
 
 impl Store for RedisStore {
-    async fn acquire_all(
-        &self,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> Result<Vec<Reply>, StoreError> {
-        if costs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let value = self.ask(acquire(&request.config), request, costs).await?;
-        read_replies(&value, costs, true, &request.config)
+    async fn decide(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
+        self.decide_groups(groups).await
     }
 
     async fn reserve(
         &self,
         request: &Request<'_>,
+        permits: u32,
         within_ms: u64,
     ) -> Result<Reservation, StoreError> {
-        let value = self.run(&Reserve { request, within_ms }).await?;
-        read_reservation(&value, request)
+        let value = self.run(&Reserve { request, permits, within_ms }).await?;
+        read_reservation(&value, request, permits)
     }
 
     async fn give_up(
@@ -267,22 +257,8 @@ impl Store for RedisStore {
         if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
     }
 
-    async fn acquire_jointly(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        check_joint(requests, costs)?;
-        if costs.first().is_none_or(|row| row.is_empty()) {
-            return Ok(vec![Vec::new(); requests.len()]);
-        }
-        let ask = |windows| AskJointly { requests, costs, windows };
-        let value = self.run_with_windows(Windows::of(requests), None, ask).await?;
-        read_jointly(&value, requests, costs)
-    }
-
-    async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.look(&PEEK, request, request.permits).await
+    async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {
+        self.look(&PEEK, request, cost).await
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

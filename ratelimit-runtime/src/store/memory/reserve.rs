@@ -8,9 +8,14 @@ use crate::{
 
 impl MemoryStore {
     /// [Reserves](crate::store::Store::reserve), with the configuration reconciled.
-    pub(super) fn reserve_now(&self, request: &Request<'_>, within_ms: u64) -> Reservation {
+    pub(super) fn reserve_now(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        within_ms: u64,
+    ) -> Reservation {
         let mut booking = Booking::default();
-        let reply = self.decide(request, |used, permits, config, now| {
+        let reply = self.by_rule(request, permits, |used, permits, config, now| {
             booking = used.reserve(&config, permits, within_ms, now);
             booking.verdict
         });

@@ -15,15 +15,16 @@ use crate::{
 /// A call of the script that takes permits now or in advance.
 pub(super) struct Reserve<'a> {
     pub(super) request: &'a Request<'a>,
+    pub(super) permits: u32,
     pub(super) within_ms: u64,
 }
 
 impl Reserve<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Self { request, within_ms } = self;
+        let Self { request, permits, within_ms } = self;
         let mut command = RESERVE.on(request.keys, by_name);
-        add_statement(&mut command, request, &request.permits.to_string(), since_us);
+        add_statement(&mut command, request, &permits.to_string(), since_us);
         command.arg(within_ms);
         command
     }
@@ -49,12 +50,13 @@ pub(super) fn give_up_words(permits: u32, ticket: Ticket) -> Vec<String> {
 pub(super) fn read_reservation(
     value: &Value,
     request: &Request<'_>,
+    permits: u32,
 ) -> Result<Reservation, StoreError> {
     let (reply, rest) = read_limiter(value, &request.config)?;
     if reply.outcome != Outcome::Granted {
         return Ok(Reservation { reply, wait_ms: 0, ticket: Ticket::default() });
     }
-    read_counted(reply, rest, request.permits.into()).ok_or_else(|| unknown_reply(value))
+    read_counted(reply, rest, permits.into()).ok_or_else(|| unknown_reply(value))
 }
 
 /// What follows the head where the store counts.

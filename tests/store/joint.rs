@@ -1,22 +1,21 @@
 //! What is promised to those who need permits of several limiters at once.
 
-use ratelimit_spec::{Algorithm, Mode, OnDrift};
+use ratelimit_runtime::__private::store::{
+    Assertion, Config,
+    Outcome::{self, ExceedsCapacity, Granted, PerClient, Refused, Spared, Unknown},
+    Reconciled, Reply, StateKeys, Store,
+};
+use ratelimit_runtime::{Algorithm, OnDrift};
+use tests::decide::Decide;
+use tokio::time::Instant;
 
 use super::{ALGORITHMS, Process, Time, config};
-use crate::{
-    clock,
-    store::{
-        Assertion, Config,
-        Outcome::{ExceedsCapacity, Granted, PerClient, Refused, Spared, Unknown},
-        Reconciled, Reply, StateKeys, Store,
-    },
-};
 
 const HOUR_MS: u64 = 3_600_000;
 
 /// Keeps what goes beyond a limiter alone. All limiters of a test share a hash tag.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     // A tag of the prefix's own comes first, and is then the one that counts.
     let process = |name: &str, config| {
         let keys = StateKeys::new(format!("{prefix}{{joint}}:{name}"));
@@ -66,11 +65,11 @@ async fn ask_as<S: Store>(
     costs: &[&[u32]],
     assertion: Assertion,
 ) -> Vec<Vec<Reply>> {
-    let requests: Vec<_> = limiters.iter().map(|one| one.request(1, assertion)).collect();
+    let requests: Vec<_> = limiters.iter().map(|one| one.request(assertion)).collect();
     limiters[0].store.acquire_jointly(&requests, costs).await.expect("the store answers")
 }
 
-fn outcomes(replies: &[Vec<Reply>]) -> Vec<crate::store::Outcome> {
+fn outcomes(replies: &[Vec<Reply>]) -> Vec<Outcome> {
     replies.iter().map(|row| row[0].outcome).collect()
 }
 
@@ -163,24 +162,25 @@ async fn takes_nothing_where_one_is_not_counted<'a, S: Store>(
     whole: &Process<'a, S>,
     process: impl Fn(Config) -> Process<'a, S>,
 ) {
-    let part = process(Config { mode: Mode::PerClient, ..second_of(5) });
+    let part = process(super::per_client(second_of(5)));
     let replies = ask(&[whole, &part], &[&[1, 9], &[1, 1]]).await;
     let told: Vec<_> = replies.iter().flatten().map(|reply| reply.outcome).collect();
     assert_eq!(told, [Spared, Spared, PerClient, PerClient], "for each caller");
     let unknown = Process { keys: StateKeys::new(format!("{}:no", part.keys.config())), ..part };
     let follow = Assertion::Follow { first: true };
-    let requests = [whole.request(1, Assertion::Steady), unknown.request(1, follow)];
+    let requests = [whole.request(Assertion::Steady), unknown.request(follow)];
     let replies = whole.store.acquire_jointly(&requests, &[&[1], &[1]]).await;
     assert_eq!(outcomes(&replies.expect("the store answers")), [Spared, Unknown]);
     assert_eq!(whole.peek(1).await.remaining, 5, "nothing was taken");
 }
 
 async fn refuses_what_makes_no_sense<S: Store>([one, other]: [&Process<'_, S>; 2]) {
-    let twice = [one.request(1, Assertion::Steady), one.request(1, Assertion::Steady)];
-    let both = [twice[0], other.request(1, Assertion::Steady)];
+    let twice = [one.request(Assertion::Steady), one.request(Assertion::Steady)];
+    let both = [twice[0], other.request(Assertion::Steady)];
     let store = one.store;
     assert!(store.acquire_jointly(&twice, &[&[1], &[1]]).await.is_err(), "a limiter twice");
     assert!(store.acquire_jointly(&both, &[&[1]]).await.is_err(), "a limiter without costs");
     assert!(store.acquire_jointly(&both, &[&[1], &[1, 1]]).await.is_err(), "a cost is missing");
-    assert_eq!(store.acquire_jointly(&[], &[]).await.expect("nothing of nobody"), [[]; 0]);
+    assert!(store.acquire_jointly(&[], &[]).await.is_err(), "no limiter at all");
+    assert!(store.decide(&[]).await.expect("nothing of nobody").is_empty());
 }
