@@ -1,15 +1,19 @@
 //! Every store keeps every promise of the suite, on every kind of connection.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::time::Duration;
 
 use ratelimit_runtime::{
+    __private::store::{MemoryStore, RedisStore},
     Clock, Limits, ManualClock, Quota,
-    store::{MemoryStore, RedisStore, suite},
 };
 use tests::{
     could_not_run, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,
     redis_server::RedisServer, tls::TlsServer,
 };
+
+#[path = "store/suite.rs"]
+mod suite;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ratelimit_runtime::{Limiter, Limits, Reason, StoreErrorKind, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, Limiter, Limits, Reason, StoreErrorKind};
 use redis::Connection;
 use tests::redis_server::RedisServer;
 

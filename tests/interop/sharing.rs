@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Reason, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, Reason};
 use tests::redis_server::RedisServer;
 
 use crate::{

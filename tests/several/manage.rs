@@ -1,6 +1,6 @@
 //! What can be done to a limiter with several limits beside asking it.
 
-use ratelimit_runtime::{KeepState, ManualClock, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, KeepState, ManualClock};
 
 use super::*;
 

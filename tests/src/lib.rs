@@ -11,6 +11,7 @@
 //!   hang and come back.
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
 //! - [`monitor`]: the commands a server was sent.
+//! - [`decide`]: questions to stores and scripts, past the limiter.
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +19,7 @@
 )]
 
 mod binary;
+pub mod decide;
 pub mod monitor;
 mod notes;
 pub mod ports;

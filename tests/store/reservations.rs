@@ -1,23 +1,21 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_runtime::__private::store::{Outcome, Reservation, StateKeys, Store, Ticket};
+use ratelimit_runtime::Algorithm;
+use tokio::time::Instant;
 
 use super::{Process, Time, config};
-use crate::{
-    clock,
-    store::{Config, Outcome, Reservation, StateKeys, Store, Ticket},
-};
 
-/// Keeps what a [`Reservation`] promises.
+/// Keeps what a `Reservation` promises.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     let process = |name: &str, config| {
         let keys = StateKeys::new(format!("{prefix}{name}"));
         Process { store, keys, config, revision: 0, since }
     };
     let spaces = config(Algorithm::LeakyBucket, 5, 1000);
     slots_follow_each_other(&process("slots", spaces), time).await;
-    let saves = Config { burst: 3, ..config(Algorithm::TokenBucket, 5, 1000) };
+    let saves = config(Algorithm::TokenBucket, 5, 1000).algorithm(Algorithm::TokenBucket, 3);
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
     only_the_last_one_is_given_up(&process("given-up", spaces)).await;
     let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
@@ -28,12 +26,8 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
 
 impl<S: Store> Process<'_, S> {
     async fn reserve(&self, permits: u32, within_ms: u64) -> Reservation {
-        self.reserve_all(&[permits], within_ms).await[0]
-    }
-
-    async fn reserve_all(&self, costs: &[u32], within_ms: u64) -> Vec<Reservation> {
-        let request = self.request(1, super::Assertion::Steady);
-        self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
+        let request = self.request(super::Assertion::Steady);
+        self.store.reserve(&request, permits, within_ms).await.expect("the store answers")
     }
 
     async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {
