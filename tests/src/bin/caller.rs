@@ -55,6 +55,6 @@ async fn attempt(limiter: &Limiter, pace: &str, until: Instant) -> Option<u128> 
         "fast" => tokio::task::yield_now().await,
         ms => sleep(Duration::from_millis(ms.parse().unwrap())).await,
     }
-    let decision = decision.ok().filter(|decision| !decision.degraded)?;
-    Some(decision.at.duration_since(UNIX_EPOCH).unwrap().as_millis())
+    let decision = decision.ok().filter(|decision| !decision.is_degraded())?;
+    Some(decision.at().duration_since(UNIX_EPOCH).unwrap().as_millis())
 }

@@ -36,7 +36,7 @@ async fn main() {
         let limiter = limits.limiter(key, quota);
         started.push(tokio::spawn(async move {
             let decision = limiter.acquire(1).await.unwrap();
-            (since_1970(decision.at), since_1970(SystemTime::now()))
+            (since_1970(decision.at()), since_1970(SystemTime::now()))
         }));
         tokio::time::sleep(every).await;
     }

@@ -41,8 +41,8 @@ async fn main() {
         tokio::spawn(async move {
             loop {
                 match limiter.try_acquire(1).await {
-                    Ok(decision) if !decision.degraded => {
-                        let at = decision.at.duration_since(UNIX_EPOCH).unwrap().as_millis();
+                    Ok(decision) if !decision.is_degraded() => {
+                        let at = decision.at().duration_since(UNIX_EPOCH).unwrap().as_millis();
                         admitted.lock().unwrap().push(at);
                     }
                     _ => tokio::time::sleep(Duration::from_millis(2)).await,
