@@ -11,17 +11,20 @@ mod group;
 mod memory;
 pub(crate) mod redis;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-pub(crate) use self::memory::{Lease, Slot};
 #[cfg(feature = "test-util")]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
     script_give_back, script_give_up, script_peek, script_peeked, script_release, script_reservations,
     script_reserve, script_write,
+};
+pub(crate) use self::{
+    group::Heard,
+    memory::{Lease, Slot},
 };
 pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
@@ -314,20 +317,6 @@ pub struct Reply {
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
-}
-
-/// One answer for all limits of a key, and that of each if there are several.
-#[derive(Clone, Debug)]
-pub(crate) struct Heard {
-    pub(crate) reply: Reply,
-    /// The strictest limit first.
-    pub(crate) parts: Option<Arc<[Reply]>>,
-}
-
-impl From<Reply> for Heard {
-    fn from(reply: Reply) -> Self {
-        Self { reply, parts: None }
-    }
 }
 
 /// What a [`Store`] answers to a caller that can wait.

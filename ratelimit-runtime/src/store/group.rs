@@ -1,7 +1,9 @@
 //! Callers that ask the same limiters, what every store asks of them, and makes of what each
 //! limiter says.
 
-use super::{Outcome, Request};
+use std::sync::Arc;
+
+use super::{Outcome, Reply, Request};
 use crate::StoreError;
 
 /// Callers that ask the same limiters, in order; each takes from all of them or from none.
@@ -44,6 +46,20 @@ impl Group<'_> {
     /// How many callers there are.
     pub(super) fn callers(&self) -> usize {
         self.costs.first().map_or(0, |row| row.len())
+    }
+}
+
+/// One answer for all limits of a key, and that of each if there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) reply: Reply,
+    /// The strictest limit first.
+    pub(crate) parts: Option<Arc<[Reply]>>,
+}
+
+impl From<Reply> for Heard {
+    fn from(reply: Reply) -> Self {
+        Self { reply, parts: None }
     }
 }
 

@@ -30,7 +30,7 @@ impl Core {
             Err(why) => why,
         };
         // A look is not counted as a call that shadow mode admitted.
-        if let Some((answer, _)) = self.shadow_of(limits, &rule, &why) {
+        if let Some(answer) = self.in_shadow(limits, &rule, &why) {
             return Ok(answer);
         }
         Err(match why {
