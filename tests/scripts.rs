@@ -528,3 +528,112 @@ fn a_million_operations_of_each_rule_decide_alike() {
         println!("{}{warms_up}: {all:?}, no differences, in {:?}", algorithms[0], start.elapsed());
     }
 }
+
+/// What is free after a call for one permit of a limiter of a thousand, of whose log a peer wrote most.
+fn compacted(shared: &mut Shared) -> u64 {
+    for _ in 0..40 {
+        shared.twins.now += 1;
+        shared.acquire(1001);
+        shared.acquire(999);
+    }
+    let members: u64 = shared.server.cli(&["ZCARD", "{shared}:permits"]);
+    assert!(members < 128, "{members}");
+    shared.acquire(1).remaining
+}
+
+#[test]
+fn a_grant_is_found_where_a_long_log_was_made_short() {
+    let mut shared = Shared::start();
+    shared.config.rate = 1000;
+    let reply = shared.acquire(7);
+    let grant = Grant::of(&reply, 7, 0);
+    // In one time bucket of 1.2 s with those of others.
+    let mut connection = shared.server.connect().unwrap();
+    for n in 0..400_u32 {
+        let member = [&[4][..], &n.to_le_bytes(), &1_u32.to_le_bytes()].concat();
+        let at = shared.twins.now + u64::from(n);
+        redis::cmd("ZADD")
+            .arg("{shared}:permits")
+            .arg(at)
+            .arg(member)
+            .exec(&mut connection)
+            .unwrap();
+    }
+    let _: i64 = shared.server.cli(&["DECRBY", "{shared}:value", "400"]);
+    shared.twins.now += 5_000;
+    let free = compacted(&mut shared);
+    let keys = shared.twins.keys.clone();
+    let give_back = |shared: &mut Shared| {
+        let told: (u8, u64) = shared.twins.call(|by_name| script_give_back(&keys, &grant, by_name));
+        shared.twins.assert_whole();
+        told
+    };
+    assert_eq!(give_back(&mut shared), (1, 7));
+    assert_eq!(shared.acquire(1).remaining, free - 1 + 7);
+    // A lost counter is made again of what is left.
+    let _: i64 = shared.server.cli(&["DEL", "{shared}:value"]);
+    assert_eq!(shared.acquire(1).remaining, free - 2 + 7);
+    // Nor are permits of others taken for those of a grant.
+    let late = Grant::of(&Reply { now_ms: reply.now_ms + 5_000, ..reply }, 7, 0);
+    let told: (u8, u64) = shared.twins.call(|by_name| script_give_back(&keys, &late, by_name));
+    assert_eq!(told, (1, 0));
+}
+
+#[test]
+fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
+    let server = RedisServer::start();
+    let mut twins = Twins::new(server.connect().unwrap(), "back".into());
+    let fixed = [Config::new(5, 1000, Mode::Overall).algorithm(FixedWindow, 0)];
+    let take = |permits| Step::Acquire { process: 0, permits };
+    let steps = [
+        Step::Advance(10),
+        take(3),
+        // Into the window before: the later one stays in force.
+        Step::Rewind(20),
+        take(3),
+        Step::GiveBack { back: 0 },
+        take(4),
+        take(1),
+        Step::Charge { process: 0, permits: 4, max_debt: 9 },
+        Step::Advance(1000),
+        take(1),
+        Step::Advance(1000),
+        // Far back it counts in the window that is now.
+        Step::Rewind(60_000),
+        take(2),
+        Step::GiveBack { back: 0 },
+        Step::GiveBack { back: 0 },
+        take(1),
+    ];
+    for step in steps {
+        twins.run(&fixed, step);
+    }
+    assert!(twins.tally.granted >= 2, "{:?}", twins.tally);
+}
+
+#[test]
+fn what_warms_up_is_given_up_by_the_numbers_of_before() {
+    let server = RedisServer::start();
+    let mut connection = server.connect().unwrap();
+    for (n, warm_up) in [0, 4000].into_iter().enumerate() {
+        let keys = StateKeys::new(format!("numbers:{n}"));
+        let burst = if warm_up == 0 { 2 } else { 0 };
+        let config = Config::new(2, 1000, Mode::Overall).algorithm(TokenBucket, burst);
+        let config = config.warm_up_ms(warm_up);
+        let mut twins = Twins::new(server.connect().unwrap(), keys.config().to_owned());
+        twins.run(&[config], Step::Acquire { process: 0, permits: 2 });
+        let state = |connection: &mut Connection| -> Option<String> {
+            redis::cmd("GET").arg(keys.counter()).query(connection).unwrap()
+        };
+        let before = state(&mut connection);
+        let request = twins.request(&keys, config, 10, Assertion::Steady);
+        let value = twins.call(|_| script_reserve(&request, &[1], 9000, 10_000));
+        let told = script_reservations(&value, &request, &[1]).unwrap()[0];
+        assert_eq!(told.reply.outcome, Outcome::Granted);
+        let faster = Config { rate: 20, ..config };
+        let (when, keep) = (WriteWhen::Present, KeepState::Keep);
+        let _: bool = twins.call(|by_name| script_write(&keys, faster, when, keep, by_name));
+        let (_, back, _): (u8, u64, u8) = twins.call(|_| script_give_up(&keys, 1, told.ticket));
+        assert_eq!((back, state(&mut connection)), (1, before), "as if it had not been reserved");
+    }
+}

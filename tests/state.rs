@@ -276,3 +276,43 @@ async fn a_process_budget_is_counted_in_the_process() {
     let keys: Vec<String> = server.cli(&["KEYS", "*"]);
     assert_eq!(keys, ["each"], "only the configuration is in Redis");
 }
+
+fn peer_log(now: u64, members: u32, permits: u32) -> Vec<(u64, Vec<u8>)> {
+    let member =
+        |n: u32| (now - u64::from(n), member(&[&n.to_le_bytes()[..]; 4].concat(), permits));
+    (0..members).map(member).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_log_of_a_peer_counts_in_full_when_the_rule_changes() {
+    let server = RedisServer::start();
+    let now = now_ms(&server);
+    for (name, members, left) in [("some", 300, 400), ("more", 450, 100), ("all", 600, 0)] {
+        java(&server, name, 1000, &peer_log(now, members, 2), (members * 2).into());
+        let bucket =
+            Quota::new(1000, Duration::from_secs(3600)).unwrap().token_bucket(1000).unwrap();
+        let limiter = limits(&server).await.limiter(name, quota(1000));
+        assert!(limiter.update_rate(&bucket, KeepState::Keep).await.unwrap());
+        let free = limiter.available_permits().await.unwrap();
+        // A permit comes back every four seconds.
+        assert!((left..=left + 2).contains(&free), "{free} of {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_leaves_what_is_no_limiters_alone() {
+    let server = RedisServer::start();
+    java(&server, "list", 10, &[], 0);
+    let _: i64 = server.cli(&["DEL", "{list}:value"]);
+    let _: i64 = server.cli(&["RPUSH", "{list}:value", "mine"]);
+    let limiter = limits(&server).await.limiter("list", quota(20));
+    for _ in 0..2 {
+        let rejection = limiter.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
+        assert!(limiter.set_rate(&quota(5)).await.is_err());
+        assert!(limiter.release(1).await.is_err());
+    }
+    let found: Vec<String> = server.cli(&["LRANGE", "{list}:value", "0", "-1"]);
+    assert_eq!(found, ["mine"]);
+    assert_eq!(server.cli::<u32>(&["HGET", "list", "rate"]), 10, "nothing was written");
+}

@@ -5,6 +5,7 @@ mod general;
 mod joint;
 mod meters;
 mod reservations;
+mod settlement;
 mod sliding_window;
 
 use std::time::Duration;
@@ -119,4 +120,5 @@ pub(crate) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     meters::run(store, prefix, time).await;
     joint::run(store, prefix, time).await;
     reservations::run(store, prefix, time).await;
+    settlement::run(store, prefix, time).await;
 }
