@@ -59,7 +59,6 @@ fn home(name: &str) -> Option<&'static str> {
         "Limiter" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
         "Quota" | "QuotaError" | "Quotas" => "quota",
-        "Refundable" => "refund",
         "FromRejection" | "Reason" | "Rejection" => "rejection",
         _ => return None,
     })
