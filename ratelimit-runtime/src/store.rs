@@ -9,17 +9,20 @@ pub(crate) mod redis;
 #[cfg(feature = "test-util")]
 pub mod suite;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-pub(crate) use self::memory::{Pass, Slot};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use self::redis::{
     CalendarCall, script_call, script_give_up, script_joint_call, script_joint_replies,
     script_release, script_replies, script_reservation, script_reserve, script_write,
+};
+pub(crate) use self::{
+    joint::Heard,
+    memory::{Pass, Slot},
 };
 pub use self::{memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
@@ -317,20 +320,6 @@ pub struct Reply {
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
-}
-
-/// One answer for all limits of a key, and that of each if there are several.
-#[derive(Clone, Debug)]
-pub(crate) struct Heard {
-    pub(crate) reply: Reply,
-    /// The strictest limit first.
-    pub(crate) parts: Option<Arc<[Reply]>>,
-}
-
-impl From<Reply> for Heard {
-    fn from(reply: Reply) -> Self {
-        Self { reply, parts: None }
-    }
 }
 
 /// What a [`Store`] answers to a caller that can wait.

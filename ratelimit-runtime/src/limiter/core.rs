@@ -273,6 +273,7 @@ pub(super) fn parts_of(replies: &[Reply]) -> Arc<[Answer]> {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+        // The name has the key's values in it.
+        f.debug_struct("Core").field("key", &self.family.key).finish_non_exhaustive()
     }
 }

@@ -276,7 +276,7 @@ impl Core {
                         return Some(decision);
                     }
                     if numbers.effective.shadow.value {
-                        self.would_refuse(limits, self.rejection(Reason::Limited));
+                        self.would_refuse(limits, || self.rejection(Reason::Limited));
                         return None;
                     }
                 }

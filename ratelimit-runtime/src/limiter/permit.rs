@@ -180,7 +180,7 @@ impl Core {
     ) -> Result<Answer, Rejection> {
         let answer = match self.oversized(limits, permits) {
             Err(rejection) if self.is_shadowed(limits) => {
-                self.would_refuse(limits, rejection.clone());
+                self.would_refuse(limits, || rejection.clone());
                 self.in_shadow(limits, Err(rejection))
             }
             answer => answer,

@@ -231,7 +231,7 @@ impl Slot<'_> {
             if core.is_shadowed(limits) {
                 let refused = Reply { outcome: Outcome::Refused, retry_after_ms: wait_ms, ..reply };
                 let refusal = core.settle(&refused, self.permits, degraded)?;
-                core.would_refuse(limits, core.refused(Reason::Limited, &refusal));
+                core.would_refuse(limits, || core.refused(Reason::Limited, &refusal));
                 return core.in_shadow(limits, Ok(refusal));
             }
             tokio::select! {

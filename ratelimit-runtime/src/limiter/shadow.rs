@@ -29,12 +29,11 @@ impl Core {
         if matches!(&answer, Ok(decision) if decision.allowed) || !self.is_shadowed(limits) {
             return answer;
         }
-        let refusal = match &answer {
-            Ok(refusal) => self.refused(Reason::Limited, refusal),
-            Err(rejection) => rejection.clone(),
-        };
-        let decision = self.in_shadow(limits, answer)?;
-        self.would_refuse(limits, refusal);
+        let decision = self.in_shadow(limits, answer.clone())?;
+        self.would_refuse(limits, || match answer {
+            Ok(refusal) => self.refused(Reason::Limited, &refusal),
+            Err(rejection) => rejection,
+        });
         Ok(decision)
     }
 
@@ -75,13 +74,13 @@ impl Core {
 
     /// Counts a call that only shadow mode let through, and tells of the first one after a while
     /// without.
-    pub(super) fn would_refuse(&self, limits: &Inner, rejection: Rejection) {
+    pub(super) fn would_refuse(&self, limits: &Inner, rejection: impl FnOnce() -> Rejection) {
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {
-            limits.events.emit(&Event::WouldReject { rejection });
+            limits.events.emit(&Event::WouldReject { rejection: rejection() });
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What every store asks of requests for several limiters, and makes of what each of them says.
 
-use super::{Outcome, Request};
+use std::sync::Arc;
+
+use super::{Outcome, Reply, Request};
 use crate::StoreError;
 
 /// Refuses what cannot be decided in one step: a limiter that is there twice, and rows of costs of
@@ -33,5 +35,19 @@ impl Outcome {
             _ if admit => self,
             _ => Self::Spared,
         }
+    }
+}
+
+/// One answer for all limits of a key, and that of each if there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) reply: Reply,
+    /// The strictest limit first.
+    pub(crate) parts: Option<Arc<[Reply]>>,
+}
+
+impl From<Reply> for Heard {
+    fn from(reply: Reply) -> Self {
+        Self { reply, parts: None }
     }
 }
