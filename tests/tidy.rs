@@ -59,7 +59,6 @@ fn home(name: &str) -> Option<&'static str> {
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
         "Quota" | "QuotaError" | "Quotas" => "quota",
-        "Refundable" => "refund",
         "FromRejection" | "Rejection" => "rejection",
         _ => return None,
     })
