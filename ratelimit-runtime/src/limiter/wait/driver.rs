@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Blocked, Core, LOOK_AGAIN, Slot, Ticket, blocked,
+    Blocked, Core, LOOK_AGAIN, Seen, Slot, Ticket, blocked,
     chair::Chair,
     decide,
     line::{Leaving, Step},
@@ -159,6 +159,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
         core.queue.change(|line| line.answered(0));
         return;
     };
+    let seen = Seen::of(inner, &chair.claims);
     let result = decide(&limits, &chair.claims).await;
     let now = inner.clock.now_ms();
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
@@ -180,7 +181,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
                     line.leave(number, now);
                     line.answered(now);
                 });
-                if let Err(rejected) = chair.join(&limits, position, after) {
+                if let Err(rejected) = chair.join(&limits, (position, after), &seen) {
                     let _ = chair.answer(Err(rejected), None);
                 }
                 return;
