@@ -4,6 +4,7 @@
 //! nothing of deadlines, policies or waiting: those are the limiter's.
 
 mod joint;
+mod keys;
 mod memory;
 pub(crate) mod redis;
 #[cfg(feature = "test-util")]
@@ -22,7 +23,7 @@ pub use self::redis::{
     script_joint_call, script_joint_replies, script_release, script_replies, script_reservations,
     script_reserve, script_write,
 };
-pub use self::{memory::MemoryStore, redis::RedisStore};
+pub use self::{keys::StateKeys, memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,
@@ -349,6 +350,15 @@ pub struct Reply {
     pub(crate) violated: u8,
 }
 
+impl Grant {
+    /// What a granted reply stands for. `granted_after` is what later callers got of the limiter in the
+    /// same step.
+    #[must_use]
+    pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
+        Self::new(reply.config, permits, reply.now_ms + reply.reset_after_ms, granted_after)
+    }
+}
+
 /// What a [`Store`] answers to a caller that can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -378,66 +388,4 @@ pub enum Outcome {
     PerClient,
     /// Nothing is stored, and the process has no numbers of its own.
     Unknown,
-}
-
-/// The names one limiter's state lives under, by Redisson's rule: the configuration under the
-/// limiter's own name, counter and log beside it in the same cluster slot.
-///
-/// # Examples
-///
-/// ```
-/// use ratelimit_runtime::store::StateKeys;
-///
-/// let keys = StateKeys::new("orders:42");
-/// assert_eq!(keys.counter(), "{orders:42}:value");
-/// assert_eq!(keys.log(), "{orders:42}:permits");
-/// assert_eq!(StateKeys::new("t:{acme}:7").log(), "t:{acme}:7:permits");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateKeys {
-    config: String,
-    counter: String,
-    log: String,
-}
-
-impl StateKeys {
-    /// The names for a limiter of this name.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        let config = name.into();
-        let suffixed = |suffix: &str| {
-            if config.contains('{') {
-                format!("{config}:{suffix}")
-            } else {
-                format!("{{{config}}}:{suffix}")
-            }
-        };
-        Self { counter: suffixed("value"), log: suffixed("permits"), config }
-    }
-
-    /// The name of the limiter, under which its configuration lives.
-    #[must_use]
-    pub fn config(&self) -> &str {
-        &self.config
-    }
-
-    /// What decides the cluster slot of all of them: what stands in the first braces of the name, if
-    /// anything does, else the whole name.
-    pub(crate) fn tag(&self) -> &str {
-        let name = self.config.as_str();
-        let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-        tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(name)
-    }
-
-    /// Where the counter lives.
-    #[must_use]
-    pub fn counter(&self) -> &str {
-        &self.counter
-    }
-
-    /// Where the log lives.
-    #[must_use]
-    pub fn log(&self) -> &str {
-        &self.log
-    }
 }
