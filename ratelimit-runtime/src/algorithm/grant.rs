@@ -264,4 +264,36 @@ mod tests {
         let sliding = ten_a_second(Algorithm::SlidingWindow);
         assert_eq!(state.give_back(&sliding, &grant, 200), 0, "nobody knows which they are");
     }
+
+    #[test]
+    fn calls_that_outlive_their_window_and_fail_admit_no_others() {
+        for (algorithm, most) in [
+            (Algorithm::SlidingWindow, 10),
+            (Algorithm::FixedWindow, 20),
+            (Algorithm::TokenBucket, 20),
+            (Algorithm::LeakyBucket, 10),
+        ] {
+            let (config, mut state) = (ten_a_second(algorithm), State::default());
+            let (mut running, mut admitted) = (Vec::new(), Vec::new());
+            for now in (0..20_000).step_by(10) {
+                running.retain(|(ends, grant)| {
+                    if *ends == now {
+                        assert_eq!(state.give_back(&config, grant, now), 0, "{algorithm}");
+                    }
+                    *ends > now
+                });
+                let verdict = state.acquire(&config, 1, now);
+                if verdict.granted {
+                    let grant = Grant::new(config, 1, now + verdict.reset_after, 0);
+                    running.push((now + 5000, grant));
+                    admitted.push(now);
+                }
+            }
+            let in_a_second = |from: &u64| {
+                admitted.iter().filter(|at| (*from..from + 1000).contains(*at)).count()
+            };
+            let found = admitted.iter().map(in_a_second).max();
+            assert!(found <= Some(most) && admitted.len() >= 195, "{algorithm}: {found:?}");
+        }
+    }
 }
