@@ -12,6 +12,7 @@ mod reply;
 mod reserve;
 mod rule;
 mod script;
+mod settle;
 mod windows;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -27,13 +28,9 @@ use self::{
     fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
-    reserve::{
-        ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
-    },
+    reserve::{Reserve, give_up_words, read_reservations},
     rule::write_rule,
-    script::{
-        ASSERT, Call, EXPIRE, GIVE_BACK, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
-    },
+    script::{ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell},
     windows::Windows,
 };
 use super::{
@@ -270,10 +267,7 @@ impl Store for RedisStore {
     }
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
-        let (words, windows) = (give_back_words(grant), Windows::default());
-        let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
-        let (outcome, given): (u8, u64) = read(value)?;
-        if outcome == 4 { Err(reply::foreign()) } else { Ok(given) }
+        self.give_back_grant(keys, grant).await
     }
 
     async fn charge(
@@ -282,10 +276,7 @@ impl Store for RedisStore {
         permits: u32,
         max_debt: u64,
     ) -> Result<(Reply, Charged), StoreError> {
-        let charge = |windows| ChargeCall { request, permits, max_debt, windows };
-        let windows = Windows::of(std::slice::from_ref(request));
-        let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
-        read_charged(&value, request)
+        self.charge_now(request, permits, max_debt).await
     }
 
     async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {
