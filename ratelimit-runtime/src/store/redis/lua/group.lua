@@ -10,10 +10,6 @@ local function turn_to(n)
   ARGV[11] = ALL_ARGV[#ALL_KEYS * 3 + 2]
 end
 
-local function lacking(config)
-  return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(config) }
-end
-
 -- Reads a limiter by the configuration in force, and mends what peers left. It has a
 -- meter, or `kind` says why it has none. The state is read here, unless `text` is it.
 local function open(config, event, text)
@@ -72,10 +68,10 @@ local function read_group(from, to)
   for n = from, to do
     turn_to(n)
     local own = own_config(ARGV)
-    if lacks_window(own, now) then return nil, lacking(own) end
+    if lacks_window(own, now) then return nil, own end
     local stored, whole = stored_config()
     if to > from and whole and stored.mode == '0' and lacks_window(stored, now) then
-      return nil, lacking(stored)
+      return nil, stored
     end
     found[n] = { own = own, stored = stored, whole = whole }
     if to > from then
@@ -89,11 +85,10 @@ end
 -- Decides the limiters from one to another, or returns what stands in the way. What is
 -- known of a single one are the `fields` of settled numbers, and its state.
 local function decide_group(from, to, fields, text)
-  local found, obstacle
-  if not fields then found, obstacle = read_group(from, to) end
-  if obstacle then return obstacle end
+  local found, lacking
+  if not fields then found, lacking = read_group(from, to) end
   local limiters, counted = {}, true
-  for n = from, to do
+  for n = from, lacking and 0 or to do
     turn_to(n)
     local config, event = nil, NOTHING
     if fields then
@@ -105,10 +100,12 @@ local function decide_group(from, to, fields, text)
       text = limiter.text
     end
     -- A calendar of others, which we follow: nothing was written to get here.
-    if config and config.mode == '0' and lacks_window(config, now) then return lacking(config) end
+    lacking = config and config.mode == '0' and lacks_window(config, now) and config
+    if lacking then break end
     limiters[#limiters + 1] = open(config, event, text)
     counted = counted and limiters[#limiters].meter
   end
+  if lacking then return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(lacking) } end
   if counted then take_all(limiters) end
   for n = from, to do
     turn_to(n)
