@@ -1,6 +1,7 @@
 //! Asks the store, counts the answer, and decides what an outage means.
 
 mod ask;
+mod batch;
 mod core;
 mod debt;
 mod denied;
@@ -16,12 +17,12 @@ mod settle;
 mod several;
 mod shadow;
 mod shards;
-mod share;
 mod tally;
 mod together;
 
 pub use self::handle::Limiter;
 pub(crate) use self::{
+    batch::Lanes,
     core::Core,
     numbers::Numbers,
     patience::Patience,

@@ -34,8 +34,10 @@ pub(crate) use self::{current::Current, family::Family};
 use crate::{
     Clock, Limiter, Quotas, SetupError, StoreError,
     annotation::{self, Annotation},
+    engine::Engine,
     events::{Event, Events},
-    limiter::Core,
+    home::Homes,
+    limiter::{Core, Lanes},
     settings::Keys,
     store::{
         Config, Expiry, KeepState, MemoryStore, RedisStore, Reply, Request, Reservation, StateKeys,
@@ -91,6 +93,10 @@ pub(crate) struct Inner {
     /// Counts while the store is away.
     pub(crate) local: MemoryStore,
     pub(crate) clock: Clock,
+    /// Does what no caller awaits.
+    pub(crate) engine: Arc<Engine>,
+    /// The calls to the store that are in flight, by runtime.
+    pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
     /// Why the limits could not be read, when nobody installed any.
     pub(crate) broken: Option<Arc<str>>,

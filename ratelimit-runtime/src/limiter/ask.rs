@@ -64,7 +64,7 @@ impl Core {
         }
         let answer = match &inner.store {
             AnyStore::Memory(_) => Box::pin(self.call(inner, &rule, numbers, &[permits])).await,
-            AnyStore::Redis(_) => self.share(limits, &rule, numbers, permits).await,
+            AnyStore::Redis(_) => self.ask_in_batch(limits, permits).await,
         };
         let reply = match answer {
             Ok(reply) => reply,
@@ -165,6 +165,20 @@ impl Core {
     ) -> Result<Reply, StoreError> {
         let replies = self.call_for_all(limits, rule, numbers, costs).await?;
         replies.first().copied().ok_or_else(|| StoreError::unavailable("the store did not answer"))
+    }
+
+    /// Asks the store for several callers at once, by the configuration as it is now.
+    pub(super) async fn call_for_batch(
+        &self,
+        limits: &Inner,
+        costs: &[u32],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let rule = self.rule(limits);
+        match &rule.numbers {
+            Ok(numbers) => self.call_for_all(limits, &rule, numbers, costs).await,
+            // A reload took them away after the callers had asked.
+            Err(_) => Err(StoreError::unavailable("the limiter is not configured any more")),
+        }
     }
 
     /// Asks the store for several callers at once, and takes note of what it says.

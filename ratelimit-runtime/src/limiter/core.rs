@@ -15,7 +15,6 @@ use ratelimit_spec::KeyName;
 use super::{debt::Debt, denied::Denied, here::Looks, numbers::Rule, shards::Share};
 use crate::{
     Decision, Quotas, Reason, Rejection,
-    coalesce::Lane,
     events::Event,
     limits::{Family, Inner},
     store::{Config, Outcome, Reconciled, Reply, Slot, StateKeys},
@@ -38,7 +37,6 @@ pub(crate) struct Core {
     /// The name without `key_prefix`, which overrides and prefixes go by.
     pub(super) name: KeyName,
     pub(super) denied: Denied,
-    pub(super) lane: Lane,
     pub(crate) keys: StateKeys,
     /// Which part of a limiter it is, when it is one.
     pub(super) share: Option<Share>,
@@ -135,7 +133,6 @@ impl Core {
             stored: OnceCell::new(),
             own: OnceCell::new(),
             denied: Denied::default(),
-            lane: Lane::default(),
             complained: AtomicBool::new(false),
             queue: Queue::default(),
             debt: OnceCell::new(),

@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::Handle;
-
 use super::{
     Core, Patience, ask::Ready, here::counted_here, patience::LOOK_AGAIN, policy::share_of,
 };
@@ -266,10 +264,10 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Tells the store. Outside any runtime, or in one that ends, the slot is lost.
+/// Tells the store.
 fn give_up(core: Arc<Core>, limits: Limits, permits: u32, ticket: Ticket) {
-    let Ok(runtime) = Handle::try_current() else { return };
-    runtime.spawn(async move {
+    let engine = Arc::clone(&limits.inner().engine);
+    engine.spawn(async move {
         let given_up = limits.inner().store.give_up(&core.keys, permits, ticket).await;
         if given_up.unwrap_or(false) {
             core.changed();

@@ -3,7 +3,6 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::{Mode, OnStoreError, RefundOn};
-use tokio::runtime::Handle;
 
 use super::Core;
 use crate::{Decision, Limits, limits::Inner};
@@ -110,10 +109,6 @@ impl<const N: usize> Drop for Pending<N> {
             return;
         }
         let dropped = Self { taken: self.take(), limits: self.limits.clone() };
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(dropped.give_back())),
-            // Outside any runtime nobody can ask a store; they come back when their time is over.
-            Err(_) => drop(dropped.keep()),
-        }
+        self.limits.inner().engine.spawn(dropped.give_back());
     }
 }
