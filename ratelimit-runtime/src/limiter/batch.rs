@@ -19,7 +19,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::Id,
+    runtime::{Id, RuntimeFlavor},
     sync::oneshot,
     task::yield_now,
     time::{Instant, sleep},
@@ -80,21 +80,29 @@ fn join(
 ) -> oneshot::Receiver<Answer> {
     let (answer, received) = oneshot::channel();
     let caller = Caller { permits, since: clock::instant(), answer };
-    let (load, guard) = at.join(core, caller, limits.inner().deadline);
+    let (load, unsent) = at.join(core, caller, limits.inner().deadline);
     if let Some(load) = load {
         send(at, limits, [load]);
     }
-    if guard {
-        let (at, core, limits) = (Arc::clone(at), Arc::clone(core), limits.clone());
-        let runtime = at.runtime().clone();
-        runtime.spawn(async move {
-            sleep(GATHER).await;
-            if let Some(load) = at.overtake(&core) {
-                send(&at, &limits, [load]);
-            }
-        });
+    if let Some(number) = unsent {
+        guard(at, core, limits, number);
     }
     received
+}
+
+/// Watches a call whose task waits for a thread: one that blocks keeps the task it started last,
+/// while other threads of the runtime run.
+fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Limits, number: u64) {
+    if !matches!(at.runtime().runtime_flavor(), RuntimeFlavor::MultiThread) {
+        return;
+    }
+    let (lanes, core, limits) = (Arc::clone(at), Arc::clone(core), limits.clone());
+    at.runtime().spawn(async move {
+        sleep(GATHER).await;
+        if let Some(load) = lanes.overtake(&core, number) {
+            send(&lanes, &limits, [load]);
+        }
+    });
 }
 
 /// Starts the calls of one flight, side by side: each lane's is a task.

@@ -6,7 +6,7 @@ use ratelimit_spec::Mode;
 
 use super::{Core, Numbers, numbers::Rule};
 use crate::{
-    Decision, Reason, Rejection,
+    Decision, Reason, Rejection, clock,
     limits::Inner,
     store::{Assertion, Config, Request},
 };
@@ -80,9 +80,15 @@ impl Core {
         rule: &Rule,
         request: &Request<'_>,
     ) -> bool {
-        // A failure closes the way to the store, so nobody waits here for longer than one deadline.
-        let _looking = if rule.is_stated() { None } else { Some(self.looks.first.lock().await) };
-        self.look(limits, rule, request).await
+        if rule.is_stated() {
+            return self.look(limits, rule, request).await;
+        }
+        // The caller that looks may be one that is never polled again.
+        let first = self.looks.first.lock();
+        match clock::timeout(&limits.engine, limits.deadline, first).await {
+            Ok(_looking) => self.look(limits, rule, request).await,
+            Err(_) => false,
+        }
     }
 
     /// Looks at the stored configuration if it is time to; false when it could not. A look keeps

@@ -42,7 +42,8 @@ struct Lane {
     latest: u64,
     pace: Pace,
     is_ready: bool,
-    is_guarded: bool,
+    /// The last call that is watched until it is sent.
+    guarded: u64,
 }
 
 /// How far the latest call of a lane is, which further callers go behind.
@@ -83,29 +84,29 @@ fn key(core: &Arc<Core>) -> usize {
 }
 
 impl Lanes {
-    /// Puts a caller into its limiter's lane. Returns the call that is due by that, and whether
-    /// the caller has to see that it is not held up by a task that does not run.
+    /// Puts a caller into its limiter's lane. Returns the call that is due by that, and the number
+    /// of one that the caller gathers behind and whose task has not run yet.
     pub(super) fn join(
         &self,
         core: &Arc<Core>,
         caller: Caller,
         deadline: Duration,
-    ) -> (Option<Load>, bool) {
+    ) -> (Option<Load>, Option<u64>) {
         let (key, now) = (key(core), caller.since);
         let mut state = self.state();
         let lane = state.lanes.entry(key).or_insert_with(|| Lane::new(core));
         lane.queue.push_back(caller);
         if lane.pace == Pace::Open && !lane.is_ready {
-            return (state.depart(key), false);
+            return (state.depart(key), None);
         }
         let first = lane.queue.front().map_or(now, |first| first.since);
         // A flight that was to take them along did not; the runtime may have threads that block.
         if now.saturating_duration_since(first) > deadline / 2 {
-            return (state.leave(key), false);
+            return (state.leave(key), None);
         }
-        let guard = lane.pace == Pace::Unsent && !lane.is_guarded;
-        lane.is_guarded |= guard;
-        (None, guard)
+        let is_first = lane.pace == Pace::Unsent && lane.guarded != lane.latest;
+        lane.guarded = lane.latest;
+        (None, is_first.then_some(lane.latest))
     }
 
     /// Takes note that a call has left.
@@ -130,12 +131,12 @@ impl Lanes {
     }
 
     /// Sends callers past a call that should have been sent by now.
-    pub(super) fn overtake(&self, core: &Arc<Core>) -> Option<Load> {
+    pub(super) fn overtake(&self, core: &Arc<Core>, number: u64) -> Option<Load> {
         let key = key(core);
         let mut state = self.state();
-        let lane = state.lanes.get_mut(&key)?;
-        lane.is_guarded = false;
-        if lane.pace == Pace::Unsent { state.leave(key) } else { None }
+        let lane = state.lanes.get(&key)?;
+        let is_stuck = lane.latest == number && lane.pace == Pace::Unsent;
+        if is_stuck { state.leave(key) } else { None }
     }
 
     /// Takes note that a call is back, or was dropped.
@@ -238,7 +239,7 @@ impl Lane {
             latest: 0,
             pace: Pace::Open,
             is_ready: false,
-            is_guarded: false,
+            guarded: 0,
         }
     }
 }
