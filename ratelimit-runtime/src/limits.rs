@@ -23,7 +23,7 @@ use std::{
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::safe_name;
-use tokio::sync::Notify;
+use tokio::{runtime::Handle, sync::Notify};
 
 use self::cores::Cores;
 pub use self::{
@@ -279,6 +279,15 @@ impl Limits {
 impl Inner {
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Finishes what no caller awaits. What takes a network is the engine's, so that a runtime that
+    /// ends loses nothing; the embedded store's is done by the caller's time.
+    pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match Handle::try_current() {
+            Ok(runtime) if !self.store.is_shared() => drop(runtime.spawn(work)),
+            _ => self.engine.spawn(work),
+        }
     }
 
     /// Waits until the limits are read anew, or have been since this generation.

@@ -66,8 +66,37 @@ impl Core {
 
     /// Gives back what was granted to callers that were gone. A store that cannot be reached keeps
     /// it until its window is over.
-    async fn give_back_unclaimed(self: Arc<Self>, limits: Limits, permits: u32) {
-        let _ = self.release_in_each(limits.inner(), permits).await;
+    async fn give_back(self: Arc<Self>, limits: Limits, unclaimed: Unclaimed) {
+        if clock::instant() + limits.inner().deadline < unclaimed.counted_until {
+            let _ = self.release_in_each(limits.inner(), unclaimed.permits).await;
+        }
+    }
+}
+
+/// Permits that were granted to callers that are gone.
+#[derive(Clone, Copy)]
+struct Unclaimed {
+    permits: u32,
+    /// What is not counted any more must not be given back: others would lose theirs.
+    counted_until: Instant,
+}
+
+impl Unclaimed {
+    /// What a reply to a call of that time granted, if it did.
+    fn of(core: &Core, permits: u32, since: Instant, reply: &Reply) -> Option<Self> {
+        if reply.outcome != Outcome::Granted {
+            return None;
+        }
+        // Of several limits, the limiter's own has the shortest window.
+        let window_ms = core.in_force().map_or(0, |config| config.per_ms);
+        let counted_for = Duration::from_millis(reply.reset_after_ms.min(window_ms));
+        Some(Self { permits, counted_until: since + counted_for })
+    }
+
+    fn and(self, other: Option<Self>) -> Self {
+        let Some(other) = other else { return self };
+        let counted_until = self.counted_until.min(other.counted_until);
+        Self { permits: self.permits + other.permits, counted_until }
     }
 }
 
@@ -77,9 +106,10 @@ fn join(
     core: &Arc<Core>,
     limits: &Limits,
     permits: u32,
+    since: Instant,
 ) -> oneshot::Receiver<Answer> {
     let (answer, received) = oneshot::channel();
-    let caller = Caller { permits, since: clock::instant(), answer };
+    let caller = Caller { permits, since, answer };
     let (load, unsent) = at.join(core, caller, limits.inner().deadline);
     if let Some(load) = load {
         send(at, limits, [load]);
@@ -125,6 +155,7 @@ struct Asking<'a> {
     limits: &'a Limits,
     permits: u32,
     at: Id,
+    since: Instant,
     is_new: bool,
     answer: oneshot::Receiver<Answer>,
 }
@@ -132,8 +163,9 @@ struct Asking<'a> {
 impl<'a> Asking<'a> {
     #[expect(clippy::needless_pass_by_value, reason = "it is not kept while the caller waits")]
     fn start(core: &'a Arc<Core>, limits: &'a Limits, permits: u32, at: Arc<Home<Lanes>>) -> Self {
-        let answer = join(&at, core, limits, permits);
-        Self { core, limits, permits, at: at.id(), is_new: true, answer }
+        let since = clock::instant();
+        let answer = join(&at, core, limits, permits, since);
+        Self { core, limits, permits, at: at.id(), since, is_new: true, answer }
     }
 }
 
@@ -158,11 +190,10 @@ impl Drop for Asking<'_> {
         self.answer.close();
         // An answer that arrived and was never looked at.
         if let Ok(Ok(reply)) = self.answer.try_recv()
-            && reply.outcome == Outcome::Granted
+            && let Some(unclaimed) = Unclaimed::of(self.core, self.permits, self.since, &reply)
         {
             let (core, limits) = (Arc::clone(self.core), self.limits.clone());
-            let engine = self.limits.inner().lanes.engine();
-            engine.spawn(core.give_back_unclaimed(limits, self.permits));
+            self.limits.inner().finish(core.give_back(limits, unclaimed));
         }
     }
 }
@@ -203,8 +234,8 @@ impl Batch {
             yield_now().await;
         }
         drop(self);
-        if unclaimed > 0 {
-            core.give_back_unclaimed(limits, unclaimed).await;
+        if let Some(unclaimed) = unclaimed {
+            core.give_back(limits, unclaimed).await;
         }
     }
 
@@ -250,20 +281,24 @@ impl Batch {
         if self.flight.is_some() { due.min(lands) } else { due }
     }
 
-    /// Gives each caller its part of the reply, and returns how many permits were granted to
-    /// callers that are gone.
-    fn answer(&mut self, replies: Result<Vec<Reply>, StoreError>) -> u32 {
-        let mut unclaimed = 0;
-        match replies {
-            Ok(replies) => {
-                for (caller, reply) in self.load.callers.drain(..).zip(replies) {
-                    let sent = caller.answer.is_some_and(|answer| answer.send(Ok(reply)).is_ok());
-                    if !sent && reply.outcome == Outcome::Granted {
-                        unclaimed += caller.permits;
-                    }
-                }
+    /// Gives each caller its part of the reply, and returns what was granted to callers that are
+    /// gone.
+    fn answer(&mut self, replies: Result<Vec<Reply>, StoreError>) -> Option<Unclaimed> {
+        let replies = match replies {
+            Ok(replies) => replies,
+            Err(error) => {
+                self.load.fail(&error);
+                return None;
             }
-            Err(error) => self.load.fail(&error),
+        };
+        let mut unclaimed = None::<Unclaimed>;
+        for (caller, reply) in self.load.callers.drain(..).zip(replies) {
+            if !caller.answer.is_some_and(|answer| answer.send(Ok(reply)).is_ok())
+                && let Some(granted) =
+                    Unclaimed::of(&self.load.core, caller.permits, caller.since, &reply)
+            {
+                unclaimed = Some(granted.and(unclaimed));
+            }
         }
         unclaimed
     }

@@ -266,8 +266,8 @@ impl Drop for Slot<'_> {
 
 /// Tells the store.
 fn give_up(core: Arc<Core>, limits: Limits, permits: u32, ticket: Ticket) {
-    let engine = Arc::clone(&limits.inner().engine);
-    engine.spawn(async move {
+    let own = limits.clone();
+    own.inner().finish(async move {
         let given_up = limits.inner().store.give_up(&core.keys, permits, ticket).await;
         if given_up.unwrap_or(false) {
             core.changed();

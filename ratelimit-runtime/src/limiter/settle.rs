@@ -109,6 +109,6 @@ impl<const N: usize> Drop for Pending<N> {
             return;
         }
         let dropped = Self { taken: self.take(), limits: self.limits.clone() };
-        self.limits.inner().engine.spawn(dropped.give_back());
+        self.limits.inner().finish(dropped.give_back());
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct Caller {
 /// A caller that is asked for.
 pub(super) struct Served {
     pub(super) permits: u32,
-    since: Instant,
+    pub(super) since: Instant,
     /// `None` once it was answered.
     pub(super) answer: Option<oneshot::Sender<Answer>>,
 }
