@@ -42,7 +42,8 @@ use crate::{
     annotation::{self, Annotation},
     engine::Engine,
     events::{Event, Events},
-    limiter::Core,
+    home::Homes,
+    limiter::{Core, Lanes},
     settings::Keys,
     store::{
         Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
@@ -94,8 +95,11 @@ pub(crate) struct Inner {
     /// Counts while the store is away.
     pub(crate) local: MemoryStore,
     pub(crate) clock: Clock,
+    /// Does what no caller awaits.
+    pub(crate) engine: Arc<Engine>,
+    /// The calls to the store that are in flight, by runtime.
+    pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
-    pub(crate) engine: Engine,
     /// Why the limits could not be read, when nobody installed any.
     pub(crate) broken: Option<Arc<str>>,
     source: file::Source,

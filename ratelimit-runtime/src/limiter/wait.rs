@@ -21,7 +21,7 @@ use std::{
 
 use once_cell::sync::OnceCell;
 use ratelimit_spec::Wait;
-use tokio::sync::Notify;
+use tokio::{runtime::Id, sync::Notify};
 
 use self::{
     chair::{Chair, Turn},
@@ -36,7 +36,6 @@ use super::{
 use crate::{
     Limits, Reason, Rejection,
     clock::whole_ms,
-    engine::Home,
     limits::Inner,
     store::{Grant, Reply},
 };
@@ -62,8 +61,8 @@ struct Waiting {
     line: Mutex<Line<Arc<Chair>, Ticket>>,
     /// Wakes the drivers.
     changed: Notify,
-    /// Where drivers run.
-    drivers: Mutex<Vec<Home>>,
+    /// The runtimes in which drivers run.
+    drivers: Mutex<Vec<Id>>,
     /// The mean duration of a request for reservations, in microseconds.
     round_trip_us: AtomicU64,
     /// Whether the store's policy decides, so that no reservations are made.
