@@ -16,8 +16,8 @@ mod tally;
 mod wait;
 
 pub(crate) use self::{
-    batch::Lanes, core::Core, decide::Granted, numbers::Numbers, plan::Claim, taken::Taken,
-    tally::Tally, wait::acquire,
+    batch::Lanes, core::Core, numbers::Numbers, plan::Claim, taken::Taken, tally::Tally,
+    wait::acquire,
 };
 pub use self::{
     handle::Limiter,

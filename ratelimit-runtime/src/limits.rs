@@ -151,17 +151,6 @@ forward! {
 }
 
 impl AnyStore {
-    /// Decides one group.
-    pub(crate) async fn decide_group(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        let mut decided = self.decide(&[Group { requests, costs }]).await?;
-        let no_answer = || Err(StoreError::unavailable("the store did not answer"));
-        decided.pop().unwrap_or_else(no_answer)
-    }
-
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))

@@ -126,7 +126,7 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
     match wait {
         Wait::Forever => None,
         Wait::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
-        _ => Some(started),
+        Wait::None => Some(started),
     }
 }
 

@@ -42,7 +42,7 @@ async fn call(
         claims
             .iter()
             .zip(rows)
-            .flat_map(|((_, parts), row)| parts.iter().zip([row].into_iter().cycle()))
+            .flat_map(|((_, parts), row)| parts.iter().map(move |part| (part, row)))
     };
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
     let costs: Vec<&[u32]> = parts().map(|(_, row)| *row).collect();

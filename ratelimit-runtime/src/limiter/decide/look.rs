@@ -118,9 +118,11 @@ impl Core {
         for shard in shards {
             let rule = shard.rule(limits);
             let one = Box::pin(shard.look(limits, &rule, permits)).await;
-            if let Ok(answer) | Err(Why::NotNow(answer)) = &one {
-                remaining += answer.remaining;
-            }
+            remaining += match &one {
+                Ok(answer) => answer.remaining,
+                Err(Why::NotNow(answer)) => answer.remaining,
+                Err(Why::Rejected(_)) => 0,
+            };
             best = Some(match (best, one) {
                 (Some(Err(before)), Err(why)) => Err(before.sooner(why)),
                 (Some(Ok(before)), Ok(answer)) => {
@@ -134,7 +136,7 @@ impl Core {
         let of_all = |answer: Answer| Answer { quota, remaining, ..answer };
         match best {
             Some(Ok(answer)) => Ok(of_all(answer)),
-            Some(Err(Why::NotNow(answer))) => Err(Why::NotNow(of_all(answer))),
+            Some(Err(Why::NotNow(answer))) => Err(Why::NotNow(Box::new(of_all(*answer)))),
             Some(Err(why)) => Err(why),
             None => Err(Why::Rejected(self.unknown())),
         }
