@@ -293,7 +293,7 @@ impl Batch {
         };
         let mut unclaimed = None::<Unclaimed>;
         for (caller, reply) in self.load.callers.drain(..).zip(replies) {
-            if !caller.answer.is_some_and(|answer| answer.send(Ok(reply)).is_ok())
+            if caller.answer.is_none_or(|answer| answer.send(Ok(reply)).is_err())
                 && let Some(granted) =
                     Unclaimed::of(&self.load.core, caller.permits, caller.since, &reply)
             {
