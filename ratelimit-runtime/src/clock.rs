@@ -87,7 +87,8 @@ impl Clock {
     pub(crate) async fn sleep(&self, duration: Duration) {
         match &self.0 {
             Kind::System(system) => {
-                sleep_where(duration, || system.now(), || system.runtime_here()).await;
+                let here = system.runtime_here();
+                sleep_where(duration, here, || system.now(), || system.runtime_here()).await;
             }
             Kind::Manual(manual) => manual.sleep(duration).await,
         }
@@ -235,22 +236,30 @@ fn is_paused(runtime: &Handle) -> bool {
     if matches!(runtime.runtime_flavor(), RuntimeFlavor::MultiThread) {
         return false;
     }
-    let (stands, started) = (instant_of_runtime(), instant());
-    // Some clocks tick in whole microseconds.
+    let (before, stands, started) = (instant(), instant_of_runtime(), instant());
+    if before < stands && stands < started {
+        return false;
+    }
+    // It was paused once, or the clock ticks in whole microseconds.
     while instant() == started {}
     instant_of_runtime() == stands
 }
 
 /// Sleeps in real time, by the timers of whichever runtime polls it.
 pub(crate) async fn sleep(engine: &Engine, duration: Duration) {
-    sleep_where(duration, instant, || runtime_here(engine)).await;
+    sleep_where(duration, runtime_here(engine), instant, || runtime_here(engine)).await;
 }
 
-async fn sleep_where(duration: Duration, now: impl Fn() -> Instant, here: impl Fn() -> Handle) {
+/// Sleeps by the timers of this runtime, until another one polls it.
+async fn sleep_where(
+    duration: Duration,
+    mut runtime: Handle,
+    now: impl Fn() -> Instant,
+    here: impl Fn() -> Handle,
+) {
     const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
     let until = now() + duration.min(FOREVER);
     loop {
-        let runtime = here();
         let timer = {
             let _entered = runtime.enter();
             tokio::time::sleep(until.saturating_duration_since(now()))
@@ -267,6 +276,7 @@ async fn sleep_where(duration: Duration, now: impl Fn() -> Instant, here: impl F
         if elapsed.await {
             return;
         }
+        runtime = here();
     }
 }
 
@@ -287,12 +297,22 @@ pub(crate) async fn timeout<F: Future>(
     limit: Duration,
     future: F,
 ) -> Result<F::Output, Elapsed> {
+    timeout_on(runtime_here(engine), engine, limit, future).await
+}
+
+/// The same in a runtime that is known to be the one that polls the caller.
+pub(crate) async fn timeout_on<F: Future>(
+    runtime: Handle,
+    engine: &Engine,
+    limit: Duration,
+    future: F,
+) -> Result<F::Output, Elapsed> {
     let until = instant() + limit;
     let mut future = pin!(future);
     tokio::select! {
         biased;
         output = &mut future => return Ok(output),
-        () = sleep(engine, limit) => {}
+        () = sleep_where(limit, runtime, instant, || runtime_here(engine)) => {}
     }
     let late = instant().saturating_duration_since(until);
     if late >= LATE {

@@ -187,7 +187,8 @@ impl RedisStore {
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (link, mut attempt) = (&self.link, Attempt::new(&self.link));
-        match clock::timeout(link.engine(), self.deadline, attempt.call(call)).await {
+        let runtime = attempt.line.runtime().clone();
+        match clock::timeout_on(runtime, link.engine(), self.deadline, attempt.call(call)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 // A wrong password concerns everybody, a key of a wrong type only its limiter.
