@@ -126,10 +126,7 @@ fn the_script_decides_as_the_rules_do_in_any_order() {
         let configs = prop::collection::vec(configs(processes), limiters);
         (configs, steps(limiters, processes))
     });
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(400)
-    });
+    let mut runner = tests::random_histories(400);
     let case = std::cell::Cell::new(0);
     let seen = std::cell::RefCell::new(std::collections::HashMap::new());
     runner

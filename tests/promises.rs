@@ -5,7 +5,7 @@
 #[path = "promises/world.rs"]
 mod world;
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use ratelimit_runtime::{
     Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     Mode,
@@ -74,8 +74,6 @@ fn histories(steps_back: u32) -> impl Strategy<Value = (Config, Vec<Step>)> {
 fn on_both_stores(cases: u32, steps_back: u32, promise: impl Fn(&mut World, Config, Vec<Step>)) {
     let server = RedisServer::start();
     for redis in [None, Some(&server)] {
-        let config =
-            ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
         let mut world = World::new(redis);
         let world = std::cell::RefCell::new(&mut world);
         let run = |(config, history)| {
@@ -84,7 +82,7 @@ fn on_both_stores(cases: u32, steps_back: u32, promise: impl Fn(&mut World, Conf
             promise(&mut world, config, history);
             Ok(())
         };
-        TestRunner::new(config).run(&histories(steps_back), run).unwrap();
+        tests::random_histories(cases).run(&histories(steps_back), run).unwrap();
     }
 }
 

@@ -300,10 +300,7 @@ fn random_traces_after(
                 .collect();
             (Just(configs), steps(per, rate, processes))
         });
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(cases)
-    });
+    let mut runner = tests::random_histories(cases);
     let (case, tally) = (Cell::new(0), Cell::new(Tally::default()));
     let connection = Cell::new(None);
     runner

@@ -13,31 +13,38 @@ fn theirs(server: &RedisServer, key: &str) -> Vec<String> {
 
 const RULES: [&str; 4] = ["sliding_window", "token_bucket", "fixed_window", "leaky_bucket"];
 
+/// A limiter in use, one of whose keys was replaced by a list of somebody else.
+async fn replaced(server: &RedisServer, rule: &str, key: &str) {
+    let name = format!("{rule}-{key}");
+    let key = format!("{{{name}}}:{key}");
+    let with =
+        |rate| format!("limiters:\n  {name}: {{ algorithm: {rule}, rate: {rate}, per: 1h }}\n");
+    let before = on_redis(server.url(), &with(5)).await.configured(&name);
+    assert!(admitted(before.try_acquire(1).await));
+    let _: i64 = server.cli(&["DEL", &key]);
+    let _: i64 = server.cli(&["RPUSH", &key, "theirs", "too"]);
+
+    // A process that starts later with other numbers, and resets by default.
+    let after = on_redis(server.url(), &with(7)).await.configured(&name);
+    let refused = reason(after.try_acquire(1).await);
+    assert_eq!(theirs(server, &key), ["theirs", "too"], "{key}: after a deploy");
+    assert_eq!(refused, Some(Reason::StoreMisconfigured), "{key}");
+    // A reset on purpose.
+    let _ = reset(&after, quota(9, HOUR)).await;
+    assert_eq!(theirs(server, &key), ["theirs", "too"], "{key}: after `update_rate`");
+    let refused = reason(after.try_acquire(1).await);
+    assert_eq!(refused, Some(Reason::StoreMisconfigured), "{key}");
+    assert_eq!(theirs(server, &key), ["theirs", "too"], "{key}: after another call");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_leaves_the_list_of_somebody_else_alone() {
     // A reset deleted counter and log whatever they were; only counting looked first.
     let server = RedisServer::start();
-    for (n, rule) in RULES.iter().enumerate() {
-        let name = format!("list-{n}");
-        let value = format!("{{{name}}}:value");
-        let with =
-            |rate| format!("limiters:\n  {name}: {{ algorithm: {rule}, rate: {rate}, per: 1h }}\n");
-        let before = on_redis(server.url(), &with(5)).await.configured(&name);
-        assert!(admitted(before.try_acquire(1).await));
-        let _: i64 = server.cli(&["DEL", &value]);
-        let _: i64 = server.cli(&["RPUSH", &value, "theirs", "too"]);
-
-        // A process that starts later with other numbers, and resets by default.
-        let after = on_redis(server.url(), &with(7)).await.configured(&name);
-        let refused = reason(after.try_acquire(1).await);
-        assert_eq!(refused, Some(Reason::StoreMisconfigured), "{rule}");
-        assert_eq!(theirs(&server, &value), ["theirs", "too"], "{rule}: after a deploy");
-        // A reset on purpose.
-        let _ = reset(&after, quota(9, HOUR)).await;
-        assert_eq!(theirs(&server, &value), ["theirs", "too"], "{rule}: after `update_rate`");
-        assert_eq!(reason(after.try_acquire(1).await), Some(Reason::StoreMisconfigured), "{rule}");
-        assert_eq!(theirs(&server, &value), ["theirs", "too"], "{rule}: after another call");
+    for rule in RULES {
+        replaced(&server, rule, "value").await;
     }
+    replaced(&server, "sliding_window", "permits").await;
 }
 
 /// Writes a limiter of 1000 an hour as a Java service does, with a log of one permit for each of so many.

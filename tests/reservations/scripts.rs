@@ -199,10 +199,7 @@ fn random_traces(
         let configs: Vec<Config> = (0..).zip(algorithms).map(config).collect();
         (Just(configs), steps(per, rate, algorithms.len()))
     });
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(cases)
-    });
+    let mut runner = tests::random_histories(cases);
     let case = std::cell::Cell::new(0);
     let run = |(configs, trace): (Vec<Config>, Vec<Step>)| {
         case.set(case.get() + 1);

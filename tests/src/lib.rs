@@ -11,6 +11,7 @@
 //!   hang and come back.
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
 //! - [`monitor`]: the commands a server was sent.
+//! - [`random_histories`]: a property, over histories of a seed.
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +19,7 @@
 )]
 
 mod binary;
+mod histories;
 pub mod monitor;
 mod notes;
 pub mod ports;
@@ -31,6 +33,7 @@ mod waiting;
 pub mod window;
 
 pub use binary::{server_binary, server_version};
+pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use waiting::eventually;
 
