@@ -7,7 +7,10 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant as StdInstant},
+};
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
@@ -27,6 +30,10 @@ use tokio::{
 
 const START_MS: u64 = 1_700_000_000_000;
 
+/// How long a limiter is kept that nobody uses: for ever, or for longer than any history takes. A
+/// server's keys expire in earnest, and not by the time of a history.
+const KEPT: &[u64] = &[0, 1 << 40, 1 << 41];
+
 /// A limiter in both worlds, with one time.
 struct Twins {
     runtime: Runtime,
@@ -36,6 +43,7 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
+    since: StdInstant,
     tally: Tally,
 }
 
@@ -71,6 +79,7 @@ impl Twins {
             base: Instant::now() + Duration::from_millis(1),
             redis,
             keys: StateKeys::new(name),
+            since: StdInstant::now(),
             tally: Tally::default(),
         }
     }
@@ -126,10 +135,14 @@ impl Twins {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
+        let called = StdInstant::now();
         let value = self.call(|by_name| script_call(name, &request, costs, since * 1000, by_name));
         let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
         let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
+        if name == "acquire" && count(Outcome::Granted) > 0 {
+            self.assert_expires_in_time(&rust[0], called);
+        }
         self.tally.granted += count(Outcome::Granted);
         self.tally.refused += count(Outcome::Refused);
     }
@@ -207,6 +220,54 @@ impl Twins {
 }
 
 impl Twins {
+    /// Both stores know the same keep-alive, whichever process wrote it.
+    fn assert_kept_alike(&mut self) {
+        let lua: Option<u64> = redis::cmd("HGET")
+            .arg(self.keys.config())
+            .arg("keepAliveTime")
+            .query(&mut self.redis)
+            .unwrap();
+        assert_eq!(lua, self.keep_alive_ms(), "(lua, rust) keep-alive in milliseconds");
+    }
+
+    fn keep_alive_ms(&self) -> Option<u64> {
+        let stored = self.runtime.block_on(self.memory.read(&self.keys)).unwrap();
+        stored.map(|stored| stored.keep_alive_ms)
+    }
+
+    /// After a grant: state lives for a second longer than it counts, to the millisecond, and a log and
+    /// its counter for as long as the hash.
+    fn assert_expires_in_time(&mut self, after: &Reply, called: StdInstant) {
+        let keep = self.keep_alive_ms().unwrap_or(0).cast_signed();
+        let [hash, state, log] = self.ttls();
+        // What has passed since the script ran; a millisecond begins in between.
+        let passed = i64::try_from(called.elapsed().as_millis()).unwrap() + 1;
+        let within = |ttl: i64, least: i64, most: i64| (least - passed..=most).contains(&ttl);
+        let found = format!("{hash}, {state}, {log} ms left, {passed} ms later: {after:?}");
+        if after.config.algorithm == SlidingWindow {
+            // A log that was made again later than its hash has the hash's time as of then.
+            let history = i64::try_from(self.since.elapsed().as_millis()).unwrap() + 1;
+            let same = |ttl: i64| ttl == -2 || (ttl - hash).abs() <= history;
+            assert!(same(state) && same(log), "a log goes with its hash: {found}");
+            assert!(keep == 0 || within(hash, keep, keep + keep / 4 + 1), "kept {keep}: {found}");
+            return;
+        }
+        let counts = i64::try_from(after.reset_after_ms).unwrap() + 1_000;
+        let colder = i64::try_from(after.config.warm_up_ms).unwrap();
+        let whole = state == -2 && counts == 1_000;
+        assert!(whole || within(state, counts, counts + colder), "{found}");
+        assert!(keep == 0 || within(hash, keep, keep), "kept {keep}: {found}");
+    }
+
+    fn ttls(&mut self) -> [i64; 3] {
+        let keys = [self.keys.config(), self.keys.counter(), self.keys.log()];
+        let mut pipe = redis::pipe();
+        for key in keys {
+            pipe.cmd("PTTL").arg(key);
+        }
+        pipe.query(&mut self.redis).unwrap()
+    }
+
     /// The state of every rule but the sliding window ends by itself, and there is no log beside it.
     fn assert_ends(&mut self) {
         let ttl: i64 = redis::cmd("PTTL").arg(self.keys.counter()).query(&mut self.redis).unwrap();
@@ -223,7 +284,7 @@ fn permits_of(member: &[u8]) -> i64 {
 }
 
 /// Steps that matter for a window of this length.
-fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps_of(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
     let advance = prop_oneof![
         Just(0),
         Just(1),
@@ -282,24 +343,33 @@ fn random_traces_after(
 ) -> Tally {
     let processes = algorithms.len();
     let server = RedisServer::start();
-    let trace = (rates, prop::sample::select(pers), prop::sample::select(vec![0, 1 << 40]))
-        .prop_flat_map(move |(rate, per, keep)| {
-            let configs: Vec<Config> = (0..)
-                .zip(algorithms)
-                .map(|(n, algorithm)| {
-                    let rate = rate * (n % 3 + 1) / 2 + 1;
-                    let (burst, warm_up_ms) = match algorithm {
-                        Algorithm::TokenBucket if warm_up_ms > 0 => (0, warm_up_ms),
-                        Algorithm::TokenBucket => (rate * (n % 2 * 3 + 1) / 2 + 1, 0),
-                        _ => (0, 0),
-                    };
-                    let config = Config::new(rate.into(), per, Mode::Overall);
-                    let config = config.algorithm(*algorithm, burst).warm_up_ms(warm_up_ms);
-                    config.keep_alive_ms(keep)
-                })
-                .collect();
-            (Just(configs), steps(per, rate, processes))
-        });
+    // Each process has a window and a keep-alive of its own, or all have the same.
+    let own = (prop::sample::select(pers), prop::sample::select(KEPT));
+    let own = prop_oneof![
+        prop::collection::vec(own.clone(), processes),
+        own.prop_map(move |alike| vec![alike; processes]),
+    ];
+    let trace = (rates, own).prop_flat_map(move |(rate, own)| {
+        let configs: Vec<Config> = (0..)
+            .zip(algorithms)
+            .zip(&own)
+            .map(|((n, algorithm), &(per, keep))| {
+                let rate = rate * (n % 3 + 1) / 2 + 1;
+                let (burst, warm_up_ms) = match algorithm {
+                    Algorithm::TokenBucket if warm_up_ms > 0 => (0, warm_up_ms),
+                    Algorithm::TokenBucket => (rate * (n % 2 * 3 + 1) / 2 + 1, 0),
+                    _ => (0, 0),
+                };
+                let config = Config::new(rate.into(), per, Mode::Overall);
+                let config = config.algorithm(*algorithm, burst).warm_up_ms(warm_up_ms);
+                config.keep_alive_ms(keep)
+            })
+            .collect();
+        let pers: Vec<u64> = own.iter().map(|(per, _)| *per).collect();
+        let steps = prop::sample::select(pers);
+        let steps = steps.prop_flat_map(move |per| steps_of(per, rate, processes));
+        (Just(configs), steps)
+    });
     let mut runner = tests::random_histories(cases);
     let (case, tally) = (Cell::new(0), Cell::new(Tally::default()));
     let connection = Cell::new(None);
@@ -311,6 +381,7 @@ fn random_traces_after(
             for step in trace {
                 twins.run(&configs, step);
                 twins.assert_whole();
+                twins.assert_kept_alike();
             }
             tally.set(tally.get().and(twins.tally));
             connection.set(Some(twins.redis));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_runtime::Limits;
 use tests::redis_server::RedisServer;
 
-use super::calls::{DEADLINE, HOUR, admitted_of, on_redis, quota};
+use super::calls::{DEADLINE, File, HOUR, admitted_of, on_redis, quota};
 
 /// A process of four that lost its server.
 async fn one_of_four(server: &RedisServer) -> Limits {
@@ -53,6 +53,33 @@ async fn a_rate_of_0_admits_nobody_while_the_store_is_away() {
         let limiter = limits.configured(name);
         for _ in 0..5 {
             assert!(limiter.try_acquire(1).await.is_err(), "{name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_that_becomes_0_admits_nobody_from_then_on() {
+    // As below, for a limiter that admitted callers before.
+    let server = RedisServer::start();
+    for builder in [Limits::builder().memory(), Limits::builder().redis(server.url())] {
+        let with = |rate| {
+            let numbers = format!("rate: {rate}, per: 10ms, algorithm: token_bucket, burst: 5");
+            let own = format!("{{ {numbers}, mode: per_client }}");
+            format!("limiters:\n  shared: {{ {numbers} }}\n  own: {own}\n")
+        };
+        let file = File::new("closed", &with(5));
+        let limits = file.open(builder).await;
+        let limiters = ["shared", "own"].map(|name| limits.configured(name));
+        for limiter in &limiters {
+            assert!(admitted_of(limiter, 5).await > 0);
+        }
+        file.write(&with(0));
+        limits.reload().unwrap();
+        for limiter in &limiters {
+            for _ in 0..5 {
+                assert!(limiter.try_acquire(1).await.is_err(), "{limiter:?}");
+                tokio::time::sleep(Duration::from_millis(15)).await;
+            }
         }
     }
 }

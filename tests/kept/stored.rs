@@ -4,7 +4,7 @@ use ratelimit_runtime::Reason;
 use tests::redis_server::RedisServer;
 
 use super::calls::{
-    HOUR, admitted, admitted_of, free, on_redis, quota, reason, reset, retry_after,
+    HOUR, admitted, admitted_of, carry, free, on_redis, quota, reason, reset, retry_after,
 };
 
 fn theirs(server: &RedisServer, key: &str) -> Vec<String> {
@@ -85,6 +85,12 @@ async fn a_long_log_of_a_peer_counts_in_full_when_the_rule_changes() {
         // A log that is not read to its end may count as more, and never as less.
         assert!(self::free(&limiter).await <= free.into(), "{rule}");
     }
+    // Numbers that are changed on purpose.
+    java(&server, "changed", 300);
+    let limiter = limits.configured("changed");
+    carry(&limiter, quota(900, HOUR)).await;
+    assert!(!admitted(limiter.try_acquire(601).await), "300 are in use");
+    assert!(self::free(&limiter).await <= 600);
     // A leaky bucket lets a permit out every 3.6 s: 300 take 18 minutes.
     let leaky = limits.configured("leaky_bucket");
     assert_eq!(admitted_of(&leaky, 1).await, 0);

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     Algorithm, ManualClock, Mode,
     store::{
-        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_call,
-        script_give_up, script_release, script_replies, script_reservation, script_reserve,
+        Assertion, Config, KeepState, MemoryStore, Outcome, Request, StateKeys, Store, Ticket,
+        WriteWhen, script_call, script_give_up, script_release, script_replies, script_reservation,
+        script_reserve, script_write,
     },
 };
 use redis::Connection;
@@ -36,6 +37,11 @@ enum Step {
     },
     Release {
         permits: u32,
+    },
+    /// New numbers on purpose.
+    Write {
+        process: usize,
+        state: KeepState,
     },
 }
 
@@ -83,6 +89,7 @@ impl Twins {
             Step::GiveUp(back) => self.give_up(back),
             Step::Peek { permits } => self.peek(configs[0], permits),
             Step::Release { permits } => self.release(permits),
+            Step::Write { process, state } => self.write(configs[process], state),
         }
     }
 
@@ -128,6 +135,14 @@ impl Twins {
         assert_eq!(lua, rust, "(lua, rust) release of {permits}");
     }
 
+    fn write(&mut self, config: Config, state: KeepState) {
+        let write = self.memory.write(&self.keys, config, WriteWhen::Always, state);
+        let rust = self.runtime.block_on(write).unwrap();
+        let mut call = script_write(&self.keys, config, WriteWhen::Always, state, false);
+        let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
+    }
+
     fn give_up(&mut self, back: usize) {
         let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
         let (permits, ticket) = self.reserved[at];
@@ -159,6 +174,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
     let advance = prop_oneof![Just(0), Just(1), Just(per / 10), Just(per), 0..per * 2];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate + 1)];
     let within = prop_oneof![Just(0), Just(per), Just(u64::MAX), 0..per * 4];
+    let state = prop::sample::select(vec![KeepState::Keep, KeepState::Keep, KeepState::Reset]);
     let step = prop_oneof![
         4 => advance.prop_map(Step::Advance),
         1 => (1..per * 3).prop_map(Step::Rewind),
@@ -169,6 +185,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         8 => (0..processes, permits, within)
             .prop_map(|(process, permits, within)| Step::Reserve { process, permits, within }),
         3 => (0..3_usize).prop_map(Step::GiveUp),
+        1 => (0..processes, state).prop_map(|(process, state)| Step::Write { process, state }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -222,6 +239,37 @@ fn also_when_a_bucket_warms_up() {
     random_traces("warm", 300, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], warm_ups);
     // As many ticks as are allowed: 2^40.
     random_traces("long", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], &[1000], &[2_097_000]);
+}
+
+#[test]
+fn also_when_a_slot_is_given_up_after_new_numbers() {
+    // A slot was given back by the numbers in force, although it was taken by others.
+    let server = RedisServer::start();
+    let config = |rate| {
+        let config = Config::new(rate, 1000, Mode::Overall);
+        config.algorithm(Algorithm::TokenBucket, 0).warm_up_ms(4000)
+    };
+    let configs = [config(2), config(4), config(3)];
+    for (case, process) in [1, 2].into_iter().enumerate() {
+        let mut twins = Twins::new(server.connect().unwrap(), format!("numbers:{case}"));
+        let reserve = Step::Reserve { process: 0, permits: 1, within: u64::MAX };
+        let write = Step::Write { process, state: KeepState::Keep };
+        let steps = [
+            Step::Acquire { process: 0, permits: 1 },
+            reserve.clone(),
+            write.clone(),
+            Step::GiveUp(0),
+            Step::Peek { permits: 1 },
+            // The same, with a caller in between who knows the new numbers.
+            reserve.clone(),
+            write,
+            Step::Advance(10),
+            Step::Acquire { process, permits: 1 },
+            Step::GiveUp(0),
+            Step::Reserve { process, permits: 1, within: u64::MAX },
+        ];
+        steps.into_iter().for_each(|step| twins.run(&configs, step));
+    }
 }
 
 #[test]
