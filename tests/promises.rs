@@ -284,12 +284,15 @@ fn a_fixed_window_goes_by_its_trace_when_the_clock_steps_back() {
                 Ok(ms) => world.advance(ms),
                 Err(_) => world.step_back(moved.unsigned_abs()),
             }
+            let seen = world.peek(config, permits);
             let reply = world.acquire(config, permits);
             let said = match reply.outcome {
                 Outcome::Granted => Ok(reply.remaining),
                 _ => Err(reply.retry_after_ms),
             };
             assert_eq!(said, expected, "step {n}: {permits}, {moved} ms later");
+            let wait = expected.err().unwrap_or(0);
+            assert_eq!((seen.outcome, seen.retry_after_ms), (reply.outcome, wait), "step {n}");
         }
     }
 }
