@@ -1,4 +1,9 @@
 //! Properties that can be checked again with the same values.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a seed is new with each run, and is to be seen"
+)]
 
 use proptest::test_runner::{Config, RngSeed};
 
