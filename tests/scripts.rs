@@ -343,10 +343,13 @@ fn random_traces_after(
 ) -> Tally {
     let processes = algorithms.len();
     let server = RedisServer::start();
-    // Each process has a window and a keep-alive of its own, or all have the same.
-    let own = (prop::sample::select(pers), prop::sample::select(KEPT));
+    // Each process has a window and a keep-alive of its own, or just a keep-alive, or all have the same.
+    let kept = prop::sample::select(KEPT);
+    let own = (prop::sample::select(pers), kept.clone());
+    let one_window = (prop::sample::select(pers), prop::collection::vec(kept, processes));
     let own = prop_oneof![
         prop::collection::vec(own.clone(), processes),
+        one_window.prop_map(|(per, kept)| kept.into_iter().map(|keep| (per, keep)).collect()),
         own.prop_map(move |alike| vec![alike; processes]),
     ];
     let trace = (rates, own).prop_flat_map(move |(rate, own)| {
