@@ -503,6 +503,39 @@ fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
 }
 
 #[test]
+fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
+    // An expiry outlived the keep-alive that it came of, in one store or in both.
+    let server = RedisServer::start();
+    let mut wrong = Vec::new();
+    for algorithm in [SlidingWindow, TokenBucket, FixedWindow, LeakyBucket] {
+        for kept in [[KEPT[1], 0], [0, KEPT[1]], [KEPT[1], KEPT[2]]] {
+            let name = format!("{algorithm} {kept:?}");
+            let mut twins = Twins::new(server.connect().unwrap(), name.clone());
+            let config = |(rate, keep)| {
+                let burst = if algorithm == TokenBucket { 9 } else { 0 };
+                let config = Config::new(rate, 60_000, Mode::Overall);
+                config.algorithm(algorithm, burst).keep_alive_ms(keep)
+            };
+            let configs = [config((8, kept[0])), config((9, kept[1]))];
+            twins.run(&configs, Step::Acquire { process: 0, permits: 1 });
+            twins.run(&configs, Step::First { process: 1, carry: true });
+            twins.run(&configs, Step::Advance(60_000));
+            twins.run(&configs, Step::Acquire { process: 1, permits: 1 });
+            let rust = twins.runtime.block_on(twins.memory.ttl(&twins.keys)).unwrap();
+            let lua = twins.ttls()[0];
+            let keep = i64::try_from(kept[1]).unwrap();
+            let by_lua =
+                if keep > 0 { (keep - 5_000..=keep + keep / 4).contains(&lua) } else { lua == -1 };
+            let by_rust = rust == (keep > 0).then(|| Duration::from_millis(kept[1]));
+            if !(by_lua && by_rust) {
+                wrong.push(format!("{name}: {lua} ms (lua), {rust:?} (rust)"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn one_configuration_decides_alike() {
     random_traces("one", 300, 1..40, &[SlidingWindow], &[100, 1000, 60_000]);
 }

@@ -38,3 +38,23 @@ async fn an_answer_that_is_read_late_does_not_bring_old_numbers_back() {
     // Above the capacity of before, and below that of now.
     assert_eq!(reason(limiter.acquire_timeout(30, 10 * SECOND).await), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limiter_that_expires_is_free_again_whatever_was_refused_before() {
+    // A refusal was remembered for up to a second, also when the limiter expired in between.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "{}").await;
+    let quota = quota(2, HOUR);
+    let rules = [
+        ("sliding", quota),
+        ("bucket", quota.token_bucket(2).unwrap()),
+        ("fixed", quota.fixed_window()),
+    ];
+    for (name, quota) in rules {
+        let limiter = limits.limiter(name, quota);
+        assert_eq!(admitted_of(&limiter, 5).await, 2, "{name}: and refusals are remembered");
+        assert!(limiter.expire(ms(100)).await.unwrap(), "{name}");
+        sleep(ms(200)).await;
+        assert_eq!(admitted_of(&limiter, 5).await, 2, "{name}: as if it had never been used");
+    }
+}

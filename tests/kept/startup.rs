@@ -81,3 +81,15 @@ async fn the_documented_commands_are_enough_for_every_rule() {
         assert!(limiter.delete().await.unwrap(), "{name}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_found_missing_on_a_server_that_knows_the_scripts_too() {
+    // Startup ran scripts by name, which does without `EVAL` until the server restarts.
+    let server = RedisServer::start();
+    start_with(&server, "before", &NEEDED).await.unwrap();
+    for missing in NEEDED {
+        let others: Vec<_> = NEEDED.into_iter().filter(|command| *command != missing).collect();
+        let started = start_with(&server, &format!("later-without-{missing}"), &others).await;
+        assert!(started.is_err(), "it starts without {missing}");
+    }
+}

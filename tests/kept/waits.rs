@@ -7,8 +7,8 @@ use tests::{proxy::Proxy, redis_server::RedisServer};
 use tokio::time::sleep;
 
 use super::calls::{
-    SECOND, admitted, admitted_of, embedded, embedded_at, every_rule, ms, on_both, on_redis_within,
-    quota, reason,
+    SECOND, admitted, admitted_of, embedded, embedded_at, every_rule, ms, on_both, on_redis,
+    on_redis_within, quota, reason,
 };
 
 /// A first permit, then waits of exactly one window, each of which may last as long as it takes.
@@ -26,6 +26,19 @@ async fn three_waits_of_the_whole_window_in_a_row_succeed() {
     let limits = embedded("{}").await;
     for (rule, quota) in every_rule(1, SECOND) {
         waits_of_a_whole_window(rule, limits.limiter(rule, quota)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_waits_of_the_whole_window_in_a_row_succeed_on_redis() {
+    // As above; and the time a reply took counted against the caller twice.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "{}").await;
+    let waits = every_rule(1, SECOND).map(|(rule, quota)| {
+        tokio::spawn(waits_of_a_whole_window(rule, limits.limiter(rule, quota)))
+    });
+    for wait in waits {
+        wait.await.unwrap();
     }
 }
 
