@@ -10,7 +10,7 @@ use std::{
 
 use self::circles::{
     Crate,
-    Kind::{SideBySide, WithItsParts},
+    Kind::{self, SideBySide, WithItsParts},
 };
 
 fn root() -> PathBuf {
@@ -160,6 +160,28 @@ fn a_circle_is_found_wherever_it_is() {
     let parent = ("up.rs", "mod down; use down::Down; pub struct Up(Down);");
     let found = all(&[parent, ("up/down.rs", "use super::{Up,}; pub struct Down;")], WithItsParts);
     assert!(found.len() == 1 && found[0].starts_with("up <-> up::down: "), "{found:?}");
+}
+
+fn assert_no_circles(kind: Kind) {
+    let mut found = Vec::new();
+    for name in ["ratelimit-spec", "ratelimit-runtime", "ratelimit-macros", "xtask"] {
+        let folder = format!("{name}/src");
+        let files = files(&folder, "rs");
+        let below = files.iter().map(|(file, text)| (&file[folder.len() + 1..], text.as_str()));
+        let circles = Crate::read(below).circles(kind);
+        found.extend(circles.into_iter().map(|circle| format!("{name}: {circle}")));
+    }
+    assert!(found.is_empty(), "{} circles:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn no_two_modules_import_each_other() {
+    assert_no_circles(SideBySide);
+}
+
+#[test]
+fn no_module_imports_what_imports_it_from_inside() {
+    assert_no_circles(WithItsParts);
 }
 
 #[test]
