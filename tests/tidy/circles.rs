@@ -10,15 +10,6 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 type Path = Vec<String>;
 
-/// Which modules are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Neither is a part of the other.
-    SideBySide,
-    /// One is a part of the other.
-    WithItsParts,
-}
-
 /// The modules of one crate.
 #[derive(Default)]
 pub(crate) struct Crate(HashMap<Path, Module>);
@@ -57,9 +48,9 @@ impl Crate {
         all
     }
 
-    /// Pairs of modules that import each other, each with an import of either: files or rooms side by
-    /// side, or a module and what it is made of.
-    pub(crate) fn circles(&self, kind: Kind) -> Vec<String> {
+    /// Pairs of modules that import each other, each with an import of either: files or rooms, neither
+    /// of which is a part of the other.
+    pub(crate) fn circles(&self) -> Vec<String> {
         let mut imports: BTreeMap<(Path, Path), String> = BTreeMap::new();
         for (from, module) in &self.0 {
             for (path, re_exported) in &module.paths {
@@ -77,8 +68,7 @@ impl Crate {
                 }
             }
         }
-        let of_kind = |from: &Path, to: &Path| to.starts_with(from) == (kind == Kind::WithItsParts);
-        let pairs = imports.iter().filter(|((from, to), _)| from < to && of_kind(from, to));
+        let pairs = imports.iter().filter(|((from, to), _)| from < to && !to.starts_with(from));
         let both = pairs.filter_map(|((from, to), there)| {
             let back = imports.get(&(to.clone(), from.clone()))?;
             Some(format!("{} <-> {}: {there}; {back}", shown(from), shown(to)))
