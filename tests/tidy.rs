@@ -167,7 +167,8 @@ fn no_two_modules_import_each_other() {
         let circles = Crate::read(below).circles();
         found.extend(circles.into_iter().map(|circle| format!("{name}: {circle}")));
     }
-    let pairs: Vec<_> = found.iter().filter_map(|circle| Some(circle.rsplit_once(": ")?.0)).collect();
+    let pairs: Vec<_> =
+        found.iter().filter_map(|circle| Some(circle.rsplit_once(": ")?.0)).collect();
     assert_eq!(pairs, CIRCLES, "{} circles:\n{}", found.len(), found.join("\n"));
 }
 
