@@ -60,7 +60,7 @@ async fn run(quota: Quota) -> Result<Vec<Call>, Box<dyn Error>> {
         for at in times.flat_map(|at| (0..*together).map(move |_| at)) {
             clock.advance(Duration::from_millis(at - now));
             now = at;
-            let admitted = limiter.try_acquire(*permits).await.is_ok();
+            let admitted = limiter.try_acquire((*permits).into()).await.is_ok();
             calls.push(Call { phase, at, permits: (*permits).into(), admitted });
         }
     }

@@ -52,7 +52,8 @@ async fn main() -> Result<()> {
     let limits = Limits::builder().deadline(Duration::from_secs(1)).install().await?;
     let limiter = limits.configured("java_peer");
     limiter.acquire(1).await?;
-    println!("Rust finds {}", limiter.quota()?);
+    let quotas = limiter.quotas().ok_or("nobody configured the limiter")?;
+    println!("Rust finds {quotas}");
 
     let end = Instant::now() + Duration::from_secs(seconds);
     let by_java = thread::spawn(move || java.load(end));

@@ -40,12 +40,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// One of the processes: prints when each call was admitted, by the clock of Redis.
 async fn work(limits: &Limits) -> Result<(), Box<dyn Error>> {
-    let limiter = limits.limiter("two_processes", Quota::new(RATE, PER)?);
+    let limiter = limits.limiter("two_processes", Quota::new(RATE.into(), PER)?);
     // The parent closes our input when the time is over.
     let over = thread::spawn(|| io::read_to_string(io::stdin()));
     while !over.is_finished() {
         match limiter.try_acquire(1).await {
-            Ok(decision) => println!("{}", decision.at.duration_since(UNIX_EPOCH)?.as_millis()),
+            Ok(decision) => println!("{}", decision.at().duration_since(UNIX_EPOCH)?.as_millis()),
             Err(rejection) if rejection.reason() == Reason::Limited => {}
             Err(rejection) => return Err(rejection.into()),
         }

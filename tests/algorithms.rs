@@ -8,7 +8,8 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Algorithm, Event, KeepState, Limiter, Limits, ManualClock, Quota, Reason, Rejection, rate_limit,
+    Algorithm, Event, Limiter, Limits, ManualClock, Quota, RateChange, Reason, Rejection,
+    rate_limit,
 };
 use tests::redis_server::RedisServer;
 
@@ -16,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn quota(rate: u32, per: Duration) -> Quota {
-    Quota::new(rate, per).unwrap()
+    Quota::new(rate.into(), per).unwrap()
 }
 
 async fn limits(server: &RedisServer) -> Limits {
@@ -54,7 +55,7 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
         .scope(async {
             assert!(export(1).await.is_ok() && export(1).await.is_ok());
             let rejection = export(1).await.unwrap_err();
-            let quota = rejection.quota().unwrap();
+            let quota = rejection.violated().first().copied().unwrap();
             assert_eq!(quota.to_string(), "10 per 1h, token bucket of 2");
             assert_eq!(rejection.retry_after(), Some(Duration::from_secs(360)));
             assert!(export(2).await.is_ok(), "another user has another bucket");
@@ -74,13 +75,13 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
             assert_eq!(export(1).await.unwrap_err().reason(), Reason::Limited);
         })
         .await;
-    let mail = limits.configured("mail").quota().unwrap();
+    let mail = limits.configured("mail").quotas().unwrap().as_slice()[0];
     assert_eq!((mail.algorithm(), mail.burst()), (Algorithm::LeakyBucket, None));
 
     // A bucket without a burst holds its rate, and another rule leaves the burst aside.
     let yaml = "limiters:\n  \"export:{user}\": { algorithm: fixed_window, rate: 4 }\n  x: { rate: 7, per: 1s, algorithm: token_bucket }\n";
     let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
-    assert_eq!(limits.configured("x").quota().unwrap().burst(), Some(7));
+    assert_eq!(limits.configured("x").quotas().unwrap().as_slice()[0].burst(), Some(7));
     limits
         .scope(async {
             for _ in 0..4 {
@@ -127,8 +128,11 @@ async fn a_quota_in_code_names_the_rule() {
     ] {
         assert_eq!(quota.to_string(), said);
         let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
-        assert_eq!(limits.limiter("x", quota).quota().unwrap(), quota);
-        assert_eq!(limits.limiter("x", quota).try_acquire(1).await.unwrap().quota, quota);
+        assert_eq!(limits.limiter("x", quota).quotas().unwrap().as_slice()[0], quota);
+        assert_eq!(
+            limits.limiter("x", quota).try_acquire(1).await.unwrap().quota().unwrap(),
+            quota
+        );
     }
     let too_large = quota(1, HOUR).token_bucket(2_000_000_000).unwrap_err();
     assert_eq!(
@@ -150,7 +154,7 @@ async fn callers_of_a_leaky_bucket_go_in_turn_and_evenly_spaced() {
     for n in 0..5_u32 {
         let (limiter, order) = (limiter.clone(), Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
-            limiter.acquire(1 + n % 2).await.unwrap();
+            limiter.acquire((1 + n % 2).into()).await.unwrap();
             order.lock().unwrap().push((n, start.elapsed().as_millis()));
         }));
         tokio::task::yield_now().await;
@@ -204,7 +208,7 @@ async fn the_state_is_one_text_that_ends_by_itself() {
         let state: String = server.cli(&["GET", "{lim}:value"]);
         assert!(state.starts_with(text), "{state}");
         let ttl: u128 = server.cli(&["PTTL", "{lim}:value"]);
-        let full = decision.reset_after.as_millis();
+        let full = decision.reset_after().as_millis();
         assert!((full..=full + 1000).contains(&ttl), "{ttl} for {full}");
         assert_eq!(server.cli::<i64>(&["PTTL", "lim"]), -1, "a fixed key does not expire");
         // What a Java peer would count by.
@@ -220,10 +224,14 @@ async fn a_limiter_that_is_a_sliding_window_again_is_redissons_again() {
     let limits = limits(&server).await;
     let limiter = limits.limiter("lim", quota(10, HOUR).token_bucket(20).unwrap());
     limiter.try_acquire(4).await.unwrap();
-    assert!(limiter.update_rate(&quota(10, HOUR), KeepState::Keep).await.unwrap());
+    assert!(limiter.update_rate(RateChange::new(quota(10, HOUR)).carry()).await.unwrap());
     assert_eq!((stored(&server, "algorithm"), stored(&server, "burst")), (None, None));
     let decision = limiter.try_acquire(1).await.unwrap();
-    assert_eq!((decision.remaining, decision.quota), (5, quota(10, HOUR)), "what was used counts");
+    assert_eq!(
+        (decision.remaining(), decision.quota().unwrap()),
+        (5, quota(10, HOUR)),
+        "what was used counts"
+    );
     assert_eq!(keys(&server), ["lim", "{lim}:permits", "{lim}:value"]);
     assert_eq!(server.cli::<i64>(&["GET", "{lim}:value"]), 5);
     assert_eq!(server.cli::<i64>(&["PTTL", "{lim}:value"]), -1);
@@ -248,12 +256,12 @@ async fn a_new_rule_keeps_or_forgets_what_was_used() {
     }) {
         let limiter = limits.limiter(&format!("rule{n}"), from);
         limiter.try_acquire(3).await.unwrap();
-        assert!(limiter.update_rate(&to, KeepState::Keep).await.unwrap());
-        assert_eq!(limiter.quota().unwrap(), to);
+        assert!(limiter.update_rate(RateChange::new(to).carry()).await.unwrap());
+        assert_eq!(limiter.quotas().unwrap().as_slice()[0], to);
         assert_eq!(limiter.release(9).await.unwrap(), 3, "{from} to {to}");
         limiter.try_acquire(10).await.unwrap();
-        limiter.set_rate(&from).await.unwrap();
-        assert_eq!(limiter.try_acquire(10).await.unwrap().quota, from, "{to} to {from}");
+        limiter.set_rate(from).await.unwrap();
+        assert_eq!(limiter.try_acquire(10).await.unwrap().quota().unwrap(), from, "{to} to {from}");
     }
 }
 
@@ -265,14 +273,14 @@ async fn a_process_follows_the_rule_that_is_stored() {
     first.limiter("lim", bucket).try_acquire(5).await.unwrap();
     let second = limits(&server).await.configured("lim");
     let decision = second.try_acquire(12).await.unwrap();
-    assert_eq!((decision.quota, decision.remaining), (bucket, 3));
-    assert_eq!(second.config().await.unwrap().unwrap().burst, 20);
+    assert_eq!((decision.quota().unwrap(), decision.remaining()), (bucket, 3));
+    assert_eq!(second.config().await.unwrap().unwrap().quotas.as_slice(), [bucket]);
 
     // An operator's change is followed, whatever it does to the state.
     let _: i64 = server.cli(&["HSET", "lim", "algorithm", "fixed_window"]);
     let rejection = first.limiter("lim", bucket).try_acquire(9).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::Limited);
-    assert_eq!(rejection.quota().unwrap(), quota(10, HOUR).fixed_window());
+    assert_eq!(rejection.violated().first().copied().unwrap(), quota(10, HOUR).fixed_window());
 
     // One of a later version is not counted by a rule that it does not mean.
     let _: i64 = server.cli(&["HSET", "lim", "algorithm", "calendar"]);
@@ -301,9 +309,12 @@ async fn a_changed_rule_is_a_drift_like_any_other() {
     let (old, _) = start("sliding_window", "reset").await;
     old.try_acquire(4).await.unwrap();
     let (carries, events) = start("token_bucket", "carry").await;
-    assert_eq!(carries.try_acquire(1).await.unwrap().remaining, 5);
+    assert_eq!(carries.try_acquire(1).await.unwrap().remaining(), 5);
     assert_eq!(*events.lock().unwrap(), ["Carried"]);
-    assert_eq!(old.try_acquire(1).await.unwrap().quota.algorithm(), Algorithm::TokenBucket);
+    assert_eq!(
+        old.try_acquire(1).await.unwrap().quota().unwrap().algorithm(),
+        Algorithm::TokenBucket
+    );
     let (resets, events) = start("leaky_bucket", "reset").await;
     assert!(resets.try_acquire(1).await.is_ok(), "what was used is forgotten");
     assert_eq!(*events.lock().unwrap(), ["Reset"]);
@@ -345,7 +356,7 @@ async fn hammered(server: &RedisServer, quota: Quota, run: Duration) -> Vec<u64>
                         false => limiter.try_acquire(1).await,
                     };
                     match decision {
-                        Ok(decision) => granted.push(decision.at),
+                        Ok(decision) => granted.push(decision.at()),
                         Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
                     }
                 }
@@ -402,10 +413,10 @@ async fn a_window_is_aligned_to_the_epoch() {
     let limits = builder.build().await.unwrap();
     let limiter = limits.limiter("x", quota(2, SECOND).fixed_window());
     let first = limiter.try_acquire(2).await.unwrap();
-    let end = first.at + first.reset_after;
+    let end = first.at() + first.reset_after();
     assert_eq!(end.duration_since(UNIX_EPOCH).unwrap().as_millis() % 1000, 0);
-    time.advance(first.reset_after - Duration::from_millis(1));
+    time.advance(first.reset_after() - Duration::from_millis(1));
     assert!(limiter.try_acquire(1).await.is_err());
     time.advance(Duration::from_millis(1));
-    assert_eq!(limiter.try_acquire(2).await.unwrap().reset_after, SECOND);
+    assert_eq!(limiter.try_acquire(2).await.unwrap().reset_after(), SECOND);
 }

@@ -12,14 +12,14 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    CalendarUnit, Decision, KeepState, Limits, ManualClock, Quota, Reason, Rejection, rate_limit,
+    CalendarUnit, Decision, Limits, ManualClock, Quota, RateChange, Reason, Rejection, rate_limit,
 };
 use tests::redis_server::RedisServer;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn daily(rate: u32, zone: &str) -> Quota {
-    Quota::calendar(rate, CalendarUnit::Day, zone).unwrap()
+    Quota::calendar(rate.into(), CalendarUnit::Day, zone).unwrap()
 }
 
 async fn limits(server: &RedisServer) -> Limits {
@@ -33,7 +33,7 @@ fn short_day() -> SystemTime {
 }
 
 fn ends_at(decision: &Decision) -> u128 {
-    (decision.at + decision.reset_after).duration_since(UNIX_EPOCH).unwrap().as_millis()
+    (decision.at() + decision.reset_after()).duration_since(UNIX_EPOCH).unwrap().as_millis()
 }
 
 #[rate_limit(
@@ -57,7 +57,10 @@ async fn an_annotation_and_the_limits_file_name_the_calendar() {
         .scope(async {
             assert!(mail(1).await.is_ok() && mail(1).await.is_ok());
             let rejection = mail(1).await.unwrap_err();
-            assert_eq!(rejection.quota().unwrap().to_string(), "2 per day (Europe/Vienna)");
+            assert_eq!(
+                rejection.violated().first().copied().unwrap().to_string(),
+                "2 per day (Europe/Vienna)"
+            );
             assert_eq!(rejection.retry_after(), Some(23 * HOUR));
             time.advance(23 * HOUR);
             assert!(mail(1).await.is_ok());
@@ -75,7 +78,7 @@ limiters:
   plain: { rate: 9, per: 1d, algorithm: fixed_window }
 ";
     let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
-    let quota = |key: &str| limits.configured(key).quota().unwrap().to_string();
+    let quota = |key: &str| limits.configured(key).quotas().unwrap().as_slice()[0].to_string();
     assert_eq!(quota("monthly"), "9 per month (America/New_York)");
     assert_eq!(quota("plain"), "9 per 1d, fixed window");
     let report = limits.report().to_string();
@@ -154,7 +157,7 @@ async fn a_quota_in_code_names_the_calendar() {
     );
     assert!(Quota::calendar(0, CalendarUnit::Day, "UTC").is_err());
     let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
-    assert_eq!(limits.limiter("x", quota).try_acquire(1).await.unwrap().quota, quota);
+    assert_eq!(limits.limiter("x", quota).try_acquire(1).await.unwrap().quota().unwrap(), quota);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +175,7 @@ async fn a_wait_for_tomorrow_is_known_at_once() {
     };
     tokio::task::yield_now().await;
     time.advance(23 * HOUR);
-    assert_eq!(waiter.await.unwrap().unwrap().reset_after, 24 * HOUR);
+    assert_eq!(waiter.await.unwrap().unwrap().reset_after(), 24 * HOUR);
 }
 
 /// The end of today in Kathmandu, where the clocks are 5:45 ahead all year.
@@ -187,7 +190,7 @@ async fn redis_holds_the_calendar_and_the_window() {
     let server = RedisServer::start();
     let limiter = limits(&server).await.limiter("lim", daily(10, "Asia/Kathmandu"));
     let decision = limiter.try_acquire(4).await.unwrap();
-    assert_eq!(ends_at(&decision), midnight_in_kathmandu(decision.at));
+    assert_eq!(ends_at(&decision), midnight_in_kathmandu(decision.at()));
     let field = |name: &str| server.cli::<Option<String>>(&["HGET", "lim", name]);
     assert_eq!(field("calendar").as_deref(), Some("day@Asia/Kathmandu"));
     assert_eq!(field("algorithm").as_deref(), Some("fixed_window"));
@@ -198,14 +201,14 @@ async fn redis_holds_the_calendar_and_the_window() {
         "{state}"
     );
     let ttl: u128 = server.cli(&["PTTL", "{lim}:value"]);
-    let full = decision.reset_after.as_millis();
+    let full = decision.reset_after().as_millis();
     assert!((full..=full + 1000).contains(&ttl), "{ttl} for {full}");
 
-    assert_eq!(limiter.peek().await.unwrap().remaining, 6);
+    assert_eq!(limiter.peek(1).await.unwrap().remaining(), 6);
     assert_eq!(limiter.release(1).await.unwrap(), 1);
-    assert_eq!(limiter.quota().unwrap(), daily(10, "Asia/Kathmandu"));
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], daily(10, "Asia/Kathmandu"));
     let stored = limiter.config().await.unwrap().unwrap();
-    assert_eq!(stored.calendar.unwrap().to_string(), "day@Asia/Kathmandu");
+    assert_eq!(stored.quotas.as_slice(), [daily(10, "Asia/Kathmandu")]);
     let refused = limiter.try_acquire(8).await.unwrap_err();
     let until = SystemTime::now() + refused.retry_after().unwrap();
     let until = until.duration_since(UNIX_EPOCH).unwrap().as_millis();
@@ -217,12 +220,12 @@ async fn redis_holds_the_calendar_and_the_window() {
     assert!(server.cli::<u128>(&["PTTL", "{lim}:value"]).abs_diff(full) < 5000);
 
     // Another zone, on purpose: what was used is kept, and then a length.
-    assert!(limiter.update_rate(&daily(10, "Asia/Tokyo"), KeepState::Keep).await.unwrap());
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 6);
+    assert!(limiter.update_rate(RateChange::new(daily(10, "Asia/Tokyo")).carry()).await.unwrap());
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 6);
     assert_eq!(field("calendar").as_deref(), Some("day@Asia/Tokyo"));
     let length = Quota::new(10, 24 * HOUR).unwrap().fixed_window();
-    assert!(limiter.update_rate(&length, KeepState::Keep).await.unwrap());
-    assert_eq!((limiter.try_acquire(1).await.unwrap().remaining, field("calendar")), (5, None));
+    assert!(limiter.update_rate(RateChange::new(length).carry()).await.unwrap());
+    assert_eq!((limiter.try_acquire(1).await.unwrap().remaining(), field("calendar")), (5, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,7 +240,10 @@ async fn a_process_follows_the_calendar_that_is_stored() {
     let follower = limits(&server).await.configured("lim");
     for remaining in [7, 6, 5] {
         let decision = follower.try_acquire(1).await.unwrap();
-        assert_eq!((decision.quota, decision.remaining), (daily(10, "Asia/Tokyo"), remaining));
+        assert_eq!(
+            (decision.quota().unwrap(), decision.remaining()),
+            (daily(10, "Asia/Tokyo"), remaining)
+        );
     }
     let before = calls();
     follower.try_acquire(1).await.unwrap();
@@ -258,7 +264,7 @@ async fn a_zone_nobody_knows_grants_nothing() {
         told.contains("`0/fixed_window/day@Mars/Olympus`, which this process does not know"),
         "{told}"
     );
-    assert_eq!(limiter.peek().await.unwrap_err().reason(), Reason::StoreMisconfigured);
+    assert_eq!(limiter.peek(1).await.unwrap_err().reason(), Reason::StoreMisconfigured);
     assert!(limiter.config().await.is_err());
     assert_eq!(server.cli::<String>(&["GET", "{lim}:value"]), state, "nothing was taken");
 }
@@ -279,12 +285,15 @@ async fn a_reload_moves_a_limiter_to_another_zone() {
     let limits = builder.deadline(Duration::from_secs(5)).build().await.unwrap();
     let limiter = limits.configured("lim");
     let first = limiter.try_acquire(4).await.unwrap();
-    assert_eq!(ends_at(&first), midnight_in_kathmandu(first.at));
+    assert_eq!(ends_at(&first), midnight_in_kathmandu(first.at()));
 
     write("Pacific/Kiritimati", "carry");
     limits.reload().unwrap();
     let carried = limiter.try_acquire(1).await.unwrap();
-    assert_eq!((carried.remaining, carried.quota), (4, daily(9, "Pacific/Kiritimati")));
+    assert_eq!(
+        (carried.remaining(), carried.quota().unwrap()),
+        (4, daily(9, "Pacific/Kiritimati"))
+    );
     // 14 hours ahead of UTC, so that midnight is at ten.
     assert_eq!(ends_at(&carried) % 86_400_000, 36_000_000);
 
@@ -294,6 +303,6 @@ async fn a_reload_moves_a_limiter_to_another_zone() {
     write("Etc/UTC", "reset");
     limits.reload().unwrap();
     let reset = limiter.try_acquire(1).await.unwrap();
-    assert_eq!((reset.remaining, ends_at(&reset) % 86_400_000), (8, 0));
+    assert_eq!((reset.remaining(), ends_at(&reset) % 86_400_000), (8, 0));
     fs::remove_dir_all(&dir).unwrap();
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use ratelimit_runtime::{Decision, Limiter, Limits, Quota};
+use ratelimit_runtime::{Decision, Limiter, Limits, Permit, Quota};
 use tests::{proxy::Proxy, redis_server::RedisServer, window::assert_kept};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn quota(rate: u32, per: Duration) -> Quota {
-    Quota::new(rate, per).unwrap()
+    Quota::new(rate.into(), per).unwrap()
 }
 
 async fn limits(url: &str) -> Limits {
@@ -31,7 +31,7 @@ fn scripts(server: &RedisServer) -> u64 {
 }
 
 fn at_ms(decision: &Decision) -> u64 {
-    let since = decision.at.duration_since(UNIX_EPOCH).unwrap();
+    let since = decision.at().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_millis()).unwrap()
 }
 
@@ -44,9 +44,9 @@ async fn behind(proxy: &Proxy, rate: u32, delay: Duration) -> Limiter {
 }
 
 /// Starts a call and lets it come as far as it gets.
-async fn start(limiter: &Limiter, permits: u32) -> tokio::task::JoinHandle<Option<Decision>> {
+async fn start(limiter: &Limiter, permits: u32) -> tokio::task::JoinHandle<Option<Permit>> {
     let limiter = limiter.clone();
-    let call = tokio::spawn(async move { limiter.try_acquire(permits).await.ok() });
+    let call = tokio::spawn(async move { limiter.try_acquire(permits.into()).await.ok() });
     tokio::time::sleep(Duration::from_millis(2)).await;
     call
 }
@@ -60,7 +60,7 @@ async fn callers_share_a_call_and_each_is_told_its_own_part() {
     let mut calls = Vec::new();
     for _ in 0..500 {
         let limiter = limiter.clone();
-        calls.push(tokio::spawn(async move { limiter.try_acquire(1).await.unwrap().remaining }));
+        calls.push(tokio::spawn(async move { limiter.try_acquire(1).await.unwrap().remaining() }));
     }
     for (nth, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap(), 599 - nth as u64, "first come, first served");
@@ -79,7 +79,7 @@ async fn costs_are_decided_in_the_order_they_came() {
     }
     let mut remaining = Vec::new();
     for call in calls {
-        remaining.push(call.await.unwrap().map(|decision| decision.remaining));
+        remaining.push(call.await.unwrap().map(|decision| decision.remaining()));
     }
     assert_eq!(remaining, [Some(9), Some(5), None, Some(0), None, None]);
 }
@@ -93,8 +93,8 @@ async fn who_is_dropped_in_the_queue_was_never_asked_for() {
     let dropped = start(&limiter, 50).await;
     let last = start(&limiter, 2).await;
     dropped.abort();
-    assert_eq!(first.await.unwrap().unwrap().remaining, 99);
-    assert_eq!(last.await.unwrap().unwrap().remaining, 97);
+    assert_eq!(first.await.unwrap().unwrap().remaining(), 99);
+    assert_eq!(last.await.unwrap().unwrap().remaining(), 97);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn whoever_calls_for_the_others_may_be_dropped() {
     first.abort();
     for (nth, other) in others.into_iter().enumerate() {
         let decision = other.await.unwrap().unwrap();
-        assert_eq!(decision.remaining, 89 - nth as u64, "the call in flight did count");
+        assert_eq!(decision.remaining(), 89 - nth as u64, "the call in flight did count");
     }
 }
 
@@ -154,15 +154,15 @@ async fn what_this_process_changes_ends_a_refusal_at_once() {
     limiter.try_acquire(3).await.unwrap();
     assert!(limiter.try_acquire(1).await.is_err());
     limiter.release(1).await.unwrap();
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0, "released");
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 0, "released");
     assert!(limiter.try_acquire(1).await.is_err());
-    limiter.set_rate(&quota(5, HOUR)).await.unwrap();
-    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0, "another rate");
+    limiter.set_rate(quota(5, HOUR)).await.unwrap();
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining(), 0, "another rate");
     limiter.delete().await.unwrap();
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0, "deleted");
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0, "deleted");
     assert!(limiter.try_acquire(1).await.is_err());
     let wider = limits.limiter("changing", quota(7, HOUR));
-    assert_eq!(wider.try_acquire(7).await.unwrap().remaining, 0, "configured otherwise");
+    assert_eq!(wider.try_acquire(7).await.unwrap().remaining(), 0, "configured otherwise");
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn hurry(limiter: &Limiter, calls: u64) -> Tally {
             let (mut random, mut tally) = (Random(0x9E37_79B9 + caller), Tally::default());
             for _ in 0..calls / CALLERS {
                 let permits = u32::try_from(1 + random.below(5)).unwrap();
-                let call = limiter.try_acquire(permits);
+                let call = limiter.try_acquire(permits.into());
                 let told = if random.below(10) == 0 {
                     timeout(Duration::from_micros(random.below(3_000)), call).await.ok()
                 } else {

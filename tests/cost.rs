@@ -12,11 +12,11 @@ use std::{
 };
 
 use ratelimit_runtime::{
+    __private::store::{Assertion, Config, Group, Request, StateKeys, script_decide},
     Algorithm, Mode, OnDrift,
-    store::{Assertion, Config, Request, StateKeys, script_call, script_joint_call},
 };
 use redis::{Cmd, Connection, Value};
-use tests::redis_server::RedisServer;
+use tests::{decide, redis_server::RedisServer};
 use tokio::time::Instant;
 
 const CALLS: u32 = 20_000;
@@ -27,7 +27,7 @@ const HOUR: u64 = 3_600_000;
 fn call(name: &str, config: Config, assertion: Assertion, costs: &[u32], by_name: bool) -> Cmd {
     let keys = StateKeys::new(name);
     let request = Request::new(&keys, config, Instant::now()).assertion(assertion);
-    script_call("acquire", &request, costs, 1, by_name)
+    decide::call(&request, costs, 1, by_name)
 }
 
 fn steady(name: &str, config: Config) -> Cmd {
@@ -44,7 +44,8 @@ fn joint(name: &str, configs: &[Config], by_name: bool) -> Cmd {
         (0..configs.len()).map(|n| StateKeys::new(format!("{{{name}}}:{n}"))).collect();
     let request = |(keys, config)| Request::new(keys, config, Instant::now());
     let requests: Vec<_> = keys.iter().zip(configs.iter().copied()).map(request).collect();
-    script_joint_call(&requests, &vec![&[1][..]; configs.len()], |_| 1, by_name)
+    let costs = vec![&[1][..]; configs.len()];
+    script_decide(&[Group { requests: &requests, costs: &costs }], |_| 1, by_name)
 }
 
 /// Runs the decisions, and returns how many calls of the server each took.

@@ -86,7 +86,7 @@ async fn limits(server: &RedisServer, yaml: &str) -> Limits {
 }
 
 fn quota(rate: u32, per: Duration) -> Quota {
-    Quota::new(rate, per).expect("a quota")
+    Quota::new(rate.into(), per).expect("a quota")
 }
 
 fn unix_ms(time: SystemTime) -> u64 {

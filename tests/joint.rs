@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
-    Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-    Mode, OnDrift,
-    store::{
-        Assertion, Config,
+    __private::store::{
+        Assertion, Config, Group,
         Outcome::{self, Granted, Refused, Spared},
         RedisStore, Request, StateKeys, Store,
     },
+    Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
+    Mode, OnDrift, StoreErrorKind,
 };
-use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
+use tests::{decide::Decide, redis_cluster::RedisCluster, redis_server::RedisServer};
 use tokio::time::Instant;
 
 #[path = "joint/world.rs"]
@@ -28,17 +28,11 @@ const STEADY: Assertion = Assertion::Steady;
 enum Step {
     Advance(u64),
     Rewind(u64),
-    /// Of the limiters from this one on; a row of costs for each, of which as many are used.
-    Jointly {
-        first: usize,
+    /// Groups of limiters, each with a row of costs for each of them.
+    Decide {
         process: usize,
-        rows: Vec<Vec<u32>>,
+        groups: Vec<(Vec<usize>, Vec<Vec<u32>>)>,
         how: Assertion,
-    },
-    Acquire {
-        limiter: usize,
-        process: usize,
-        permits: u32,
     },
     Release {
         limiter: usize,
@@ -75,7 +69,12 @@ fn configs(processes: usize) -> impl Strategy<Value = Vec<Config>> {
     })
 }
 
-fn steps(limiters: usize, processes: usize) -> impl Strategy<Value = Vec<Step>> {
+/// Steps with calls of so many groups.
+fn steps(
+    limiters: usize,
+    processes: usize,
+    groups: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Step>> {
     let advance = prop_oneof![
         Just(1),
         Just(20),
@@ -87,19 +86,23 @@ fn steps(limiters: usize, processes: usize) -> impl Strategy<Value = Vec<Step>> 
         0..2000_u64
     ];
     let cost = prop_oneof![4 => Just(1_u32), 3 => 1..6_u32, 1 => 1..40_u32];
-    let rows = (1..7_usize, any::<bool>()).prop_flat_map({
+    let callers = prop_oneof![3 => Just(1_usize), 2 => 2..7_usize];
+    let all: Vec<_> = (0..limiters).collect();
+    let members = prop::sample::subsequence(all, 1..=limiters).prop_shuffle();
+    let group = (callers, any::<bool>(), members).prop_flat_map({
         let cost = cost.clone();
-        move |(callers, equal)| {
+        move |(callers, equal, members)| {
             let row = prop::collection::vec(cost.clone(), callers);
-            prop::collection::vec(row, limiters).prop_map(move |mut rows| {
+            prop::collection::vec(row, members.len()).prop_map(move |mut rows| {
                 if equal {
                     let first = rows[0].clone();
                     rows.fill(first);
                 }
-                rows
+                (members.clone(), rows)
             })
         }
     });
+    let groups = prop::collection::vec(group, groups);
     let how = prop_oneof![
         20 => Just(STEADY),
         1 => Just(Assertion::First(OnDrift::Reset)),
@@ -110,25 +113,23 @@ fn steps(limiters: usize, processes: usize) -> impl Strategy<Value = Vec<Step>> 
     let step = prop_oneof![
         6 => advance.prop_map(Step::Advance),
         1 => (1..3000_u64).prop_map(Step::Rewind),
-        14 => (0..limiters - 1, 0..processes, rows, how)
-            .prop_map(|(first, process, rows, how)| Step::Jointly { first, process, rows, how }),
-        3 => (0..limiters, 0..processes, cost.clone())
-            .prop_map(|(limiter, process, permits)| Step::Acquire { limiter, process, permits }),
+        16 => (0..processes, groups, how)
+            .prop_map(|(process, groups, how)| Step::Decide { process, groups, how }),
         1 => (0..limiters, cost).prop_map(|(limiter, permits)| Step::Release { limiter, permits }),
     ];
     prop::collection::vec(step, 1..80)
 }
 
-#[test]
-fn the_script_decides_as_the_rules_do_in_any_order() {
+/// Random traces with so many groups in each call, against the rules.
+fn decides_alike(cases: u32, groups: std::ops::Range<usize>) {
     let server = RedisServer::start();
     let trace = (2..5_usize, 1..4_usize).prop_flat_map(|(limiters, processes)| {
         let configs = prop::collection::vec(configs(processes), limiters);
-        (configs, steps(limiters, processes))
+        (configs, steps(limiters, processes, groups.clone()))
     });
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(400)
+        ..ProptestConfig::with_cases(cases)
     });
     let case = std::cell::Cell::new(0);
     let seen = std::cell::RefCell::new(std::collections::HashMap::new());
@@ -140,13 +141,10 @@ fn the_script_decides_as_the_rules_do_in_any_order() {
                 match step {
                     Step::Advance(ms) => world.advance(ms),
                     Step::Rewind(ms) => world.rewind(ms),
-                    Step::Jointly { first, process, rows, how } => {
-                        for outcome in world.jointly(first, process, &rows, how) {
+                    Step::Decide { process, groups, how } => {
+                        for outcome in world.decide(process, &groups, how) {
                             *seen.borrow_mut().entry(outcome).or_insert(0) += 1;
                         }
-                    }
-                    Step::Acquire { limiter, process, permits } => {
-                        world.acquire(limiter, process, permits);
                     }
                     Step::Release { limiter, permits } => world.release(limiter, permits),
                 }
@@ -161,6 +159,16 @@ fn the_script_decides_as_the_rules_do_in_any_order() {
 }
 
 #[test]
+fn the_script_decides_a_group_as_the_rules_do_in_any_order() {
+    decides_alike(400, 1..2);
+}
+
+#[test]
+fn the_script_decides_several_groups_as_the_rules_do() {
+    decides_alike(300, 1..7);
+}
+
+#[test]
 fn long_and_short_logs_are_kept_alike() {
     let server = RedisServer::start();
     let sliding = |rate, per| vec![Config::new(rate, per, Mode::Overall)];
@@ -170,12 +178,13 @@ fn long_and_short_logs_are_kept_alike() {
     for round in 0..3000 {
         world.advance(round * 7 % 31);
         let cost = 1 + u32::try_from(round % 3).unwrap();
-        let rows = if round % 10 == 0 { vec![cost; 5] } else { vec![cost] };
-        let first = usize::from(round % 5 == 0);
-        let outcomes = world.jointly(first, 0, &[rows.clone(), rows.clone(), rows], STEADY);
+        let row = if round % 10 == 0 { vec![cost; 5] } else { vec![cost] };
+        let limiters: Vec<_> = (usize::from(round % 5 == 0)..3).collect();
+        let rows = vec![row; limiters.len()];
+        let outcomes = world.decide(0, &[(limiters, rows)], STEADY);
         granted += outcomes.iter().filter(|outcome| **outcome == Granted).count();
         if round % 100 == 0 {
-            world.acquire(2, 0, 4000);
+            world.decide(0, &[(vec![2], vec![vec![4000]])], STEADY);
         }
     }
     world.assert_whole();
@@ -257,23 +266,74 @@ async fn every_key_of_every_limiter_expires_when_none_is_used() {
     }
 }
 
+/// What a limiter of this name never writes, and what there is to say about it.
+const FOREIGN: [(&[&str], &str); 6] = [
+    (&["SET", "{all}:1", "x"], "WRONGTYPE"),
+    (&["SET", "{all}:1:value", "what nobody writes"], "delete the limiter"),
+    (&["HSET", "{all}:1:value", "field", "x"], "WRONGTYPE"),
+    (&["HSET", "{all}:1:permits", "field", "x"], "WRONGTYPE"),
+    (&["ZADD", "{all}:1:permits", "1", "nobody's"], "delete the limiter"),
+    (&["SET", "{all}:1:value", "bucket 9/9/2/3600000/"], "delete the limiter"),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limiter_of_somebody_else_costs_the_others_nothing() {
-    let foreign: [&[&str]; 3] = [
-        &["SET", "{all}:1", "x"],
-        &["SET", "{all}:1:value", "what nobody writes"],
-        &["HSET", "{all}:1:permits", "field", "x"],
-    ];
-    for command in foreign {
+    for (command, why) in FOREIGN {
         let shared = Shared::start(&[an_hour(2), an_hour(2), an_hour(2)]);
         let _: redis::Value = shared.server.cli(command);
-        assert!(shared.ask().await.is_err(), "{command:?}");
+        let error = shared.ask().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{command:?}");
+        assert!(error.to_string().contains(why), "{command:?}: {error}");
         for n in [0, 2] {
             let (keys, config) = &shared.limiters[n];
             let request = Request::new(keys, *config, shared.since);
-            let reply = shared.store.acquire(&request).await.unwrap();
+            let reply = shared.store.acquire(&request, 1).await.unwrap();
             assert_eq!((reply.outcome, reply.remaining), (Granted, 1), "{command:?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_with_a_foreign_limiter_fails_alone() {
+    let rules = [
+        [an_hour(3); 5],
+        [an_hour(3).algorithm(TokenBucket, 3); 5],
+        [an_hour(3).algorithm(FixedWindow, 0); 5],
+    ];
+    for ((command, why), configs) in FOREIGN.into_iter().flat_map(|f| rules.map(|r| (f, r))) {
+        if command[0] == "ZADD" && configs[0].algorithm != SlidingWindow {
+            // Their state is made of whatever a log says.
+            continue;
+        }
+        let shared = Shared::start(&configs);
+        let _: redis::Value = shared.server.cli(command);
+        let limiters = shared.limiters.iter();
+        let requests: Vec<_> =
+            limiters.map(|(keys, config)| Request::new(keys, *config, shared.since)).collect();
+        // Alone, and beside one that is sound; before and after them what fails on its own.
+        let groups = [
+            Group { requests: &requests[..1], costs: &[&[1]] },
+            Group { requests: &requests[1..2], costs: &[&[1, 2]] },
+            Group { requests: &[requests[2], requests[1]], costs: &[&[1], &[1]] },
+            Group { requests: &[requests[3], requests[3]], costs: &[&[1], &[1]] },
+            Group { requests: &requests[3..], costs: &[&[1], &[2]] },
+        ];
+        for left in [2, 1] {
+            let decided = shared.store.decide(&groups).await.unwrap();
+            let free = |n: usize| decided[n].as_ref().map(|rows| rows[0][0].remaining);
+            assert_eq!(free(0).unwrap(), left, "{command:?}");
+            for n in [1, 2] {
+                let error = free(n).unwrap_err();
+                assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{command:?}");
+                assert!(error.to_string().contains(why), "{command:?}: {error}");
+            }
+            assert!(free(3).unwrap_err().to_string().contains("twice"));
+            let last = decided[4].as_ref().unwrap();
+            let granted = last.iter().all(|row| row[0].outcome == Granted);
+            assert_eq!(granted, left == 2, "{command:?}: {last:?}");
+        }
+        let spared = shared.store.peek(&requests[2], 1).await.unwrap();
+        assert_eq!(spared.remaining, 3, "nothing was taken beside a foreign limiter: {command:?}");
     }
 }
 
@@ -288,7 +348,7 @@ async fn limiters_of_different_slots_are_refused() {
     let error = store.acquire_jointly(&requests, &[&[1], &[1]]).await.unwrap_err().to_string();
     assert!(error.to_lowercase().contains("slot"), "{error}");
     for request in &requests {
-        let reply = store.acquire(request).await.unwrap();
+        let reply = store.acquire(request, 1).await.unwrap();
         assert_eq!(reply.remaining, 1, "nothing was taken");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{KeepState, Limiter, Mode, Quota, Reason};
+use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason};
 
 use self::world::World;
 
@@ -50,6 +50,8 @@ on_each_kind!(
     update_rate_keeps_or_resets,
     update_rate_changes_only_what_is_there,
     a_new_rate_leaves_the_mode_and_the_keep_alive,
+    a_change_can_set_the_mode_and_the_keep_alive,
+    permits_are_given_back_and_settled,
     config_and_exists_ask_the_store,
     delete_forgets_everything,
     what_was_deleted_is_made_anew,
@@ -73,12 +75,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(60);
 
 fn quota(rate: u32, per: Duration) -> Quota {
-    Quota::new(rate, per).unwrap()
+    Quota::new(rate.into(), per).unwrap()
 }
 
 /// Why so many permits are not free now.
 async fn refusal(limiter: &Limiter, permits: u32) -> Reason {
-    limiter.try_acquire(permits).await.unwrap_err().reason()
+    limiter.try_acquire(permits.into()).await.unwrap_err().reason()
 }
 
 async fn free(limiter: &Limiter) -> u64 {
@@ -88,15 +90,16 @@ async fn free(limiter: &Limiter) -> u64 {
 async fn try_acquire_takes_what_is_free(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
     let decision = limiter.try_acquire(2).await.unwrap();
-    assert!(decision.allowed && !decision.degraded);
-    assert_eq!((decision.remaining, decision.quota), (1, quota(3, MINUTE)));
-    assert_eq!(decision.retry_after, None);
-    assert!(decision.reset_after > MINUTE - SOON && decision.reset_after <= MINUTE);
+    assert!(!decision.is_degraded());
+    assert_eq!(decision.permits(), 2);
+    assert_eq!((decision.remaining(), decision.quota().unwrap()), (1, quota(3, MINUTE)));
+    assert_eq!(decision.retry_after(), None);
+    assert!(decision.reset_after() > MINUTE - SOON && decision.reset_after() <= MINUTE);
 
     let rejection = limiter.try_acquire(2).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::Limited);
     assert!(rejection.retry_after().unwrap() <= MINUTE);
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0, "the refused call took none");
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 0, "the refused call took none");
 
     let limiter = world.named("short", quota(3, SOON)).await;
     for _ in 0..2 {
@@ -107,7 +110,7 @@ async fn try_acquire_takes_what_is_free(world: World) {
 
 async fn try_acquire_refuses_senseless_numbers(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
-    assert_eq!(refusal(&limiter, 0).await, Reason::InvalidPermits);
+    assert_eq!(limiter.try_acquire(0).await.unwrap().permits(), 0, "0 permits are free");
     assert_eq!(refusal(&limiter, 4).await, Reason::ExceedsCapacity);
     assert_eq!(refusal(&world.follower().await, 1).await, Reason::NotConfigured);
     assert_eq!(free(&limiter).await, 3);
@@ -117,7 +120,7 @@ async fn acquire_waits_for_its_permits(world: World) {
     let limiter = world.limiter(quota(2, SOON)).await;
     let taken = limiter.acquire(2).await.unwrap();
     let (granted, ()) = tokio::join!(limiter.acquire(1), world.pass(SOON));
-    let waited = granted.unwrap().at.duration_since(taken.at).unwrap();
+    let waited = granted.unwrap().at().duration_since(taken.at()).unwrap();
     assert!(waited >= SOON, "{waited:?}");
     assert_eq!(limiter.acquire(3).await.unwrap_err().reason(), Reason::ExceedsCapacity);
 }
@@ -127,7 +130,7 @@ async fn acquire_timeout_waits_no_longer_than_it_may(world: World) {
     limiter.acquire_timeout(2, Duration::ZERO).await.unwrap();
     let waiting = limiter.acquire_timeout(2, MINUTE);
     let (granted, ()) = tokio::join!(waiting, world.pass(SOON));
-    assert_eq!(granted.unwrap().remaining, 0);
+    assert_eq!(granted.unwrap().remaining(), 0);
 
     let limiter = world.named("long", quota(2, HOUR)).await;
     limiter.try_acquire(1).await.unwrap();
@@ -141,25 +144,27 @@ async fn acquire_timeout_waits_no_longer_than_it_may(world: World) {
 async fn peek_takes_nothing(world: World) {
     let limiter = world.limiter(quota(2, MINUTE)).await;
     for _ in 0..3 {
-        let decision = limiter.peek().await.unwrap();
-        assert_eq!((decision.allowed, decision.remaining), (true, 2));
+        let decision = limiter.peek(1).await.unwrap();
+        assert_eq!(decision.remaining(), 2);
     }
     limiter.try_acquire(2).await.unwrap();
-    let decision = limiter.peek().await.unwrap();
-    assert_eq!((decision.allowed, decision.remaining), (false, 0));
-    assert!(decision.retry_after.unwrap() > MINUTE - Duration::from_secs(5));
-    assert_eq!(decision.quota, quota(2, MINUTE));
+    let rejection = limiter.peek(1).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::Limited);
+    let decision = rejection.decision().unwrap();
+    assert_eq!((decision.limiter(), decision.remaining()), ("limiter", 0));
+    assert!(decision.retry_after().unwrap() > MINUTE - Duration::from_secs(5));
+    assert_eq!(decision.quota().unwrap(), quota(2, MINUTE));
 }
 
 async fn quota_is_the_one_in_force(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
-    assert_eq!(limiter.quota().unwrap(), quota(3, MINUTE));
-    limiter.set_rate(&quota(5, HOUR)).await.unwrap();
-    assert_eq!(limiter.quota().unwrap(), quota(5, HOUR));
-    assert_eq!(limiter.try_acquire(1).await.unwrap().quota, quota(5, HOUR));
-    assert_eq!(limiter.quota().unwrap(), quota(5, HOUR));
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(3, MINUTE));
+    limiter.set_rate(quota(5, HOUR)).await.unwrap();
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, HOUR));
+    assert_eq!(limiter.try_acquire(1).await.unwrap().quota().unwrap(), quota(5, HOUR));
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, HOUR));
     let follower = world.follower().await;
-    assert_eq!(follower.quota().unwrap_err().reason(), Reason::NotConfigured);
+    assert_eq!(follower.quotas(), None);
 }
 
 async fn available_permits_tells_without_a_trace(world: World) {
@@ -185,7 +190,7 @@ async fn release_gives_back_what_is_in_use(world: World) {
     assert_eq!(limiter.release(4).await.unwrap(), 4);
     assert_eq!(free(&limiter).await, 4);
     assert_eq!(limiter.release(9).await.unwrap(), 1, "there was no more");
-    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining(), 0);
     assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
 }
 
@@ -200,23 +205,23 @@ async fn release_wakes_who_waits(world: World) {
 
 async fn try_set_rate_sets_what_is_not_set(world: World) {
     let limiter = world.follower().await;
-    assert!(limiter.try_set_rate(&quota(3, MINUTE)).await.unwrap());
+    assert!(limiter.try_set_rate(quota(3, MINUTE)).await.unwrap());
     limiter.try_acquire(2).await.unwrap();
-    assert!(!limiter.try_set_rate(&quota(9, MINUTE)).await.unwrap());
-    assert_eq!(limiter.quota().unwrap(), quota(3, MINUTE));
+    assert!(!limiter.try_set_rate(quota(9, MINUTE)).await.unwrap());
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(3, MINUTE));
     assert_eq!(free(&limiter).await, 1, "a refusal changes nothing");
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!((config.rate, config.mode), (3, world.mode));
+    assert_eq!((config.quotas.as_slice(), config.mode), (&[quota(3, MINUTE)][..], world.mode));
 }
 
 async fn set_rate_forgets_what_is_used(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
     limiter.try_acquire(3).await.unwrap();
-    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    limiter.set_rate(quota(2, HOUR)).await.unwrap();
     let decision = limiter.try_acquire(2).await.unwrap();
-    assert_eq!((decision.remaining, decision.quota), (0, quota(2, HOUR)));
+    assert_eq!((decision.remaining(), decision.quota().unwrap()), (0, quota(2, HOUR)));
     assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
-    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    limiter.set_rate(quota(2, HOUR)).await.unwrap();
     assert_eq!(free(&limiter).await, 2, "the same numbers, too");
 }
 
@@ -224,7 +229,7 @@ async fn set_rate_wakes_who_waits(world: World) {
     let limiter = world.limiter(quota(1, HOUR)).await;
     limiter.try_acquire(1).await.unwrap();
     let waiter = world.waiter(&limiter, 1).await;
-    limiter.set_rate(&quota(2, HOUR)).await.unwrap();
+    limiter.set_rate(quota(2, HOUR)).await.unwrap();
     world.soon(waiter).await.unwrap();
     assert_eq!(free(&limiter).await, 1);
 }
@@ -232,40 +237,87 @@ async fn set_rate_wakes_who_waits(world: World) {
 async fn update_rate_keeps_or_resets(world: World) {
     let limiter = world.limiter(quota(4, MINUTE)).await;
     limiter.try_acquire(3).await.unwrap();
-    assert!(limiter.update_rate(&quota(5, MINUTE), KeepState::Keep).await.unwrap());
-    assert_eq!(limiter.quota().unwrap(), quota(5, MINUTE));
+    assert!(limiter.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, MINUTE));
     assert_eq!(free(&limiter).await, 2);
 
     // Less than is used: what is used counts on.
-    assert!(limiter.update_rate(&quota(2, MINUTE), KeepState::Keep).await.unwrap());
+    assert!(limiter.update_rate(RateChange::new(quota(2, MINUTE)).carry()).await.unwrap());
     assert_eq!(free(&limiter).await, 0);
     assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
     assert_eq!(limiter.release(2).await.unwrap(), 2);
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 0);
 
-    assert!(limiter.update_rate(&quota(2, MINUTE), KeepState::Reset).await.unwrap());
-    assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0);
+    assert!(limiter.update_rate(quota(2, MINUTE)).await.unwrap());
+    assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 0);
 }
 
 async fn update_rate_changes_only_what_is_there(world: World) {
     let limiter = world.limiter(quota(4, MINUTE)).await;
-    for state in [KeepState::Keep, KeepState::Reset] {
-        assert!(!limiter.update_rate(&quota(9, MINUTE), state).await.unwrap());
+    let change = RateChange::new(quota(9, MINUTE));
+    for change in [change.clone(), change.carry()] {
+        assert!(!limiter.update_rate(change).await.unwrap());
     }
     assert!(!limiter.exists().await.unwrap());
-    assert_eq!(limiter.try_acquire(1).await.unwrap().quota, quota(4, MINUTE));
+    assert_eq!(limiter.try_acquire(1).await.unwrap().quota().unwrap(), quota(4, MINUTE));
 }
 
 async fn a_new_rate_leaves_the_mode_and_the_keep_alive(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
     limiter.try_acquire(1).await.unwrap();
     assert!(limiter.set_keep_alive(Some(HOUR)).await.unwrap());
-    limiter.set_rate(&quota(4, MINUTE)).await.unwrap();
-    assert!(limiter.update_rate(&quota(5, MINUTE), KeepState::Keep).await.unwrap());
+    limiter.set_rate(quota(4, MINUTE)).await.unwrap();
+    assert!(limiter.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!((config.rate, config.mode), (5, world.mode));
-    assert_eq!(config.keep_alive_ms, 3_600_000);
+    assert_eq!((config.quotas.as_slice()[0].rate(), config.mode), (5, world.mode));
+    assert_eq!(config.keep_alive, Some(HOUR));
     assert!(limiter.ttl().await.unwrap().is_some());
+}
+
+async fn a_change_can_set_the_mode_and_the_keep_alive(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(2).await.unwrap();
+    let change = RateChange::new(quota(4, MINUTE)).carry();
+    assert!(limiter.update_rate(change.clone().keep_alive(Some(HOUR))).await.unwrap());
+    assert_eq!(free(&limiter).await, 2);
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive, Some(HOUR));
+    assert!(limiter.update_rate(change.clone().keep_alive(None)).await.unwrap());
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive, None);
+    assert_eq!(limiter.ttl().await.unwrap(), None);
+    let other = match world.mode {
+        Mode::PerClient => Mode::Overall,
+        _ => Mode::PerClient,
+    };
+    assert!(limiter.update_rate(change.mode(other)).await.unwrap());
+    assert_eq!(limiter.config().await.unwrap().unwrap().mode, other);
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0, "counted anew");
+}
+
+async fn permits_are_given_back_and_settled(world: World) {
+    let limiter = world.limiter(quota(10, MINUTE)).await;
+    let permit = limiter.acquire(4).await.unwrap();
+    assert_eq!((permit.permits(), permit.parts().len()), (4, 1));
+    assert_eq!(permit.give_back().await.unwrap(), 4);
+    assert_eq!(free(&limiter).await, 10);
+    let settled = limiter.acquire(4).await.unwrap().settle(1).await.unwrap();
+    assert_eq!((settled.returned, settled.taken, settled.debt), (3, 0, 0));
+    let settled = limiter.acquire(4).await.unwrap().settle(12).await.unwrap();
+    assert_eq!((settled.returned, settled.taken, settled.debt, settled.excess), (0, 5, 3, 0));
+    assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
+
+    let limiter = world.named("streamed", quota(10, MINUTE)).await;
+    drop(limiter.acquire(2).await.unwrap());
+    assert_eq!(free(&limiter).await, 8, "what is dropped is kept");
+    for (used, left) in [(&[1, 2][..], 5), (&[2, 5][..], 0)] {
+        let permit = limiter.acquire(4).await.unwrap();
+        used.iter().for_each(|used| permit.record(*used));
+        drop(permit);
+        let start = std::time::Instant::now();
+        while free(&limiter).await != left {
+            assert!(start.elapsed() < SOON * 20, "{} free, not {left}", free(&limiter).await);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 async fn config_and_exists_ask_the_store(world: World) {
@@ -274,8 +326,8 @@ async fn config_and_exists_ask_the_store(world: World) {
     assert!(!limiter.exists().await.unwrap());
     limiter.try_acquire(1).await.unwrap();
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!((config.rate, config.per_ms), (3, 60_000));
-    assert_eq!((config.mode, config.keep_alive_ms), (world.mode, 0));
+    assert_eq!(config.quotas.as_slice(), [quota(3, MINUTE)]);
+    assert_eq!((config.mode, config.keep_alive, config.held_for), (world.mode, None, None));
     assert!(limiter.exists().await.unwrap());
 }
 
@@ -293,16 +345,20 @@ async fn delete_forgets_everything(world: World) {
 async fn what_was_deleted_is_made_anew(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
     limiter.try_acquire(3).await.unwrap();
-    limiter.set_rate(&quota(9, MINUTE)).await.unwrap();
+    limiter.set_rate(quota(9, MINUTE)).await.unwrap();
     limiter.delete().await.unwrap();
     let decision = limiter.try_acquire(3).await.unwrap();
-    assert_eq!((decision.remaining, decision.quota), (0, quota(3, MINUTE)), "by our own numbers");
+    assert_eq!(
+        (decision.remaining(), decision.quota().unwrap()),
+        (0, quota(3, MINUTE)),
+        "by our own numbers"
+    );
     assert_eq!(limiter.config().await.unwrap().unwrap().mode, world.mode);
     assert_eq!(refusal(&limiter, 1).await, Reason::Limited);
 
     // Whoever has no numbers does not make any.
     let follower = world.follower().await;
-    follower.set_rate(&quota(3, MINUTE)).await.unwrap();
+    follower.set_rate(quota(3, MINUTE)).await.unwrap();
     follower.try_acquire(1).await.unwrap();
     follower.delete().await.unwrap();
     assert_eq!(refusal(&follower, 1).await, Reason::NotConfigured);
@@ -323,7 +379,7 @@ async fn expire_ends_it_after_a_time(world: World) {
     world.pass(SOON).await;
     assert!(!limiter.exists().await.unwrap());
     assert_eq!((limiter.config().await.unwrap(), limiter.ttl().await.unwrap()), (None, None));
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0);
 }
 
 async fn clear_expire_lets_it_live(world: World) {
@@ -342,13 +398,13 @@ async fn set_keep_alive_ends_what_is_idle(world: World) {
     assert!(!limiter.set_keep_alive(Some(HOUR)).await.unwrap(), "there is none");
     limiter.try_acquire(1).await.unwrap();
     assert!(limiter.set_keep_alive(Some(HOUR)).await.unwrap());
-    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive_ms, 3_600_000);
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive, Some(HOUR));
     let left = limiter.ttl().await.unwrap().unwrap();
     assert!(left > HOUR - MINUTE && left <= HOUR, "{left:?}");
 
     assert!(limiter.set_keep_alive(None).await.unwrap());
     assert_eq!(limiter.ttl().await.unwrap(), None);
-    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive_ms, 0);
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive, None);
 
     assert!(limiter.set_keep_alive(Some(SOON)).await.unwrap());
     world.pass(SOON).await;
@@ -371,8 +427,8 @@ async fn times_without_end_are_taken(world: World) {
     assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
     assert!(limiter.set_keep_alive(Some(Duration::MAX)).await.unwrap());
     limiter.try_acquire(1).await.unwrap();
-    limiter.set_rate(&quota(4, MINUTE)).await.unwrap();
-    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
+    limiter.set_rate(quota(4, MINUTE)).await.unwrap();
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0);
     limiter.try_acquire(1).await.unwrap_err();
     assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
 }
@@ -383,13 +439,13 @@ async fn expire_forgets_what_is_used(world: World) {
     limiter.expire(SOON).await.unwrap();
     world.pass(SOON).await;
     assert_eq!(free(&limiter).await, 3);
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0);
     assert!(limiter.exists().await.unwrap(), "made anew");
 }
 
 async fn expire_ends_what_is_followed(world: World) {
     let limiter = world.follower().await;
-    limiter.set_rate(&quota(3, MINUTE)).await.unwrap();
+    limiter.set_rate(quota(3, MINUTE)).await.unwrap();
     limiter.try_acquire(1).await.unwrap();
     limiter.expire(SOON).await.unwrap();
     world.pass(SOON).await;
@@ -398,14 +454,14 @@ async fn expire_ends_what_is_followed(world: World) {
 
 async fn peek_writes_nothing(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
-    limiter.peek().await.unwrap();
+    limiter.peek(1).await.unwrap();
     assert!(!limiter.exists().await.unwrap());
 }
 
 async fn peek_follows_what_is_stored(world: World) {
     let limiter = world.follower().await;
-    limiter.set_rate(&quota(3, MINUTE)).await.unwrap();
-    assert_eq!(limiter.peek().await.unwrap().quota, quota(3, MINUTE));
+    limiter.set_rate(quota(3, MINUTE)).await.unwrap();
+    assert_eq!(limiter.peek(1).await.unwrap().quota().unwrap(), quota(3, MINUTE));
 }
 
 async fn use_puts_the_keep_alive_in_place_of_an_expiry(world: World) {
@@ -420,7 +476,7 @@ async fn use_puts_the_keep_alive_in_place_of_an_expiry(world: World) {
 async fn a_shorter_window_frees_what_is_older(world: World) {
     let limiter = world.limiter(quota(3, HOUR)).await;
     limiter.try_acquire(3).await.unwrap();
-    limiter.update_rate(&quota(3, SOON), KeepState::Keep).await.unwrap();
+    limiter.update_rate(RateChange::new(quota(3, SOON)).carry()).await.unwrap();
     world.pass(SOON).await;
     assert_eq!(limiter.release(3).await.unwrap(), 0, "none is in use");
 }

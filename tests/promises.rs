@@ -7,9 +7,9 @@ mod world;
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use ratelimit_runtime::{
+    __private::store::{Config, Outcome},
     Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     Mode,
-    store::{Config, Outcome},
 };
 use tests::{redis_server::RedisServer, window};
 

@@ -11,16 +11,18 @@ use std::{cell::Cell, time::Duration};
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
+    __private::store::{
+        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
+        WriteWhen, script_peek, script_peeked, script_release, script_write,
+    },
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
-    store::{
-        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys,
-        Store, WriteWhen, script_call, script_charge, script_charged, script_give_back,
-        script_release, script_replies, script_write,
-    },
 };
 use redis::{Cmd, Connection, FromRedisValue};
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
@@ -38,8 +40,6 @@ struct Twins {
     redis: Connection,
     keys: StateKeys,
     tally: Tally,
-    /// What was granted and not given back.
-    grants: Vec<Grant>,
 }
 
 /// What was decided alike.
@@ -54,41 +54,13 @@ struct Tally {
 enum Step {
     Advance(u64),
     Rewind(u64),
-    Acquire {
-        process: usize,
-        permits: u32,
-    },
-    Batch {
-        process: usize,
-        costs: Vec<u32>,
-    },
-    Follow {
-        permits: u32,
-    },
-    Peek {
-        permits: u32,
-    },
-    First {
-        process: usize,
-        carry: bool,
-    },
-    Release {
-        permits: u32,
-    },
-    /// One of the last grants, from the end.
-    GiveBack {
-        back: usize,
-    },
-    Charge {
-        process: usize,
-        permits: u32,
-        max_debt: u64,
-    },
-    Write {
-        process: usize,
-        when: WriteWhen,
-        state: KeepState,
-    },
+    Acquire { process: usize, permits: u32 },
+    Batch { process: usize, costs: Vec<u32> },
+    Follow { permits: u32 },
+    Peek { permits: u32 },
+    First { process: usize, carry: bool },
+    Release { permits: u32 },
+    Write { process: usize, when: WriteWhen, state: KeepState },
 }
 
 impl Twins {
@@ -103,7 +75,6 @@ impl Twins {
             redis,
             keys: StateKeys::new(name),
             tally: Tally::default(),
-            grants: Vec::new(),
         }
     }
 
@@ -133,10 +104,10 @@ impl Twins {
             match (name, costs) {
                 // One call is a batch of one.
                 ("acquire", &[permits]) => {
-                    self.memory.acquire(&request.permits(permits)).await.map(|reply| vec![reply])
+                    self.memory.acquire(request, permits).await.map(|reply| vec![reply])
                 }
                 ("acquire", _) => self.memory.acquire_all(request, costs).await,
-                _ => self.memory.peek(&request.permits(costs[0])).await.map(|reply| vec![reply]),
+                _ => self.memory.peek(request, costs[0]).await.map(|reply| vec![reply]),
             }
         });
         let mut replies = replies.unwrap();
@@ -158,52 +129,18 @@ impl Twins {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
-        let value = self.call(|by_name| script_call(name, &request, costs, since * 1000, by_name));
-        let lua = script_replies(name, &value, &config.keep_alive_ms(0), costs).unwrap();
+        let (since_us, own) = (since * 1000, config.keep_alive_ms(0));
+        let lua = if name == "peek" {
+            let value = self.call(|by_name| script_peek(&request, costs[0], since_us, by_name));
+            vec![script_peeked(&value, &own, costs[0]).unwrap()]
+        } else {
+            let value = self.call(|by_name| decide::call(&request, costs, since_us, by_name));
+            decide::all_replies(&value, &own, costs).unwrap()
+        };
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
-        if name == "acquire" {
-            self.note_grants(&rust, costs);
-        }
         let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
         self.tally.granted += count(Outcome::Granted);
         self.tally.refused += count(Outcome::Refused);
-    }
-
-    fn note_grants(&mut self, replies: &[Reply], costs: &[u32]) {
-        let granted =
-            replies.iter().zip(costs).filter(|(reply, _)| reply.outcome == Outcome::Granted);
-        let (mut later, mut grants) = (0, Vec::new());
-        for (reply, cost) in granted.rev() {
-            grants.push(Grant::of(reply, *cost, later));
-            later += u64::from(*cost);
-        }
-        grants.reverse();
-        self.grants.extend(grants);
-    }
-
-    fn give_back(&mut self, back: usize) {
-        let Some(at) = self.grants.len().checked_sub(back + 1) else { return };
-        let (grant, keys) = (self.grants.remove(at), self.keys.clone());
-        let rust = self.runtime.block_on(self.memory.give_back(&keys, &grant)).unwrap();
-        let (_, lua): (u8, u64) = self.call(|by_name| script_give_back(&keys, &grant, by_name));
-        assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
-    }
-
-    fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: u64) {
-        let keys = self.keys.clone();
-        let request = self.request(&keys, config, since, Assertion::Steady);
-        let charge = self.memory.charge(&request, permits, max_debt);
-        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
-        reply.config.keep_alive_ms = 0;
-        let value =
-            self.call(|by_name| script_charge(&request, permits, max_debt, since * 1000, by_name));
-        let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
-        let lua = script_charged(&value, &own).unwrap();
-        assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged by {config:?}");
-        assert!(rust.taken + rust.excess <= permits.into(), "{rust:?} of {permits}");
-        if rust.debt > 0 {
-            assert_eq!(reply.remaining, 0, "nothing is free while something is owed");
-        }
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -241,10 +178,6 @@ impl Twins {
                 let (_, lua, _): (u8, u64, u8) =
                     self.call(|by_name| script_release(&keys, permits, by_name));
                 assert_eq!(lua, rust, "(lua, rust) release of {permits}");
-            }
-            Step::GiveBack { back } => self.give_back(back),
-            Step::Charge { process, permits, max_debt } => {
-                self.charge(configs[process], since(process), permits, max_debt);
             }
             Step::Write { process, when, state } => {
                 let config = configs[process];
@@ -314,7 +247,6 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         0..per * 2
     ];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
-    let debt = prop_oneof![Just(0), 0..u64::from(rate) * 4];
     // Runs of equal costs among different ones, as callers come.
     let run = (permits.clone(), prop_oneof![Just(1), 1..5_usize]);
     let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
@@ -330,10 +262,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
         1 => permits.clone().prop_map(|permits| Step::Follow { permits }),
         2 => permits.clone().prop_map(|permits| Step::Peek { permits }),
-        1 => permits.clone().prop_map(|permits| Step::Release { permits }),
-        3 => (0..4_usize).prop_map(|back| Step::GiveBack { back }),
-        1 => (0..processes, permits, debt)
-            .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
+        1 => permits.prop_map(|permits| Step::Release { permits }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
         1 => (0..processes, when, state)
             .prop_map(|(process, when, state)| Step::Write { process, when, state }),
@@ -430,10 +359,8 @@ impl Shared {
     fn acquire(&mut self, permits: u32) -> Reply {
         let keys = self.twins.keys.clone();
         let request = self.twins.request(&keys, self.config, 10, Assertion::Steady);
-        let value = self
-            .twins
-            .call(|by_name| script_call("acquire", &request, &[permits], 10_000, by_name));
-        script_replies("acquire", &value, &self.config, &[permits]).unwrap()[0]
+        let value = self.twins.call(|by_name| decide::call(&request, &[permits], 10_000, by_name));
+        decide::all_replies(&value, &self.config, &[permits]).unwrap()[0]
     }
 
     /// Seconds left to live after an acquire that found so many milliseconds.
@@ -599,5 +526,114 @@ fn a_million_operations_of_each_rule_decide_alike() {
         }
         let warms_up = if warm_up_ms > 0 { " with a warm-up" } else { "" };
         println!("{}{warms_up}: {all:?}, no differences, in {:?}", algorithms[0], start.elapsed());
+    }
+}
+
+/// What is free after a call for one permit of a limiter of a thousand, of whose log a peer wrote most.
+fn compacted(shared: &mut Shared) -> u64 {
+    for _ in 0..40 {
+        shared.twins.now += 1;
+        shared.acquire(1001);
+        shared.acquire(999);
+    }
+    let members: u64 = shared.server.cli(&["ZCARD", "{shared}:permits"]);
+    assert!(members < 128, "{members}");
+    shared.acquire(1).remaining
+}
+
+#[test]
+fn a_grant_is_found_where_a_long_log_was_made_short() {
+    let mut shared = Shared::start();
+    shared.config.rate = 1000;
+    let reply = shared.acquire(7);
+    let grant = Grant::of(&reply, 7, 0);
+    // In one time bucket of 1.2 s with those of others.
+    let mut connection = shared.server.connect().unwrap();
+    for n in 0..400_u32 {
+        let member = [&[4][..], &n.to_le_bytes(), &1_u32.to_le_bytes()].concat();
+        let at = shared.twins.now + u64::from(n);
+        redis::cmd("ZADD")
+            .arg("{shared}:permits")
+            .arg(at)
+            .arg(member)
+            .exec(&mut connection)
+            .unwrap();
+    }
+    let _: i64 = shared.server.cli(&["DECRBY", "{shared}:value", "400"]);
+    shared.twins.now += 5_000;
+    let free = compacted(&mut shared);
+    let keys = shared.twins.keys.clone();
+    let give_back = |shared: &mut Shared| {
+        let told: (u8, u64) = shared.twins.call(|by_name| script_give_back(&keys, &grant, by_name));
+        shared.twins.assert_whole();
+        told
+    };
+    assert_eq!(give_back(&mut shared), (1, 7));
+    assert_eq!(shared.acquire(1).remaining, free - 1 + 7);
+    // A lost counter is made again of what is left.
+    let _: i64 = shared.server.cli(&["DEL", "{shared}:value"]);
+    assert_eq!(shared.acquire(1).remaining, free - 2 + 7);
+    // Nor are permits of others taken for those of a grant.
+    let late = Grant::of(&Reply { now_ms: reply.now_ms + 5_000, ..reply }, 7, 0);
+    let told: (u8, u64) = shared.twins.call(|by_name| script_give_back(&keys, &late, by_name));
+    assert_eq!(told, (1, 0));
+}
+
+#[test]
+fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
+    let server = RedisServer::start();
+    let mut twins = Twins::new(server.connect().unwrap(), "back".into());
+    let fixed = [Config::new(5, 1000, Mode::Overall).algorithm(FixedWindow, 0)];
+    let take = |permits| Step::Acquire { process: 0, permits };
+    let steps = [
+        Step::Advance(10),
+        take(3),
+        // Into the window before: the later one stays in force.
+        Step::Rewind(20),
+        take(3),
+        Step::GiveBack { back: 0 },
+        take(4),
+        take(1),
+        Step::Charge { process: 0, permits: 4, max_debt: 9 },
+        Step::Advance(1000),
+        take(1),
+        Step::Advance(1000),
+        // Far back it counts in the window that is now.
+        Step::Rewind(60_000),
+        take(2),
+        Step::GiveBack { back: 0 },
+        Step::GiveBack { back: 0 },
+        take(1),
+    ];
+    for step in steps {
+        twins.run(&fixed, step);
+    }
+    assert!(twins.tally.granted >= 2, "{:?}", twins.tally);
+}
+
+#[test]
+fn what_warms_up_is_given_up_by_the_numbers_of_before() {
+    let server = RedisServer::start();
+    let mut connection = server.connect().unwrap();
+    for (n, warm_up) in [0, 4000].into_iter().enumerate() {
+        let keys = StateKeys::new(format!("numbers:{n}"));
+        let burst = if warm_up == 0 { 2 } else { 0 };
+        let config = Config::new(2, 1000, Mode::Overall).algorithm(TokenBucket, burst);
+        let config = config.warm_up_ms(warm_up);
+        let mut twins = Twins::new(server.connect().unwrap(), keys.config().to_owned());
+        twins.run(&[config], Step::Acquire { process: 0, permits: 2 });
+        let state = |connection: &mut Connection| -> Option<String> {
+            redis::cmd("GET").arg(keys.counter()).query(connection).unwrap()
+        };
+        let before = state(&mut connection);
+        let request = twins.request(&keys, config, 10, Assertion::Steady);
+        let value = twins.call(|_| script_reserve(&request, &[1], 9000, 10_000));
+        let told = script_reservations(&value, &request, &[1]).unwrap()[0];
+        assert_eq!(told.reply.outcome, Outcome::Granted);
+        let faster = Config { rate: 20, ..config };
+        let (when, keep) = (WriteWhen::Present, KeepState::Keep);
+        let _: bool = twins.call(|by_name| script_write(&keys, faster, when, keep, by_name));
+        let (_, back, _): (u8, u64, u8) = twins.call(|_| script_give_up(&keys, 1, told.ticket));
+        assert_eq!((back, state(&mut connection)), (1, before), "as if it had not been reserved");
     }
 }

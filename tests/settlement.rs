@@ -22,6 +22,11 @@ fn on_redis(server: &RedisServer, yaml: &str) -> LimitsBuilder {
     Limits::builder().redis(server.url()).limits_text(yaml).deadline(20 * SECOND)
 }
 
+/// What is owed after as much was paid as is free.
+async fn owing(limiter: &Limiter) -> u64 {
+    limiter.charge(0).await.unwrap().debt
+}
+
 async fn free(limiter: &Limiter) -> u64 {
     limiter.available_permits().await.unwrap()
 }

@@ -10,7 +10,9 @@ mod switch;
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Decision, Limiter, Limits, LimitsBuilder, ManualClock, Reason, Rejection};
+use ratelimit_runtime::{
+    Decision, Limiter, Limits, LimitsBuilder, ManualClock, Permit, Reason, Rejection,
+};
 use tests::redis_server::RedisServer;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,40 +38,60 @@ fn reason<T: std::fmt::Debug>(result: Result<T, Rejection>) -> Reason {
     result.unwrap_err().reason()
 }
 
+/// What a look and a request that was granted have in common.
+trait Told {
+    fn decision(self) -> Decision;
+}
+
+impl Told for Decision {
+    fn decision(self) -> Decision {
+        self
+    }
+}
+
+impl Told for Permit {
+    fn decision(self) -> Decision {
+        let taken = self.permits() > 0;
+        assert!(self.shadowed().is_none() || !taken, "{self:?}");
+        Decision::clone(&self)
+    }
+}
+
 /// A decision that shadow mode let through, checked for what all of them have in common.
-fn overruled(result: Result<Decision, Rejection>) -> Decision {
-    let decision = result.unwrap();
-    assert!(decision.allowed && decision.shadowed, "{decision:?}");
+fn overruled(result: Result<impl Told, Rejection>) -> Decision {
+    let decision = result.unwrap().decision();
+    assert!(decision.shadowed().is_some(), "{decision:?}");
     decision
 }
 
-fn granted(result: Result<Decision, Rejection>) -> Decision {
-    let decision = result.unwrap();
-    assert!(decision.allowed && !decision.shadowed, "{decision:?}");
-    assert_eq!(decision.retry_after, None);
+fn granted(result: Result<impl Told, Rejection>) -> Decision {
+    let decision = result.unwrap().decision();
+    assert!(decision.shadowed().is_none(), "{decision:?}");
+    assert_eq!(decision.retry_after(), None);
     decision
 }
 
 /// Uses a limiter of 3 permits an hour up, and more.
 async fn use_up(limiter: &Limiter) {
-    assert_eq!(granted(limiter.peek().await).remaining, 3);
-    assert_eq!(granted(limiter.try_acquire(2).await).remaining, 1);
+    assert_eq!(granted(limiter.peek(1).await).remaining(), 3);
+    assert_eq!(granted(limiter.try_acquire(2).await).remaining(), 1);
     // What is refused takes nothing, so that what fits is still granted.
-    assert_eq!(overruled(limiter.try_acquire(2).await).remaining, 1);
-    assert_eq!(granted(limiter.acquire(1).await).remaining, 0);
+    assert_eq!(overruled(limiter.try_acquire(2).await).remaining(), 1);
+    assert_eq!(granted(limiter.acquire(1).await).remaining(), 0);
     for _ in 0..20 {
         let decisions = [
-            limiter.try_acquire(1).await,
-            limiter.acquire(1).await,
-            limiter.acquire_timeout(1, Duration::from_millis(1)).await,
-            limiter.acquire_timeout(1, 2 * HOUR).await,
-            limiter.peek().await,
+            overruled(limiter.try_acquire(1).await),
+            overruled(limiter.acquire(1).await),
+            overruled(limiter.acquire_timeout(1, Duration::from_millis(1)).await),
+            overruled(limiter.acquire_timeout(1, 2 * HOUR).await),
+            overruled(limiter.peek(1).await),
         ];
-        for decision in decisions.map(overruled) {
-            assert_eq!((decision.remaining, decision.quota.rate()), (0, 3));
-            let told = decision.retry_after.unwrap();
+        for decision in decisions {
+            assert_eq!((decision.remaining(), decision.quota().unwrap().rate()), (0, 3));
+            assert_eq!(decision.shadowed(), Some(Reason::Limited));
+            let told = decision.retry_after().unwrap();
             assert!(told <= HOUR && told > HOUR - Duration::from_secs(60), "{told:?}");
-            assert!(!decision.degraded);
+            assert!(!decision.is_degraded());
         }
     }
 }
@@ -88,7 +110,7 @@ async fn both_stores_and_both_modes_decide_as_ever_and_refuse_nobody() {
             assert_eq!(limiter.available_permits().await.unwrap(), 0, "permits are taken");
             assert_eq!(counted(&limits, mode), [83, 0, 0, 81], "{mode}");
             assert_eq!(limiter.release(3).await.unwrap(), 3);
-            assert_eq!(granted(limiter.try_acquire(3).await).remaining, 0);
+            assert_eq!(granted(limiter.try_acquire(3).await).remaining(), 0);
         }
     }
 }
@@ -104,13 +126,19 @@ async fn it_would_have_refused_whatever_a_limit_in_force_refuses() {
     for n in 0..2_000_u32 {
         let permits = 1 + n.wrapping_mul(2_654_435_761) % 5;
         time.advance(Duration::from_millis(u64::from(n * 37 % 301)));
-        match on.try_acquire(permits).await {
-            Ok(decision) => assert_eq!(granted(off.try_acquire(permits).await), decision),
+        match on.try_acquire(permits.into()).await {
+            Ok(decision) => {
+                let numbers = |told: &Decision| {
+                    (told.remaining(), told.reset_after(), told.quota(), told.at())
+                };
+                let other = granted(off.try_acquire(permits.into()).await);
+                assert_eq!(numbers(&other), numbers(&decision));
+            }
             Err(rejection) => {
                 refused += 1;
-                let decision = overruled(off.try_acquire(permits).await);
-                assert_eq!(decision.retry_after, rejection.retry_after());
-                assert_eq!(Some(decision.quota), rejection.quota());
+                let decision = overruled(off.try_acquire(permits.into()).await);
+                assert_eq!(decision.retry_after(), rejection.retry_after());
+                assert_eq!(decision.quota(), rejection.violated().first().copied());
             }
         }
     }
@@ -141,13 +169,13 @@ async fn what_can_never_be_granted_is_admitted_without_asking() {
             let limiter = limits.configured(name);
             for result in [limiter.try_acquire(permits).await, limiter.acquire(permits).await] {
                 let decision = overruled(result);
-                assert_eq!((decision.remaining, decision.retry_after), (0, None));
-                assert_eq!(decision.quota.rate(), rate);
+                assert_eq!((decision.remaining(), decision.retry_after()), (0, None));
+                assert_eq!(decision.quota().unwrap().rate(), rate);
             }
             assert_eq!(counted(&limits, name), [2, 0, 0, 2]);
         }
-        assert_eq!(granted(limits.configured("few").peek().await).remaining, 3);
-        assert_eq!(overruled(limits.configured("none").peek().await).retry_after, None);
+        assert_eq!(granted(limits.configured("few").peek(1).await).remaining(), 3);
+        assert_eq!(overruled(limits.configured("none").peek(1).await).retry_after(), None);
     }
 }
 
@@ -163,19 +191,24 @@ async fn numbers_that_only_the_store_has_are_shadowed_too() {
         "shadow: true\n",
     ] {
         let limits = on_redis(&server, yaml).build().await.unwrap();
-        assert_eq!(overruled(limits.configured("java").acquire(1).await).quota.rate(), 1, "{yaml}");
+        assert_eq!(
+            overruled(limits.configured("java").acquire(1).await).quota().unwrap().rate(),
+            1,
+            "{yaml}"
+        );
         // No numbers anywhere are a mistake in the set-up, not a limit.
         assert_eq!(reason(limits.configured("jazz").acquire(1).await), Reason::NotConfigured);
     }
 }
 
 #[tokio::test]
-async fn senseless_calls_are_errors_and_a_limiter_that_is_off_is_not_counted() {
+async fn free_calls_and_a_limiter_that_is_off_are_not_counted() {
     let yaml = "shadow: true\nlimiters:\n  x: { rate: 1, per: 1h }\n  off: { rate: 1, per: 1h, enabled: false }\n";
     let limits = embedded(yaml).build().await.unwrap();
-    assert_eq!(reason(limits.configured("x").acquire(0).await), Reason::InvalidPermits);
+    granted(limits.configured("x").acquire(0).await);
     for _ in 0..3 {
-        granted(limits.configured("off").acquire(1).await);
+        let decision = granted(limits.configured("off").acquire(1).await);
+        assert_eq!(decision.quota(), None, "it is turned off");
     }
     assert_eq!(counted(&limits, "off"), [3, 0, 0, 0]);
 }

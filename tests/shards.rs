@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{KeepState, Limits, Quota, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason, Rejection, rate_limit};
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 async fn on(url: &str, yaml: &str) -> Limits {
@@ -25,6 +25,10 @@ async fn granted(limits: &Limits, calls: usize) -> usize {
     granted
 }
 
+async fn stored_rate(limiter: &Limiter) -> u64 {
+    limiter.config().await.unwrap().unwrap().quotas.as_slice()[0].rate()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_parts_lie_on_several_nodes_and_admit_what_the_whole_would() {
     let cluster = RedisCluster::start();
@@ -32,7 +36,11 @@ async fn the_parts_lie_on_several_nodes_and_admit_what_the_whole_would() {
     assert_eq!(granted(&limits, 30).await, 10, "none is refused while any part has room");
     let rejection = limits.configured("hot").try_acquire(1).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::Limited);
-    assert_eq!(rejection.quota().unwrap().to_string(), "10 per 1h", "it is told of the whole");
+    assert_eq!(
+        rejection.violated().first().copied().unwrap().to_string(),
+        "10 per 1h",
+        "it is told of the whole"
+    );
 
     let keys: Vec<usize> = cluster.nodes().iter().map(|node| node.cli(&["DBSIZE"])).collect();
     assert!(keys.iter().all(|keys| *keys > 0), "keys on each node: {keys:?}");
@@ -84,15 +92,16 @@ async fn a_call_can_have_what_one_part_has() {
     let rejection = limiter.try_acquire(4).await.unwrap_err();
     assert_eq!(
         rejection.to_string(),
-        "rate limit `hot` can never grant so many permits at once: 4 of 10 per 1h in 3 shards"
+        "rate limit `hot` can never grant that many permits at once: requested 4, quota 10 per 1h in 3 \
+         shards"
     );
     for _ in 0..3 {
         assert!(limiter.try_acquire(3).await.is_ok());
     }
     assert_eq!(limiter.try_acquire(3).await.unwrap_err().reason(), Reason::Limited);
     assert!(limiter.try_acquire(1).await.is_ok(), "the first part has one more");
-    let peeked = limiter.peek().await.unwrap();
-    assert_eq!((peeked.allowed, peeked.remaining), (false, 0));
+    let peeked = limiter.peek(1).await.unwrap_err();
+    assert_eq!(peeked.decision().unwrap().remaining(), 0);
 }
 
 #[tokio::test]
@@ -175,15 +184,15 @@ async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
     assert!(!limiter.exists().await.unwrap() && limiter.config().await.unwrap().is_none());
     assert_eq!(granted(&limits, 7).await, 7);
     assert_eq!(limiter.available_permits().await.unwrap(), 3);
-    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 10);
+    assert_eq!(stored_rate(&limiter).await, 10);
     assert_eq!(limiter.release(5).await.unwrap(), 5);
     assert_eq!(limiter.available_permits().await.unwrap(), 8);
-    assert_eq!(limiter.peek().await.unwrap().remaining, 8);
+    assert_eq!(limiter.peek(1).await.unwrap().remaining(), 8);
     assert_eq!(limiter.release(5).await.unwrap(), 2, "no more were in use");
 
     let twenty = Quota::new(20, Duration::from_secs(3600)).unwrap();
-    assert!(limiter.update_rate(&twenty, KeepState::Keep).await.unwrap());
-    assert_eq!(limiter.config().await.unwrap().unwrap().rate, 20);
+    assert!(limiter.update_rate(RateChange::new(twenty).carry()).await.unwrap());
+    assert_eq!(stored_rate(&limiter).await, 20);
     assert_eq!(granted(&limits, 30).await, 20);
     let parts: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
     let rates: Vec<u32> = parts.iter().map(|key| server.cli(&["HGET", key, "rate"])).collect();

@@ -70,7 +70,7 @@ async fn a_refusal_by_the_second_gives_back_what_the_first_took() {
 #[rate_limit(key = "stacked-2", rate = 2, per = "1h", wait = "none", fallback = two)]
 #[rate_limit(key = "stacked-3", rate = 9, per = "1h")]
 #[rate_limit(key = "stacked-4", rate = 9, per = "1h", permits = cost, fallback = four)]
-async fn with_a_way_out_each(cost: i64) -> (u8, Option<Reason>) {
+async fn with_a_way_out_each(cost: u64) -> (u8, Option<Reason>) {
     (0, None)
 }
 
@@ -100,7 +100,6 @@ async fn each_refuses_by_its_own_way_out() {
                 }
                 left
             };
-            assert_eq!(with_a_way_out_each(0).await, (4, Some(Reason::InvalidPermits)));
             assert_eq!(with_a_way_out_each(10).await, (4, Some(Reason::ExceedsCapacity)));
             assert_eq!(left().await, [1, 2, 9]);
             assert_eq!(with_a_way_out_each(9).await, (0, None));

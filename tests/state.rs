@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{KeepState, Limiter, Limits, Quota, Reason};
+use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason};
 use redis::Connection;
 use tests::redis_server::RedisServer;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn quota(rate: u32) -> Quota {
-    Quota::new(rate, MINUTE).unwrap()
+    Quota::new(rate.into(), MINUTE).unwrap()
 }
 
 async fn limits(server: &RedisServer) -> Limits {
@@ -135,7 +135,7 @@ async fn members_of_every_redisson_since_3_17_are_read() {
     let limiter = limits(&server).await.configured("old");
     assert_eq!(limiter.available_permits().await.unwrap(), 5, "one expired");
     let decision = limiter.acquire(5).await.unwrap();
-    assert_eq!((decision.remaining, decision.quota.rate()), (0, 10));
+    assert_eq!((decision.remaining(), decision.quota().unwrap().rate()), (0, 10));
     let refused = limiter.try_acquire(2).await.unwrap_err().retry_after().unwrap();
     assert!(refused <= Duration::from_secs(30) && refused > Duration::from_secs(28), "{refused:?}");
     assert_whole(&server, "old", 10);
@@ -231,12 +231,12 @@ async fn an_update_that_keeps_the_state_never_grants_too_much() {
     let server = RedisServer::start();
     let limiter = limits(&server).await.limiter("kept", quota(10));
     limiter.acquire(9).await.unwrap();
-    assert!(limiter.update_rate(&quota(6), KeepState::Keep).await.unwrap());
+    assert!(limiter.update_rate(RateChange::new(quota(6)).carry()).await.unwrap());
     assert_eq!(limiter.available_permits().await.unwrap(), 0);
     assert!(limiter.try_acquire(1).await.is_err());
     assert_eq!(server.cli::<i64>(&["GET", "{kept}:value"]), -3, "9 are used of 6");
     limiter.release(4).await.unwrap();
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,14 +262,57 @@ async fn a_process_budget_is_counted_in_the_process() {
     for _ in 0..2 {
         let builder = Limits::builder().redis(server.url()).limits_text(yaml).deadline(MINUTE);
         let limiter = builder.build().await.unwrap().configured("each");
-        assert_eq!(limiter.acquire(2).await.unwrap().remaining, 1);
+        assert_eq!(limiter.acquire(2).await.unwrap().remaining(), 1);
         assert_eq!(limiter.available_permits().await.unwrap(), 1);
         assert!(limiter.try_acquire(2).await.is_err());
         assert_eq!(limiter.release(1).await.unwrap(), 1);
         assert!(limiter.try_acquire(2).await.is_ok());
         let config = limiter.config().await.unwrap().unwrap();
-        assert_eq!((config.rate, config.mode), (3, ratelimit_runtime::Mode::PerClient));
+        assert_eq!(
+            (config.quotas.as_slice()[0].rate(), config.mode),
+            (3, ratelimit_runtime::Mode::PerClient)
+        );
     }
     let keys: Vec<String> = server.cli(&["KEYS", "*"]);
     assert_eq!(keys, ["each"], "only the configuration is in Redis");
+}
+
+fn peer_log(now: u64, members: u32, permits: u32) -> Vec<(u64, Vec<u8>)> {
+    let member =
+        |n: u32| (now - u64::from(n), member(&[&n.to_le_bytes()[..]; 4].concat(), permits));
+    (0..members).map(member).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_log_of_a_peer_counts_in_full_when_the_rule_changes() {
+    let server = RedisServer::start();
+    let now = now_ms(&server);
+    for (name, members, left) in [("some", 300, 400), ("more", 450, 100), ("all", 600, 0)] {
+        java(&server, name, 1000, &peer_log(now, members, 2), (members * 2).into());
+        let bucket =
+            Quota::new(1000, Duration::from_secs(3600)).unwrap().token_bucket(1000).unwrap();
+        let limiter = limits(&server).await.limiter(name, quota(1000));
+        assert!(limiter.update_rate(&bucket, KeepState::Keep).await.unwrap());
+        let free = limiter.available_permits().await.unwrap();
+        // A permit comes back every four seconds.
+        assert!((left..=left + 2).contains(&free), "{free} of {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_leaves_what_is_no_limiters_alone() {
+    let server = RedisServer::start();
+    java(&server, "list", 10, &[], 0);
+    let _: i64 = server.cli(&["DEL", "{list}:value"]);
+    let _: i64 = server.cli(&["RPUSH", "{list}:value", "mine"]);
+    let limiter = limits(&server).await.limiter("list", quota(20));
+    for _ in 0..2 {
+        let rejection = limiter.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
+        assert!(limiter.set_rate(&quota(5)).await.is_err());
+        assert!(limiter.release(1).await.is_err());
+    }
+    let found: Vec<String> = server.cli(&["LRANGE", "{list}:value", "0", "-1"]);
+    assert_eq!(found, ["mine"]);
+    assert_eq!(server.cli::<u32>(&["HGET", "list", "rate"]), 10, "nothing was written");
 }

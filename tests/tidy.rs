@@ -52,15 +52,14 @@ fn floor(module: &str) -> Option<u8> {
 fn home(name: &str) -> Option<&'static str> {
     Some(match name {
         "Clock" | "ManualClock" => "clock",
-        "Charge" | "Decision" => "decision",
+        "Answer" | "Decision" | "Reason" | "Settlement" => "decision",
         "SetupError" | "StoreError" | "StoreErrorKind" => "error",
         "Event" => "events",
         "KeyPart" | "KeyText" => "key",
-        "Limiter" => "limiter",
+        "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
         "Quota" | "QuotaError" | "Quotas" => "quota",
-        "Refundable" => "refund",
-        "FromRejection" | "Reason" | "Rejection" => "rejection",
+        "FromRejection" | "Rejection" => "rejection",
         _ => return None,
     })
 }

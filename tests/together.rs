@@ -123,7 +123,7 @@ async fn who_waits_for_one_holds_nothing_of_the_others() {
     calling(limits.clone()).await.unwrap().unwrap();
     let rejection = async {
         let few = limits.configured("{jobs}:few");
-        few.set_rate(&ratelimit_runtime::Quota::new(1, Duration::from_secs(60)).unwrap())
+        few.set_rate(ratelimit_runtime::Quota::new(1, Duration::from_secs(60)).unwrap())
             .await
             .unwrap();
         few.acquire(1).await.unwrap();

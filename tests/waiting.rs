@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Decision, Limiter, Limits, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{Limiter, Limits, Permit, Reason, Rejection, rate_limit};
 use tests::redis_server::RedisServer;
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -22,7 +22,7 @@ async fn embedded(yaml: &str) -> Limits {
     Limits::builder().memory().limits_text(yaml).build().await.unwrap()
 }
 
-type Waiter = JoinHandle<Result<Decision, Rejection>>;
+type Waiter = JoinHandle<Result<Permit, Rejection>>;
 
 /// Starts a call that has to wait, and lets it find its place.
 async fn waits(limiter: &Limiter) -> Waiter {

@@ -79,7 +79,7 @@ pub fn used_up(limits: &Limits, name: &str) -> Limiter {
 ///
 /// Never.
 pub fn unreached() -> Quota {
-    Quota::new(UNREACHED, Duration::from_secs(1)).expect("a quota that can be")
+    Quota::new(UNREACHED.into(), Duration::from_secs(1)).expect("a quota that can be")
 }
 
 /// A quota of one permit for as long as anything is measured.

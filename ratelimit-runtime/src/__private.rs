@@ -17,6 +17,12 @@ pub use crate::{
 };
 use crate::{FromRejection, Rejection};
 
+/// The stores, for the tests of this project.
+#[cfg(feature = "test-util")]
+pub mod store {
+    pub use crate::store::*;
+}
+
 /// Puts a call site on the list of all there are.
 #[doc(hidden)]
 #[macro_export]

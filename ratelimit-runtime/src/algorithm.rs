@@ -2,6 +2,10 @@
 //!
 //! Each rule is written twice, here and as a Lua script for Redis. Neither is made from the
 //! other; a property test holds the two together on random traces.
+#![cfg_attr(
+    not(feature = "test-util"),
+    allow(unreachable_pub, reason = "only tests reach the stores' words from outside")
+)]
 
 mod charge;
 mod config;

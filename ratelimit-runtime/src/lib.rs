@@ -57,7 +57,7 @@
 //!   roots in.
 //! - `axum`: rejections as axum responses.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
-//! - `test-util`: the conformance suite for stores.
+//! - `test-util`: what this project's own tests need.
 //!
 //! # What is counted
 //!
@@ -88,7 +88,7 @@ mod quota;
 mod refund;
 mod rejection;
 mod settings;
-pub mod store;
+mod store;
 #[cfg(feature = "axum")]
 mod web;
 
@@ -110,4 +110,5 @@ pub use self::{
     quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Rejection},
     settings::{Effective, Source, Sourced},
+    store::Reconciled,
 };

@@ -45,7 +45,7 @@ use crate::{
     limiter::Core,
     settings::Keys,
     store::{
-        Charged, Config, Expiry, Grant, KeepState, MemoryStore, RedisStore, Reply, Request,
+        Charged, Decided, Config, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply, Request,
         Reservation, StateKeys, Store, WriteWhen,
     },
 };
@@ -132,12 +132,11 @@ macro_rules! forward {
 }
 
 forward! {
-    acquire_all(request: &Request<'_>, costs: &[u32]) -> Vec<Reply>;
-    acquire_jointly(requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>>;
+    decide(groups: &[Group<'_>]) -> Decided;
     reserve(request: &Request<'_>, costs: &[u32], within_ms: u64) -> Vec<Reservation>;
     give_back(keys: &StateKeys, grant: &Grant) -> u64;
     charge(request: &Request<'_>, permits: u32, max_debt: u64) -> (Reply, Charged);
-    peek(request: &Request<'_>) -> Reply;
+    peek(request: &Request<'_>, cost: u32) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;
     write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState) -> bool;
@@ -148,9 +147,28 @@ forward! {
 }
 
 impl AnyStore {
+    /// Decides one group.
+    pub(crate) async fn decide_group(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> Result<Vec<Vec<Reply>>, StoreError> {
+        let mut decided = self.decide(&[Group { requests, costs }]).await?;
+        let no_answer = || Err(StoreError::unavailable("the store did not answer"));
+        decided.pop().unwrap_or_else(no_answer)
+    }
+
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))
+    }
+
+    /// Whether one call can decide about both limiters.
+    pub(crate) fn one_call(&self, one: &StateKeys, other: &StateKeys) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => !store.is_cluster() || one.tag() == other.tag(),
+        }
     }
 
     /// When to look again while waiting: others may free permits before their time.

@@ -1,73 +1,66 @@
 //! Where limiters keep their state.
 //!
-//! A [`Store`] answers one [`Request`] with one [`Reply`], atomically. It knows the rules and
-//! nothing of deadlines, policies or waiting: those are the limiter's.
+//! A [`Store`] decides [`Group`]s of callers, atomically. It knows the rules and nothing of
+//! policies or waiting: those are the limiter's. Tests reach it through `__private::store`.
+#![cfg_attr(
+    not(feature = "test-util"),
+    allow(unreachable_pub, reason = "stores are closed: only tests reach them from outside")
+)]
 
-mod joint;
+mod group;
 mod memory;
 pub(crate) mod redis;
-#[cfg(feature = "test-util")]
-pub mod suite;
-mod temp;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-pub(crate) use self::memory::{Lease, Slot};
 #[cfg(feature = "test-util")]
-#[doc(hidden)]
 pub use self::redis::{
-    CalendarCall, script_call, script_charge, script_charged, script_give_back, script_give_up,
-    script_joint_call, script_joint_replies, script_release, script_replies, script_reservations,
+    CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
+    script_give_back, script_give_up, script_peek, script_peeked, script_release, script_reservations,
     script_reserve, script_write,
 };
-pub use self::{memory::MemoryStore, redis::RedisStore};
+pub(crate) use self::{
+    group::Heard,
+    memory::{Lease, Slot},
+};
+pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 
+/// What a store says of groups: for each its replies by limiter and caller, or its error.
+pub type Decided = Vec<Result<Vec<Vec<Reply>>, StoreError>>;
+
 /// Keeps the state of limiters and decides by it.
 ///
-/// What every store must do is written down as the suite in `store::suite`, which runs against
-/// any store (feature `test-util`).
+/// `tests/store` has what every store must do, as a suite that runs against each of them.
 pub trait Store: Send + Sync + 'static {
-    /// Reconciles the configuration, then takes the permits or says when they will be free, in
-    /// one atomic step.
+    /// Decides groups in order, in one atomic step with one time. The configuration of each
+    /// limiter is reconciled first.
+    ///
+    /// A caller's replies say which limiters refuse it: one that would have let it through says
+    /// [`Outcome::NotTaken`]. If one limiter of a group is `PerClient` or `Unknown`, the group takes
+    /// nothing, and its other limiters say `NotTaken`. The order of limiters changes no outcome.
+    ///
+    /// The replies of one limiter are those of separate calls at one instant, so a later smaller
+    /// cost may be granted after an earlier one was refused. They differ in `outcome`, `remaining`
+    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `ahead_ms`) is in the first.
     ///
     /// # Errors
     ///
-    /// When the store cannot answer. A limit that is used up is no error.
-    fn acquire(
+    /// The outer error concerns the whole call: the store cannot answer. The error of a group
+    /// concerns that group alone: a state that no limiter writes, a key of another type, or a group
+    /// that names a limiter twice or lacks a cost. A limit that is used up is no error. On Redis
+    /// Cluster all limiters of a call are in one slot, or the whole call fails.
+    fn decide(
         &self,
-        request: &Request<'_>,
-    ) -> impl Future<Output = Result<Reply, StoreError>> + Send {
-        async move {
-            let replies = self.acquire_all(request, &[request.permits]).await?;
-            let reply = replies.into_iter().next();
-            reply.ok_or_else(|| StoreError::unavailable("the store did not answer the request"))
-        }
-    }
-
-    /// Decides several requests of one process for one limiter, in order, in one atomic step: one
-    /// request for each of `costs`, which are at least 1 and less than 2^31 together.
-    /// `request.permits` is not read.
-    ///
-    /// The replies are those of separate calls at one instant, so a later smaller cost may be granted
-    /// after an earlier one was refused. They differ in `outcome`, `remaining` and `retry_after_ms`
-    /// alone; what is said once (`reconciled`, `ahead_ms`) is in the first.
-    ///
-    /// # Errors
-    ///
-    /// As for [`acquire`](Self::acquire), for all of them.
-    fn acquire_all(
-        &self,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send;
+        groups: &[Group<'_>],
+    ) -> impl Future<Output = Result<Decided, StoreError>> + Send;
 
     /// Takes permits that are free now or within so many milliseconds, for each of several costs in order
     /// and in one atomic step, and says when each caller may go: later callers come after it. What is
@@ -80,7 +73,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire).
+    /// When the store cannot answer, or the limiter's state is none that a limiter writes.
     fn reserve(
         &self,
         request: &Request<'_>,
@@ -93,7 +86,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn give_up(
         &self,
         keys: &StateKeys,
@@ -129,34 +122,16 @@ pub trait Store: Send + Sync + 'static {
         max_debt: u64,
     ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
 
-    /// Decides calls that need permits of several limiters at once: each call takes from all of them or
-    /// from none, in one atomic step with one time.
-    ///
-    /// `costs` has a row for each of the `requests`, which are for different limiters, and in it one
-    /// cost for each caller; so have the replies. `request.permits` is not read. Each limiter is
-    /// reconciled as for [`acquire_all`](Self::acquire_all), and a caller's replies tell which of them
-    /// refuse it: whoever would have let it through says [`Outcome::NotTaken`]. While one of them is
-    /// `PerClient` or `Unknown`, nothing is taken of any, and all the others say `NotTaken`.
-    ///
-    /// The order of the limiters changes no outcome.
+    /// Says what [`decide`](Self::decide) would of a request of this cost, and changes nothing.
     ///
     /// # Errors
     ///
-    /// As for `acquire`, for all of them; and when a limiter is there twice or a cost is missing. On
-    /// Redis Cluster also when the limiters are not in one slot.
-    fn acquire_jointly(
+    /// As for `reserve`.
+    fn peek(
         &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> impl Future<Output = Result<Vec<Vec<Reply>>, StoreError>> + Send;
-
-    /// Says what [`acquire`](Self::acquire) would, and changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// As for `acquire`.
-    fn peek(&self, request: &Request<'_>)
-    -> impl Future<Output = Result<Reply, StoreError>> + Send;
+        request: &Request<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
     /// Gives permits back, those that are owed first and then the oldest ones, and returns how many there
     /// were to give back: no window can come to hold too many. Nothing when nobody ever configured the
@@ -164,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn release(
         &self,
         keys: &StateKeys,
@@ -176,7 +151,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn write(
         &self,
         keys: &StateKeys,
@@ -189,7 +164,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn read(
         &self,
         keys: &StateKeys,
@@ -199,7 +174,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn delete(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Sets or clears when everything of a limiter expires, and returns whether that changed
@@ -207,7 +182,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn expire(
         &self,
         keys: &StateKeys,
@@ -218,7 +193,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn ttl(
         &self,
         keys: &StateKeys,
@@ -228,7 +203,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn assert(
         &self,
         request: &Request<'_>,
@@ -275,8 +250,6 @@ pub enum Expiry {
 pub struct Request<'a> {
     /// The names its state lives under.
     pub keys: &'a StateKeys,
-    /// Permits to take, at least 1.
-    pub permits: u32,
     /// What the asking process is configured with.
     pub config: Config,
     /// The revision of that configuration; a greater one is newer.
@@ -291,18 +264,11 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request for one permit from a process that goes by what is stored.
+    /// A request from a process that uses what is stored.
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self { keys, permits: 1, config, revision: 0, since, assertion, in_force: None }
-    }
-
-    /// Sets the number of permits.
-    #[must_use]
-    pub fn permits(mut self, permits: u32) -> Self {
-        self.permits = permits;
-        self
+        Self { keys, config, revision: 0, since, assertion, in_force: None }
     }
 
     /// Sets the revision of the configuration.
@@ -353,20 +319,6 @@ pub struct Reply {
     pub(crate) violated: u8,
 }
 
-/// One answer for all limits of a key, and that of each if there are several.
-#[derive(Clone, Debug)]
-pub(crate) struct Heard {
-    pub(crate) reply: Reply,
-    /// The strictest limit first.
-    pub(crate) parts: Option<Arc<[Reply]>>,
-}
-
-impl From<Reply> for Heard {
-    fn from(reply: Reply) -> Self {
-        Self { reply, parts: None }
-    }
-}
-
 /// What a [`Store`] answers to a caller that can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -400,17 +352,6 @@ pub enum Outcome {
 
 /// The names one limiter's state lives under, by Redisson's rule: the configuration under the
 /// limiter's own name, counter and log beside it in the same cluster slot.
-///
-/// # Examples
-///
-/// ```
-/// use ratelimit_runtime::store::StateKeys;
-///
-/// let keys = StateKeys::new("orders:42");
-/// assert_eq!(keys.counter(), "{orders:42}:value");
-/// assert_eq!(keys.log(), "{orders:42}:permits");
-/// assert_eq!(StateKeys::new("t:{acme}:7").log(), "t:{acme}:7:permits");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateKeys {
     config: String,
@@ -457,5 +398,18 @@ impl StateKeys {
     #[must_use]
     pub fn log(&self) -> &str {
         &self.log
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StateKeys;
+
+    #[test]
+    fn keys_of_one_limiter_share_a_slot() {
+        let keys = StateKeys::new("orders:42");
+        assert_eq!(keys.counter(), "{orders:42}:value");
+        assert_eq!(keys.log(), "{orders:42}:permits");
+        assert_eq!(StateKeys::new("t:{acme}:7").log(), "t:{acme}:7:permits");
     }
 }

@@ -2,8 +2,8 @@
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use ratelimit_runtime::{
+    __private::store::{Assertion, Config, Outcome, Reconciled},
     Mode, OnDrift,
-    store::{Assertion, Config, Outcome, Reconciled},
 };
 use tests::redis_server::RedisServer;
 

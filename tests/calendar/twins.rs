@@ -3,14 +3,17 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{
-    Calendar, ManualClock, OnDrift,
-    store::{
+    __private::store::{
         Assertion, CalendarCall, Config, MemoryStore, Reply, Request, StateKeys, Store,
-        script_call, script_release, script_replies,
+        script_peek, script_peeked, script_release,
     },
+    Calendar, ManualClock, OnDrift,
 };
 use redis::{Connection, Value};
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{runtime::Runtime, time::Instant};
 
 /// A limiter in both worlds, with one time.
@@ -73,13 +76,24 @@ impl Twins {
         let mut attempts = 0;
         loop {
             let request = self.request(config, process, assertion);
-            let mut call = script_call(name, &request, costs, (10 + process) * 1000, false);
+            let since_us = (10 + process) * 1000;
+            let mut call = match name {
+                "peek" => script_peek(&request, costs[0], since_us, false),
+                _ => decide::call(&request, costs, since_us, false),
+            };
             windows.append(&mut call, self.now, self.now.saturating_add_signed(self.skew));
             let value: Value = call.query(&mut self.redis).unwrap();
             attempts += 1;
-            if !windows.lacks(&value, Some(&config)).unwrap() {
-                let replies = script_replies(name, &value, &config.keep_alive_ms(0), costs);
-                return Answer { replies: replies.unwrap(), attempts };
+            let own = config.keep_alive_ms(0);
+            let replies = if name != "peek" {
+                decide::replies(&value, &own, costs, &mut windows).unwrap()
+            } else if windows.lacks(&value, Some(&config)).unwrap() {
+                None
+            } else {
+                Some(vec![script_peeked(&value, &own, costs[0]).unwrap()])
+            };
+            if let Some(replies) = replies {
+                return Answer { replies, attempts };
             }
             assert!(attempts < 3, "{value:?} again");
         }
@@ -89,7 +103,7 @@ impl Twins {
         let replies = self.runtime.block_on(async {
             match name {
                 "acquire" => self.memory.acquire_all(request, costs).await,
-                _ => self.memory.peek(&request.permits(costs[0])).await.map(|reply| vec![reply]),
+                _ => self.memory.peek(request, costs[0]).await.map(|reply| vec![reply]),
             }
         });
         let mut replies = replies.unwrap();

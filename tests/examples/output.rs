@@ -92,7 +92,10 @@ fn calls_wait_as_long_as_they_may() {
         assert_eq!((done.len(), refused.len()), (2, 1), "{bounded:#?}");
         assert_time(seconds(&done)[0], 0.0);
         assert_time(seconds(&done)[1], 1.0);
-        assert!(refused[0].contains("its permit would come too late"), "{bounded:#?}");
+        assert!(
+            refused[0].contains("no permit becomes free within the allowed wait"),
+            "{bounded:#?}"
+        );
         // At once, not when its turn or the end of its patience has come.
         assert_time(seconds(&refused)[0], 0.0);
     });
@@ -120,7 +123,7 @@ fn others_answer_skip_or_cost_more() {
                 "  60 rows: 60",
                 "  60 rows: rate limit `import` exceeded, retry after ",
                 "  40 rows: 40",
-                "  101 rows: rate limit `import` can never grant so many permits at once",
+                "  101 rows: rate limit `import` can never grant that many permits at once",
             ],
         );
     });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Expiry, KeepState, Store, WriteWhen};
+use ratelimit_runtime::__private::store::{Expiry, KeepState, Store, WriteWhen};
 use redis::Connection;
 use tests::{proxy::Proxy, redis_server::RedisServer};
 

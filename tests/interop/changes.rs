@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, store::Reconciled};
+use ratelimit_runtime::{Event, Limits, Reconciled};
 use tests::redis_server::RedisServer;
 
 use crate::{
@@ -55,19 +55,22 @@ async fn a_running_rust_follows_what_java_sets(redisson: Redisson) {
     assert_eq!(java.call::<String>("setRate shared OVERALL 20 120000"), "ok");
 
     let decision = limiter.try_acquire(1).await.unwrap();
-    assert_eq!((decision.quota.rate(), decision.quota.per()), (20, 2 * MINUTE));
-    assert_eq!(limiter.try_acquire(14).await.unwrap().remaining, 5, "more than our own numbers");
+    assert_eq!(
+        (decision.quota().unwrap().rate(), decision.quota().unwrap().per()),
+        (20, 2 * MINUTE)
+    );
+    assert_eq!(limiter.try_acquire(14).await.unwrap().remaining(), 5, "more than our own numbers");
     assert!(java.call::<bool>("tryAcquire shared 5"));
     for _ in 0..5 {
         assert!(limiter.try_acquire(1).await.is_err());
     }
-    assert_eq!(limiter.quota().unwrap().rate(), 20);
+    assert_eq!(limiter.quotas().unwrap().as_slice()[0].rate(), 20);
     assert_eq!(outcomes(), [Reconciled::Created, Reconciled::Followed], "said once");
     assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 20 120000");
 
     // What everybody held before is forgotten with it, if Java says it again.
     assert_eq!(java.call::<String>("setRate shared OVERALL 4 60000"), "ok");
-    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0);
     assert!(!java.call::<bool>("tryAcquire shared 1"));
     State::of(&server, "shared").assert_whole();
 }
@@ -128,7 +131,7 @@ async fn a_starting_rust_wins_over_what_java_set(redisson: Redisson) {
     // As a wrapper that compares, then calls `setRate`, would do.
     let (limits, outcomes) = observed(&server, "").await;
     let limiter = limits.limiter("shared", quota(10, MINUTE));
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 9);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 9);
     assert_eq!(outcomes(), [Reconciled::Reset]);
     assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 10 60000");
     assert!(!java.call::<bool>("trySetRate shared OVERALL 5 60000"));
@@ -147,7 +150,7 @@ async fn a_starting_rust_carries_what_java_used(redisson: Redisson) {
     let yaml = "limiters:\n  shared: { rate: 8, per: 1m, on_drift: carry }\n";
     let (limits, outcomes) = observed(&server, yaml).await;
     let decision = limits.configured("shared").try_acquire(1).await.unwrap();
-    assert_eq!(decision.remaining, 2);
+    assert_eq!(decision.remaining(), 2);
     assert_eq!(outcomes(), [Reconciled::Carried]);
     assert!(!java.call::<bool>("tryAcquire shared 3"));
     assert!(java.call::<bool>("tryAcquire shared 2"));
@@ -203,7 +206,7 @@ async fn the_mode_changed_by_java_is_followed(redisson: Redisson) {
     assert_eq!(java.call::<String>("setRate shared PER_CLIENT 3 60000"), "ok");
 
     // Each has a budget of its own from here on.
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0);
     assert!(limiter.try_acquire(1).await.is_err());
     assert!(java.call::<bool>("tryAcquire shared 3"));
     assert!(!java.call::<bool>("tryAcquire shared 1"));
@@ -225,13 +228,13 @@ async fn the_mode_changed_back_by_java_is_followed(redisson: Redisson) {
     let back = async {
         loop {
             match limiter.try_acquire(1).await {
-                Ok(decision) if decision.quota.rate() == 5 => return decision,
+                Ok(decision) if decision.quota().unwrap().rate() == 5 => return decision,
                 _ => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     };
     let decision = tokio::time::timeout(Duration::from_secs(15), back).await.expect("followed");
-    assert_eq!(decision.remaining, 4);
+    assert_eq!(decision.remaining(), 4);
     assert!(java.call::<bool>("tryAcquire shared 4"));
     assert!(limiter.try_acquire(1).await.is_err());
 }
@@ -270,11 +273,11 @@ async fn per_client_budgets_are_one_for_each(redisson: Redisson) {
     let ours = ours.map(|limits| limits.configured("shared"));
 
     let take = |java: &mut Client| java.call::<bool>("tryAcquire shared 5");
-    assert_eq!(ours[0].try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(ours[0].try_acquire(5).await.unwrap().remaining(), 0);
     assert!(take(&mut first) && !take(&mut first));
     assert!(ours[0].try_acquire(1).await.is_err());
     assert_eq!(ours[1].available_permits().await.unwrap(), 5);
-    assert_eq!(ours[1].try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(ours[1].try_acquire(5).await.unwrap().remaining(), 0);
     assert!(take(&mut second) && !take(&mut second));
     assert_eq!(first.call::<u64>("availablePermits shared"), 0);
 
@@ -291,7 +294,7 @@ async fn per_client_budgets_are_one_for_each(redisson: Redisson) {
         assert!(first.call::<bool>("tryAcquire shared 2"));
     }
     assert_eq!(ours[0].release(2).await.unwrap(), 2);
-    assert_eq!(ours[0].try_acquire(2).await.unwrap().remaining, 0);
+    assert_eq!(ours[0].try_acquire(2).await.unwrap().remaining(), 0);
     assert!(ours[1].try_acquire(1).await.is_err());
 }
 

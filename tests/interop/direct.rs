@@ -9,13 +9,13 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Mode, OnDrift, Quota,
-    store::{
+    __private::store::{
         Assertion, Config, KeepState, Outcome, RedisStore, Reply, Request, StateKeys, Store,
         WriteWhen,
     },
+    Mode, OnDrift, Quota,
 };
-use tests::redis_server::RedisServer;
+use tests::{decide::Decide, redis_server::RedisServer};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) struct Direct {
@@ -65,14 +65,14 @@ impl Direct {
             true => Assertion::Steady,
             false => Assertion::First(OnDrift::Reset),
         };
-        let request = self.request().permits(permits).assertion(assertion);
-        let reply = self.store.acquire(&request).await.expect("the store answers");
+        let request = self.request().assertion(assertion);
+        let reply = self.store.acquire(&request, permits).await.expect("the store answers");
         assert!(matches!(reply.outcome, Outcome::Granted | Outcome::Refused), "{reply:?}");
         reply
     }
 
     pub(crate) async fn available_permits(&self) -> u64 {
-        self.store.peek(&self.request()).await.expect("the store answers").remaining
+        self.store.peek(&self.request(), 1).await.expect("the store answers").remaining
     }
 
     pub(crate) async fn release(&self, permits: u32) -> u64 {

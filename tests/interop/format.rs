@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ratelimit_runtime::{Limiter, Limits, Reason, StoreErrorKind, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, Limiter, Limits, Reason, StoreErrorKind};
 use redis::Connection;
 use tests::redis_server::RedisServer;
 
@@ -99,7 +99,7 @@ async fn rust_reads_the_permits_java_took(redisson: Redisson) {
     let wait = refusal.retry_after().unwrap();
     assert!(wait <= PER, "{wait:?}");
     tokio::time::sleep(wait).await;
-    assert_eq!(limiter.try_acquire(100_000).await.unwrap().remaining, 0, "an exact wait");
+    assert_eq!(limiter.try_acquire(100_000).await.unwrap().remaining(), 0, "an exact wait");
     State::of(&server, "shared").assert_whole();
 }
 
@@ -258,7 +258,7 @@ async fn refuses(limiter: &Limiter, case: &str) {
     assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{case}: {rejection}");
     let text = rejection.to_string();
     assert!(text.contains("{shared}:permits") || text.contains("Redisson"), "{case}: {text}");
-    let peeked = limiter.peek().await.expect_err(case);
+    let peeked = limiter.peek(1).await.expect_err(case);
     assert_eq!(peeked.reason(), Reason::StoreMisconfigured, "{case}: {peeked}");
     let available = limiter.available_permits().await.expect_err(case);
     assert_eq!(available.kind(), StoreErrorKind::Misconfigured, "{case}: {available}");
@@ -278,5 +278,5 @@ async fn a_limiter_of_an_older_redisson_can_be_deleted() {
     let limiter = ours.limiter("shared", quota(10, MINUTE));
     assert!(limiter.try_acquire(1).await.is_err());
     assert!(limiter.delete().await.unwrap());
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 9);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 9);
 }

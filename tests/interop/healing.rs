@@ -104,7 +104,7 @@ async fn a_lost_hash_is_written_again(redisson: Redisson) {
     assert!(java.call::<bool>("tryAcquire shared 4"));
     let _: i64 = server.cli(&["DEL", "shared"]);
     assert!(java.fails("tryAcquire shared 1").contains("RateLimiter is not initialized"));
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 1, "eight were used");
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 1, "eight were used");
     assert!(java.call::<bool>("tryAcquire shared 1"));
     assert!(!java.call::<bool>("tryAcquire shared 1"));
     State::of(&server, "shared").assert_whole();
@@ -127,7 +127,7 @@ async fn what_java_gives_back_is_no_way_round_the_limit(redisson: Redisson) {
         let end = tokio::time::Instant::now() + PER * 3 / 2;
         while tokio::time::Instant::now() < end {
             match limiter.try_acquire(1).await {
-                Ok(decision) => history.push((unix_ms(decision.at), 1)),
+                Ok(decision) => history.push((unix_ms(decision.at()), 1)),
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }

@@ -69,7 +69,7 @@ async fn javas_calls_renew_that_of_rust(redisson: Redisson) {
     tokio::time::sleep(Duration::from_millis(u64::try_from(kept_ms).unwrap())).await;
     let keys: Vec<String> = server.cli(&["KEYS", "*"]);
     assert_eq!(keys, [""; 0]);
-    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining, 99, "made anew");
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 99, "made anew");
 }
 
 /// Redisson has a keep-alive since 3.38.
@@ -145,7 +145,7 @@ async fn expired_limiters_leave_nothing_behind(redisson: Redisson) {
     tokio::time::sleep(Duration::from_millis(700)).await;
     let yaml = "limiters:\n  shared: { rate: 50, per: 1m }\n";
     let renewed = limits(&server, yaml).await.configured("shared");
-    assert_eq!(renewed.try_acquire(1).await.unwrap().remaining, 49);
+    assert_eq!(renewed.try_acquire(1).await.unwrap().remaining(), 49);
     assert!(java.call::<bool>("tryAcquire shared 49"));
     State::of(&server, "shared").assert_whole();
 }

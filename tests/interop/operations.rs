@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{KeepState, Limiter, Mode, Reason};
+use ratelimit_runtime::{Limiter, Mode, RateChange, Reason};
 use tests::redis_server::RedisServer;
 
 use crate::{
@@ -74,14 +74,14 @@ impl Pair {
 async fn java_sees_what_rust_sets(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
     assert!(!pair.java.call::<bool>("isExists shared"));
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert!(pair.java.call::<bool>("isExists shared"));
     assert_eq!(pair.java.call::<String>("getConfig shared"), "OVERALL 10 60000");
-    assert!(!pair.rust.try_set_rate(&quota(20, MINUTE)).await.unwrap());
+    assert!(!pair.rust.try_set_rate(quota(20, MINUTE)).await.unwrap());
     assert_eq!(pair.java.call::<String>("getConfig shared"), "OVERALL 10 60000");
 
     assert!(pair.java.call::<bool>("tryAcquire shared 8"));
-    pair.rust.set_rate(&quota(20, 2 * MINUTE)).await.unwrap();
+    pair.rust.set_rate(quota(20, 2 * MINUTE)).await.unwrap();
     assert_eq!(pair.java.call::<String>("getConfig shared"), "OVERALL 20 120000");
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 20, "what was used is forgotten, as by Java's `setRate`");
@@ -97,14 +97,17 @@ async fn rust_sees_what_java_sets(redisson: Redisson) {
     assert!(pair.java.call::<bool>("trySetRate shared OVERALL 10 60000"));
     assert!(pair.rust.exists().await.unwrap());
     let config = pair.rust.config().await.unwrap().unwrap();
-    assert_eq!((config.rate, config.per_ms, config.mode), (10, 60_000, Mode::Overall));
-    assert!(!pair.rust.try_set_rate(&quota(99, MINUTE)).await.unwrap());
+    assert_eq!((config.quotas.as_slice(), config.mode), (&[quota(10, MINUTE)][..], Mode::Overall));
+    assert!(!pair.rust.try_set_rate(quota(99, MINUTE)).await.unwrap());
 
-    assert_eq!(pair.rust.try_acquire(8).await.unwrap().remaining, 2);
+    assert_eq!(pair.rust.try_acquire(8).await.unwrap().remaining(), 2);
     assert_eq!(pair.java.call::<String>("setRate shared OVERALL 20 120000"), "ok");
     let decision = pair.rust.try_acquire(1).await.unwrap();
-    assert_eq!((decision.quota.rate(), decision.quota.per()), (20, 2 * MINUTE));
-    assert_eq!(decision.remaining, 19, "what was used is forgotten");
+    assert_eq!(
+        (decision.quota().unwrap().rate(), decision.quota().unwrap().per()),
+        (20, 2 * MINUTE)
+    );
+    assert_eq!(decision.remaining(), 19, "what was used is forgotten");
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 19);
     pair.state().assert_whole();
@@ -112,27 +115,27 @@ async fn rust_sees_what_java_sets(redisson: Redisson) {
 
 async fn java_sees_what_rust_changes_and_keeps(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
-    assert!(!pair.rust.update_rate(&quota(10, MINUTE), KeepState::Keep).await.unwrap());
+    assert!(!pair.rust.update_rate(RateChange::new(quota(10, MINUTE)).carry()).await.unwrap());
     assert!(!pair.java.call::<bool>("isExists shared"));
 
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert!(pair.java.call::<bool>("tryAcquire shared 4"));
     pair.rust.try_acquire(3).await.unwrap();
-    assert!(pair.rust.update_rate(&quota(12, MINUTE), KeepState::Keep).await.unwrap());
+    assert!(pair.rust.update_rate(RateChange::new(quota(12, MINUTE)).carry()).await.unwrap());
     assert_eq!(pair.java.call::<String>("getConfig shared"), "OVERALL 12 60000");
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 5);
     pair.state().assert_whole();
 
     // Less than is used: nobody gets any, and the seven that are used stay counted.
-    assert!(pair.rust.update_rate(&quota(6, MINUTE), KeepState::Keep).await.unwrap());
+    assert!(pair.rust.update_rate(RateChange::new(quota(6, MINUTE)).carry()).await.unwrap());
     assert!(!pair.java.call::<bool>("tryAcquire shared 1"));
     assert!(pair.rust.try_acquire(1).await.is_err());
     let state = pair.state();
     state.assert_whole();
     assert_eq!((state.counter, state.used()), (Some(-1), 7));
 
-    assert!(pair.rust.update_rate(&quota(6, MINUTE), KeepState::Reset).await.unwrap());
+    assert!(pair.rust.update_rate(quota(6, MINUTE)).await.unwrap());
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 6);
 }
@@ -152,7 +155,7 @@ async fn rust_sees_what_java_changes_and_keeps(redisson: Redisson) {
     assert!(pair.java.call::<bool>("updateRate shared OVERALL 12 60000 0 keep"));
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 5);
-    assert_eq!(pair.rust.try_acquire(1).await.unwrap().quota.rate(), 12);
+    assert_eq!(pair.rust.try_acquire(1).await.unwrap().quota().unwrap().rate(), 12);
 
     // Java counts what is above the new rate as nothing; the log still knows of all eight.
     assert_eq!(pair.java.call::<String>("setRateArgs shared OVERALL 6 60000 0 keep"), "ok");
@@ -163,13 +166,13 @@ async fn rust_sees_what_java_changes_and_keeps(redisson: Redisson) {
     assert_eq!((state.counter, state.used()), (Some(-2), 8));
 
     assert!(pair.java.call::<bool>("updateRate shared OVERALL 7 60000 0 reset"));
-    assert_eq!(pair.rust.try_acquire(7).await.unwrap().remaining, 0);
+    assert_eq!(pair.rust.try_acquire(7).await.unwrap().remaining(), 0);
     pair.state().assert_whole();
 }
 
 async fn java_gets_what_rust_gives_back(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert!(pair.java.call::<bool>("tryAcquire shared 6"));
     pair.rust.try_acquire(4).await.unwrap();
     assert_eq!(pair.rust.release(8).await.unwrap(), 8);
@@ -192,13 +195,13 @@ async fn rust_gets_what_java_gives_back(redisson: Redisson) {
         return;
     }
     let mut pair = Pair::start(&redisson).await;
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert!(pair.java.call::<bool>("tryAcquire shared 6"));
     pair.rust.try_acquire(4).await.unwrap();
     assert_eq!(pair.java.call::<String>("release shared 5"), "ok");
     let free = pair.rust.available_permits().await.unwrap();
     assert_eq!(pair.free(free), 5);
-    assert_eq!(pair.rust.try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(pair.rust.try_acquire(5).await.unwrap().remaining(), 0);
     assert!(pair.rust.try_acquire(1).await.is_err());
     assert!(!pair.java.call::<bool>("tryAcquire shared 1"));
 }
@@ -207,7 +210,7 @@ async fn java_sees_when_rust_lets_it_expire(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
     let hour = Duration::from_secs(3600);
     assert!(!pair.rust.expire(hour).await.unwrap(), "there is none");
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert_eq!(pair.java.call::<i64>("remainTimeToLive shared"), -1);
     assert!(pair.rust.expire(hour).await.unwrap());
     let left: i64 = pair.java.call("remainTimeToLive shared");
@@ -279,7 +282,7 @@ async fn what_is_made_again_expires_along(redisson: Redisson) {
 async fn java_sees_that_rust_deleted(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
     assert!(!pair.rust.delete().await.unwrap(), "there is none");
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     assert!(pair.java.call::<bool>("tryAcquire shared 10"));
     assert!(pair.rust.delete().await.unwrap());
     assert!(!pair.java.call::<bool>("isExists shared"));
@@ -288,7 +291,7 @@ async fn java_sees_that_rust_deleted(redisson: Redisson) {
     assert_eq!(keys, [""; 0]);
 
     assert!(pair.java.call::<bool>("trySetRate shared OVERALL 5 60000"));
-    assert_eq!(pair.rust.try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(pair.rust.try_acquire(5).await.unwrap().remaining(), 0);
 }
 
 async fn rust_sees_that_java_deleted(redisson: Redisson) {
@@ -300,7 +303,7 @@ async fn rust_sees_that_java_deleted(redisson: Redisson) {
     assert!(!pair.java.call::<bool>("delete shared"));
     assert!(!ours.exists().await.unwrap());
     assert_eq!(pair.rust.try_acquire(1).await.unwrap_err().reason(), Reason::NotConfigured);
-    assert_eq!(ours.try_acquire(4).await.unwrap().remaining, 6);
+    assert_eq!(ours.try_acquire(4).await.unwrap().remaining(), 6);
     assert_eq!(pair.java.call::<String>("getConfig shared"), "OVERALL 10 60000");
     assert!(pair.java.call::<bool>("tryAcquire shared 6"));
     pair.state().assert_whole();
@@ -309,7 +312,7 @@ async fn rust_sees_that_java_deleted(redisson: Redisson) {
 /// The operations a version of Redisson lacks are known, so that no test passes for want of one.
 async fn what_one_side_cannot_do_is_said_so(redisson: Redisson) {
     let mut pair = Pair::start(&redisson).await;
-    assert!(pair.rust.try_set_rate(&quota(10, MINUTE)).await.unwrap());
+    assert!(pair.rust.try_set_rate(quota(10, MINUTE)).await.unwrap());
     for (command, since) in [
         ("setRate shared OVERALL 10 60000 60000", (3, 38)),
         ("release shared 1", (3, 52)),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Reason, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, Reason};
 use tests::redis_server::RedisServer;
 
 use crate::{
@@ -30,14 +30,14 @@ async fn rust_creates_and_java_uses(redisson: Redisson) {
     let limiter = limits(&server, "").await.limiter("shared", quota(10, MINUTE));
 
     let decision = limiter.try_acquire(3).await.unwrap();
-    assert_eq!(decision.remaining, 7);
+    assert_eq!(decision.remaining(), 7);
     assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 10 60000");
     assert_eq!(java.call::<u64>("availablePermits shared"), 7);
     assert!(!java.call::<bool>("trySetRate shared OVERALL 99 60000"));
     assert!(java.call::<bool>("tryAcquire shared 4"));
     assert!(!java.call::<bool>("tryAcquire shared 4"));
     assert_eq!(limiter.available_permits().await.unwrap(), 3);
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0);
 
     let refusal = limiter.try_acquire(1).await.unwrap_err();
     assert_eq!(refusal.reason(), Reason::Limited);
@@ -56,8 +56,8 @@ async fn java_creates_and_rust_uses(redisson: Redisson) {
     // A process without numbers of its own goes by Java's.
     let limiter = limits(&server, "").await.configured("shared");
     let decision = limiter.try_acquire(4).await.unwrap();
-    assert_eq!(decision.remaining, 3);
-    assert_eq!((decision.quota.rate(), decision.quota.per()), (10, MINUTE));
+    assert_eq!(decision.remaining(), 3);
+    assert_eq!((decision.quota().unwrap().rate(), decision.quota().unwrap().per()), (10, MINUTE));
     assert_eq!(limiter.try_acquire(11).await.unwrap_err().reason(), Reason::ExceedsCapacity);
     assert!(!java.call::<bool>("tryAcquire shared 4"));
     assert!(java.call::<bool>("tryAcquire shared 3"));
@@ -85,7 +85,7 @@ async fn names_are_understood_alike(redisson: Redisson) {
     for name in ["plain", "orders:42", "a{b}c", "{tag}:x", "{{u}}", "größe:ключ", "a/b?c=d&e"]
     {
         let limiter = limits.limiter(name, quota(10, MINUTE));
-        assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 7, "{name}");
+        assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 7, "{name}");
         assert!(java.call::<bool>(&format!("tryAcquire {name} 7")), "{name}");
         assert!(limiter.try_acquire(1).await.is_err(), "{name}");
         let keys = StateKeys::new(name);
@@ -114,7 +114,7 @@ async fn each_waits_for_the_permits_of_the_other(redisson: Redisson) {
     let decision = limiter.acquire(2).await.unwrap();
     assert!(start.elapsed() > PER - Duration::from_millis(50), "{:?}", start.elapsed());
     assert!(start.elapsed() < PER * 2, "{:?}", start.elapsed());
-    assert_eq!(decision.remaining, 0);
+    assert_eq!(decision.remaining(), 0);
 
     // Neither waits for what it cannot get in time.
     let start = Instant::now();

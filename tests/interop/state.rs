@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_runtime::store::StateKeys;
+use ratelimit_runtime::__private::store::StateKeys;
 use redis::{Connection, pipe};
 use tests::redis_server::RedisServer;
 

@@ -3,11 +3,11 @@
 use std::{cell::RefCell, time::Duration};
 
 use ratelimit_runtime::{
-    ManualClock,
-    store::{
-        Assertion, Config, MemoryStore, Outcome, Reply, Request, StateKeys, Store, script_call,
-        script_joint_call, script_joint_replies, script_release, script_replies,
+    __private::store::{
+        Assertion, CalendarCall, Config, Group, MemoryStore, Outcome, Reply, Request, StateKeys,
+        Store, script_decide, script_decisions, script_release,
     },
+    ManualClock,
 };
 use redis::Connection;
 use tokio::{runtime::Runtime, time::Instant};
@@ -64,48 +64,51 @@ impl World {
         10 + process as u64
     }
 
-    /// Asks for these rows of costs, of the limiters from the first one on, and returns what came out.
-    pub(crate) fn jointly(
+    /// Decides groups of limiters and costs in one call, and returns what came out.
+    pub(crate) fn decide(
         &self,
-        first: usize,
         process: usize,
-        rows: &[Vec<u32>],
+        groups: &[(Vec<usize>, Vec<Vec<u32>>)],
         how: Assertion,
     ) -> Vec<Outcome> {
-        let requests: Vec<_> =
-            (first..self.keys.len()).map(|limiter| self.request(limiter, process, how)).collect();
-        let costs: Vec<&[u32]> = rows[first..].iter().map(|row| &row[..]).collect();
-        let rust = self.runtime.block_on(self.memory.acquire_jointly(&requests, &costs)).unwrap();
-        let rust: Vec<_> = rust.into_iter().map(plain).collect();
-
-        let reversed: Vec<_> = requests.iter().rev().copied().collect();
-        let reversed_costs: Vec<_> = costs.iter().rev().copied().collect();
-        let mirror = self.mirror.acquire_jointly(&reversed, &reversed_costs);
-        let mut mirror: Vec<_> =
-            self.runtime.block_on(mirror).unwrap().into_iter().map(plain).collect();
-        mirror.reverse();
-        assert_eq!(mirror, rust, "the order of the limiters makes no difference");
+        let requests: Vec<Vec<_>> = groups
+            .iter()
+            .map(|(limiters, _)| limiters.iter().map(|&n| self.request(n, process, how)).collect())
+            .collect();
+        let costs: Vec<Vec<&[u32]>> =
+            groups.iter().map(|(_, rows)| rows.iter().map(|row| &row[..]).collect()).collect();
+        let asked = requests.iter().zip(&costs);
+        let asked: Vec<_> = asked.map(|(requests, costs)| Group { requests, costs }).collect();
+        let rust = self.runtime.block_on(self.memory.decide(&asked)).unwrap();
+        let rust: Vec<_> = rust.into_iter().map(|group| plain(group.unwrap())).collect();
+        self.decide_in_the_mirror(&asked, &rust);
 
         let since_us = self.since_ms(process) * 1000;
-        let mut call = script_joint_call(&requests, &costs, |_| since_us, false);
-        let value = call.arg(self.now).query(&mut *self.redis.borrow_mut()).unwrap();
-        let lua = script_joint_replies(&value, &requests, &costs).unwrap();
-        let lua: Vec<_> = lua.into_iter().map(plain).collect();
-        assert_eq!(lua, rust, "(lua, rust) {costs:?} by {requests:?}");
-        rust.into_iter().flatten().map(|reply| reply.outcome).collect()
+        let call = |by_name| {
+            let mut call = script_decide(&asked, |_| since_us, by_name);
+            call.arg(self.now).query(&mut *self.redis.borrow_mut())
+        };
+        let value = match call(true) {
+            Err(error) if error.code() == Some("NOSCRIPT") => call(false),
+            value => value,
+        };
+        let lua = script_decisions(&value.unwrap(), &asked, &mut CalendarCall::default()).unwrap();
+        let lua: Vec<_> = lua.into_iter().map(|group| plain(group.unwrap().unwrap())).collect();
+        assert_eq!(lua, rust, "(lua, rust) {asked:?}");
+        rust.into_iter().flatten().flatten().map(|reply| reply.outcome).collect()
     }
 
-    /// Asks one limiter alone.
-    pub(crate) fn acquire(&self, limiter: usize, process: usize, permits: u32) {
-        let request = self.request(limiter, process, Assertion::Steady);
-        let costs = &[permits];
-        let rust = self.runtime.block_on(self.memory.acquire_all(&request, costs)).unwrap();
-        self.runtime.block_on(self.mirror.acquire_all(&request, costs)).unwrap();
-        let mut call =
-            script_call("acquire", &request, costs, self.since_ms(process) * 1000, false);
-        let value = call.arg(self.now).query(&mut *self.redis.borrow_mut()).unwrap();
-        let lua = script_replies("acquire", &value, &request.config, costs).unwrap();
-        assert_eq!(plain(lua), plain(rust), "(lua, rust) {permits} of {limiter}");
+    /// The order of the limiters makes no difference.
+    fn decide_in_the_mirror(&self, groups: &[Group<'_>], expected: &[Vec<Vec<Reply>>]) {
+        for (group, expected) in groups.iter().zip(expected) {
+            let requests: Vec<_> = group.requests.iter().rev().copied().collect();
+            let costs: Vec<_> = group.costs.iter().rev().copied().collect();
+            let group = Group { requests: &requests, costs: &costs };
+            let decided = self.runtime.block_on(self.mirror.decide(&[group])).unwrap().remove(0);
+            let mut decided = plain(decided.unwrap());
+            decided.reverse();
+            assert_eq!(decided, *expected, "the order of the limiters makes no difference");
+        }
     }
 
     pub(crate) fn release(&self, limiter: usize, permits: u32) {
@@ -140,8 +143,8 @@ impl World {
 }
 
 /// How long a limiter is kept is no part of what a script answers.
-fn plain(mut replies: Vec<Reply>) -> Vec<Reply> {
-    for reply in &mut replies {
+fn plain(mut replies: Vec<Vec<Reply>>) -> Vec<Vec<Reply>> {
+    for reply in replies.iter_mut().flatten() {
         reply.config.keep_alive_ms = 0;
     }
     replies

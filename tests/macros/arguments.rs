@@ -17,7 +17,7 @@ async fn by_constant() -> Result<(), Rejection> {
 #[tokio::test]
 async fn a_rate_by_a_constant() {
     alone(async {
-        assert_eq!(by_constant().await, Ok(()));
+        assert_eq!(by_constant().await.unwrap(), ());
         assert_eq!(refused(by_constant().await), Some(Reason::Limited));
     })
     .await;
@@ -39,7 +39,7 @@ async fn each_process() -> Result<(), Rejection> {
 async fn a_budget_for_each_process() {
     let limits = limits().await;
     let calls = limits.scope(async {
-        assert_eq!(each_process().await, Ok(()));
+        assert_eq!(each_process().await.unwrap(), ());
         assert_eq!(refused(each_process().await), Some(Reason::Limited));
     });
     calls.await;
@@ -101,7 +101,7 @@ async fn at_a_fixed_cost() -> Result<(), Rejection> {
 #[tokio::test]
 async fn calls_cost_what_they_say() {
     alone(async {
-        assert_eq!(refused(at_a_cost(vec![]).await), Some(Reason::InvalidPermits));
+        assert!(at_a_cost(vec![]).await.is_ok(), "0 permits are free");
         assert_eq!(refused(at_a_cost(vec![0; 4]).await), Some(Reason::ExceedsCapacity));
         assert!(at_a_cost(vec![0; 3]).await.is_ok());
         assert_eq!(refused(at_a_cost(vec![0]).await), Some(Reason::Limited));
@@ -148,7 +148,7 @@ async fn calls_wait_as_long_as_they_say() {
     .await;
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 enum Answer {
     Own(u8),
     Instead(Rejection),
@@ -179,9 +179,9 @@ mod later {
 #[tokio::test]
 async fn a_fallback_answers_instead() {
     alone(async {
-        assert_eq!(with_a_fallback().await, Answer::Own(1));
+        assert!(matches!(with_a_fallback().await, Answer::Own(1)));
         assert!(matches!(with_a_fallback().await, Answer::Instead(why) if why.limiter() == "plain-fallback"));
-        assert_eq!(with_an_async_fallback(2).await, Answer::Own(2));
+        assert!(matches!(with_an_async_fallback(2).await, Answer::Own(2)));
         let later = with_an_async_fallback(2).await;
         assert!(matches!(later, Answer::Later(why) if why.limiter() == "async-fallback:{id}"));
     })

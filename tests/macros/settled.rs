@@ -42,7 +42,7 @@ async fn return_and_question_mark_give_permits_back() {
             assert_eq!(ways_out("early").await, Err(ShopError::Empty));
             assert_eq!(ways_out("x").await, Err(ShopError::Empty));
         }
-        assert_eq!(ways_out("7").await, Ok("7"));
+        assert_eq!(ways_out("7").await.unwrap(), "7");
         assert_eq!(ways_out("early").await, Err(ShopError::Busy), "a success is counted");
     })
     .await;
@@ -74,12 +74,12 @@ where
 async fn generics_borrows_patterns_and_bounds() {
     alone(async {
         let mut text = "a".to_owned();
-        assert_eq!(generic::<_, 2>(1, &mut text, ('x', 0), 7).await, Ok(("a7", ['x', 'x'])));
+        assert_eq!(generic::<_, 2>(1, &mut text, ('x', 0), 7).await.unwrap(), ("a7", ['x', 'x']));
         assert_eq!(
             refused(generic::<_, 2>(1, &mut text, (0.5, 0), "b").await),
             Some(Reason::Limited)
         );
-        assert_eq!(generic::<_, 0>(1, &mut text, (0.5, 0), "b").await, Ok(("a7b", [])));
+        assert_eq!(generic::<_, 0>(1, &mut text, (0.5, 0), "b").await.unwrap(), ("a7b", []));
     })
     .await;
 }
@@ -145,24 +145,24 @@ async fn methods_of_every_kind() {
         for _ in 0..3 {
             assert_eq!(shop.by_mutable_reference(true).await, Err(ShopError::Empty));
         }
-        assert_eq!(shop.by_mutable_reference(false).await, Ok("acme"));
+        assert_eq!(shop.by_mutable_reference(false).await.unwrap(), "acme");
         assert_eq!(shop.by_mutable_reference(false).await, Err(ShopError::Busy));
 
         for _ in 0..3 {
             assert_eq!(shop.append(("x".to_owned(), 1), true).await, Err(ShopError::Empty));
         }
-        assert_eq!(shop.append(("x".to_owned(), 1), false).await, Ok("acme x 1".to_owned()));
+        assert_eq!(shop.append(("x".to_owned(), 1), false).await.unwrap(), "acme x 1".to_owned());
         for _ in 0..3 {
             assert_eq!(shop.append(("x".to_owned(), 1), true).await, Err(ShopError::Busy));
         }
-        assert_eq!(shop.append(("yy".to_owned(), 1), false).await, Ok("acme yy 2".to_owned()));
+        assert_eq!(shop.append(("yy".to_owned(), 1), false).await.unwrap(), "acme yy 2".to_owned());
         assert_eq!(shop.append(("z".to_owned(), 1), false).await, Err(ShopError::Busy));
 
         let shop = Arc::new(shop);
         for _ in 0..3 {
             assert_eq!(Arc::clone(&shop).by_arc(true).await, Err(ShopError::Empty));
         }
-        assert_eq!(Arc::clone(&shop).by_arc(false).await, Ok(2));
+        assert_eq!(Arc::clone(&shop).by_arc(false).await.unwrap(), 2);
         assert_eq!(shop.by_arc(false).await, Err(ShopError::Busy));
     })
     .await;

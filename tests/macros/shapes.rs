@@ -18,8 +18,8 @@ async fn plain(text: &str) -> Result<usize, Rejection> {
 #[tokio::test]
 async fn a_plain_function() {
     alone(async {
-        assert_eq!(plain("ab").await, Ok(2));
-        assert_eq!(plain("abc").await, Ok(3));
+        assert_eq!(plain("ab").await.unwrap(), 2);
+        assert_eq!(plain("abc").await.unwrap(), 3);
         assert_eq!(refused(plain("abcd").await), Some(Reason::Limited));
     })
     .await;
@@ -41,15 +41,15 @@ where
 #[tokio::test]
 async fn generics_lifetimes_and_bounds() {
     alone(async {
-        assert_eq!(generic::<_, 2>(1, "a", 'x').await, Ok(("a", ['x', 'x'])));
+        assert_eq!(generic::<_, 2>(1, "a", 'x').await.unwrap(), ("a", ['x', 'x']));
         assert_eq!(
             refused(generic::<_, 2>(1, "a", 0.5).await),
             Some(Reason::Limited),
             "one limit for all types"
         );
         assert_eq!(
-            generic::<_, 1>(1, "a", 'x').await,
-            Ok(("a", ['x'])),
+            generic::<_, 1>(1, "a", 'x').await.unwrap(),
+            ("a", ['x']),
             "the constant is in the key"
         );
     })
@@ -82,9 +82,9 @@ async fn patterns_for_parameters() {
     alone(async {
         let call =
             |id, last| patterns((id, true), order(7, "acme"), [1, 2, last], "of ".to_owned(), 0.5);
-        assert_eq!(call(1, 3).await, Ok("1 of acme 3".to_owned()));
+        assert_eq!(call(1, 3).await.unwrap(), "1 of acme 3".to_owned());
         assert_eq!(refused(call(1, 3).await), Some(Reason::Limited));
-        assert_eq!(call(1, 4).await, Ok("1 of acme 4".to_owned()));
+        assert_eq!(call(1, 4).await.unwrap(), "1 of acme 4".to_owned());
     })
     .await;
 }
@@ -154,9 +154,9 @@ async fn ways_out(text: &str) -> Result<u32, ShopError> {
 #[tokio::test]
 async fn return_and_question_mark_leave_the_function() {
     alone(async {
-        assert_eq!(ways_out("early").await, Ok(1));
+        assert_eq!(ways_out("early").await.unwrap(), 1);
         assert_eq!(ways_out("x").await, Err(ShopError::Empty));
-        assert_eq!(ways_out("7").await, Ok(7));
+        assert_eq!(ways_out("7").await.unwrap(), 7);
         assert_eq!(ways_out("7").await, Err(ShopError::Busy));
     })
     .await;
@@ -202,15 +202,15 @@ fn nobody(rejection: Rejection) -> Result<u64, Rejection> {
 #[tokio::test]
 async fn two_limits_on_one_function() {
     alone(async {
-        assert_eq!(stacked(1).await, Ok(1));
+        assert_eq!(stacked(1).await.unwrap(), 1);
         assert_eq!(
             refused(stacked(1).await),
             Some(Reason::Limited),
             "by the upper one, before the lower one"
         );
-        assert_eq!(stacked(2).await, Ok(2), "which has a permit left");
-        assert_eq!(stacked(3).await, Ok(0), "by the lower one, whose fallback answers");
-        assert_eq!(stacked(3).await, Ok(0), "and the upper one has its permit back");
+        assert_eq!(stacked(2).await.unwrap(), 2, "which has a permit left");
+        assert_eq!(stacked(3).await.unwrap(), 0, "by the lower one, whose fallback answers");
+        assert_eq!(stacked(3).await.unwrap(), 0, "and the upper one has its permit back");
     })
     .await;
 }
@@ -246,9 +246,9 @@ limited!(
 #[tokio::test]
 async fn arguments_that_came_through_a_macro() {
     alone(async {
-        assert_eq!(from_a_macro(1).await, Ok(1));
+        assert_eq!(from_a_macro(1).await.unwrap(), 1);
         assert_eq!(refused(from_a_macro(1).await), Some(Reason::Limited));
-        assert_eq!(from_a_macro(2).await, Ok(2));
+        assert_eq!(from_a_macro(2).await.unwrap(), 2);
     })
     .await;
 }

@@ -1,6 +1,6 @@
 //! What an operation of one process means to another, on one Redis.
 
-use ratelimit_runtime::{KeepState, Limiter, Mode, Reason};
+use ratelimit_runtime::{Limiter, Mode, RateChange, Reason};
 
 use crate::{HOUR, MINUTE, SOON, free, quota, refusal, world::World};
 
@@ -32,7 +32,7 @@ async fn permits_are_shared_or_not_and_numbers_always(world: World) {
 
     let shared = world.mode == Mode::Overall;
     assert_eq!(free(&second).await, if shared { 2 } else { 5 });
-    assert_eq!(second.try_acquire(2).await.unwrap().quota, quota(5, MINUTE));
+    assert_eq!(second.try_acquire(2).await.unwrap().quota().unwrap(), quota(5, MINUTE));
     assert_eq!(free(&first).await, if shared { 0 } else { 2 });
     // Nobody gives back what only somebody else has.
     assert_eq!(second.release(9).await.unwrap(), if shared { 5 } else { 2 });
@@ -43,17 +43,17 @@ async fn permits_are_shared_or_not_and_numbers_always(world: World) {
 async fn who_starts_later_goes_by_what_was_set(world: World) {
     let first = world.limiter(quota(5, MINUTE)).await;
     first.try_acquire(4).await.unwrap();
-    first.set_rate(&quota(3, HOUR)).await.unwrap();
+    first.set_rate(quota(3, HOUR)).await.unwrap();
     let second = another(&world).await;
     let decision = second.try_acquire(1).await.unwrap();
-    assert_eq!((decision.quota, decision.remaining), (quota(3, HOUR), 2));
+    assert_eq!((decision.quota().unwrap(), decision.remaining()), (quota(3, HOUR), 2));
     assert_eq!(second.config().await.unwrap().unwrap().mode, world.mode);
 
-    assert!(first.update_rate(&quota(2, HOUR), KeepState::Keep).await.unwrap());
+    assert!(first.update_rate(RateChange::new(quota(2, HOUR)).carry()).await.unwrap());
     let third = another(&world).await;
     let decision = third.try_acquire(1).await.unwrap();
     let used = if world.mode == Mode::Overall { 2 } else { 1 };
-    assert_eq!((decision.quota, decision.remaining), (quota(2, HOUR), 2 - used));
+    assert_eq!((decision.quota().unwrap(), decision.remaining()), (quota(2, HOUR), 2 - used));
     assert_eq!(first.try_acquire(1).await.is_ok(), used == 1);
 }
 
@@ -62,12 +62,13 @@ async fn a_new_rate_is_in_the_mode_that_is_stored(world: World) {
     world.limiter(quota(3, MINUTE)).await.try_acquire(1).await.unwrap();
     let stranger = world.stranger().await.configured("limiter");
     assert!(stranger.set_keep_alive(Some(HOUR)).await.unwrap());
-    stranger.set_rate(&quota(4, MINUTE)).await.unwrap();
-    assert!(stranger.update_rate(&quota(5, MINUTE), KeepState::Keep).await.unwrap());
-    assert!(!stranger.try_set_rate(&quota(6, MINUTE)).await.unwrap());
+    stranger.set_rate(quota(4, MINUTE)).await.unwrap();
+    assert!(stranger.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
+    assert!(!stranger.try_set_rate(quota(6, MINUTE)).await.unwrap());
     let config = stranger.config().await.unwrap().unwrap();
-    assert_eq!((config.rate, config.mode, config.keep_alive_ms), (5, world.mode, 3_600_000));
-    assert_eq!(stranger.try_acquire(5).await.unwrap().remaining, 0);
+    assert_eq!(config.quotas.as_slice()[0].rate(), 5);
+    assert_eq!((config.mode, config.keep_alive), (world.mode, Some(HOUR)));
+    assert_eq!(stranger.try_acquire(5).await.unwrap().remaining(), 0);
     assert_eq!(refusal(&stranger, 1).await, Reason::Limited);
 }
 
@@ -78,7 +79,7 @@ async fn what_one_deletes_or_lets_expire_is_gone_for_all(world: World) {
     assert!(second.delete().await.unwrap());
     assert!(!first.exists().await.unwrap() && !first.delete().await.unwrap());
 
-    second.set_rate(&quota(2, SOON)).await.unwrap();
+    second.set_rate(quota(2, SOON)).await.unwrap();
     assert!(first.expire(SOON).await.unwrap());
     assert!(second.ttl().await.unwrap().unwrap() <= SOON);
     world.pass(SOON).await;

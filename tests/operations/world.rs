@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use ratelimit_runtime::{
-    Decision, Limiter, Limits, LimitsBuilder, ManualClock, Mode, Quota, Rejection,
+    Limiter, Limits, LimitsBuilder, ManualClock, Mode, Permit, Quota, Rejection,
 };
 use tests::redis_server::RedisServer;
 use tokio::task::JoinHandle;
@@ -84,9 +84,9 @@ impl World {
         &self,
         limiter: &Limiter,
         permits: u32,
-    ) -> JoinHandle<Result<Decision, Rejection>> {
+    ) -> JoinHandle<Result<Permit, Rejection>> {
         let limiter = limiter.clone();
-        let waiter = tokio::spawn(async move { limiter.acquire(permits).await });
+        let waiter = tokio::spawn(async move { limiter.acquire(permits.into()).await });
         self.pass(Duration::from_millis(50)).await;
         assert!(!waiter.is_finished());
         waiter

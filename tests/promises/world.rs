@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    ManualClock,
-    store::{
-        Assertion, Config, MemoryStore, Reply, Request, StateKeys, Store, script_call,
-        script_replies,
+    __private::store::{
+        Assertion, Config, MemoryStore, Reply, Request, StateKeys, Store, script_peek,
+        script_peeked,
     },
+    ManualClock,
 };
 use redis::Connection;
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
@@ -90,25 +93,31 @@ impl World {
     }
 
     fn ask(&mut self, name: &str, config: Config, permits: u32) -> Reply {
-        let request = Request::new(&self.keys, config, self.since).permits(permits);
-        let request = request.assertion(Assertion::Steady);
+        let request = Request::new(&self.keys, config, self.since).assertion(Assertion::Steady);
         match &mut self.store {
             Where::Embedded { runtime, store, .. } => runtime.block_on(async {
                 match name {
-                    "acquire" => store.acquire(&request).await.unwrap(),
-                    _ => store.peek(&request).await.unwrap(),
+                    "acquire" => store.acquire(&request, permits).await.unwrap(),
+                    _ => store.peek(&request, permits).await.unwrap(),
                 }
             }),
             Where::Redis(redis) => {
                 let mut run = |by_name| {
-                    let mut call = script_call(name, &request, &[permits], 1, by_name);
+                    let mut call = match name {
+                        "acquire" => decide::call(&request, &[permits], 1, by_name),
+                        _ => script_peek(&request, permits, 1, by_name),
+                    };
                     call.arg(self.clock_ms).query(redis)
                 };
                 let value = match run(true) {
                     Err(error) if error.code() == Some("NOSCRIPT") => run(false),
                     value => value,
                 };
-                script_replies(name, &value.unwrap(), &config, &[permits]).unwrap()[0]
+                let value = value.unwrap();
+                match name {
+                    "acquire" => decide::all_replies(&value, &config, &[permits]).unwrap()[0],
+                    _ => script_peeked(&value, &config, permits).unwrap(),
+                }
             }
         }
     }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
-    Algorithm, ManualClock, Mode,
-    store::{
-        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
-        Ticket, WriteWhen, script_call, script_charge, script_charged, script_give_back,
-        script_give_up, script_release, script_replies, script_reservations, script_reserve,
-        script_write,
+    __private::store::{
+        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_give_up,
+        script_peek, script_peeked, script_release, script_reservation, script_reserve,
     },
+    Algorithm, ManualClock, Mode,
 };
 use redis::Connection;
-use tests::redis_server::RedisServer;
+use tests::{
+    decide::{self, Decide},
+    redis_server::RedisServer,
+};
 use tokio::{runtime::Runtime, time::Instant};
 
 const START_MS: u64 = 1_700_000_000_000;
@@ -28,20 +29,11 @@ enum Step {
     },
     Reserve {
         process: usize,
-        costs: Vec<u32>,
+        permits: u32,
         within: u64,
     },
     /// One of the last reservations, from the end.
     GiveUp(usize),
-    /// Likewise, by its grant.
-    GiveBack(usize),
-    Charge {
-        process: usize,
-        permits: u32,
-        max_debt: u64,
-    },
-    /// The numbers of a process, with all that is used.
-    Write(usize),
     Peek {
         permits: u32,
     },
@@ -59,7 +51,7 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
-    reserved: Vec<(u32, Ticket, Grant)>,
+    reserved: Vec<(u32, Ticket)>,
 }
 
 impl Twins {
@@ -88,15 +80,10 @@ impl Twins {
                 self.clock.step_back(Duration::from_millis(ms));
             }
             Step::Acquire { process, permits } => self.acquire(configs[process], process, permits),
-            Step::Reserve { process, costs, within } => {
-                self.reserve(configs[process], process, &costs, within);
+            Step::Reserve { process, permits, within } => {
+                self.reserve(configs[process], process, permits, within);
             }
             Step::GiveUp(back) => self.give_up(back),
-            Step::GiveBack(back) => self.give_back(back),
-            Step::Charge { process, permits, max_debt } => {
-                self.charge(configs[process], process, permits, max_debt);
-            }
-            Step::Write(process) => self.write(configs[process]),
             Step::Peek { permits } => self.peek(configs[0], permits),
             Step::Release { permits } => self.release(permits),
         }
@@ -104,73 +91,36 @@ impl Twins {
 
     fn acquire(&mut self, config: Config, process: usize, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process, permits);
-        let rust = self.runtime.block_on(self.memory.acquire(&request)).unwrap();
-        let mut call = script_call("acquire", &request, &[permits], since, false);
+        let (request, since) = request(&keys, self.base, config, process);
+        let rust = self.runtime.block_on(self.memory.acquire(&request, permits)).unwrap();
+        let mut call = decide::call(&request, &[permits], since, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_replies("acquire", &value, &config, &[permits]).unwrap();
+        let lua = decide::all_replies(&value, &config, &[permits]).unwrap();
         assert_eq!(lua[0], rust, "(lua, rust) acquire of {permits} by {config:?}");
     }
 
-    fn reserve(&mut self, config: Config, process: usize, costs: &[u32], within: u64) {
+    fn reserve(&mut self, config: Config, process: usize, permits: u32, within: u64) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process, 1);
-        let rust = self.runtime.block_on(self.memory.reserve(&request, costs, within)).unwrap();
-        let mut call = script_reserve(&request, costs, within, since);
+        let (request, since) = request(&keys, self.base, config, process);
+        let rust = self.runtime.block_on(self.memory.reserve(&request, permits, within)).unwrap();
+        let mut call = script_reserve(&request, permits, within, since);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_reservations(&value, &request, costs).unwrap();
-        assert_eq!(lua, rust, "(lua, rust) {costs:?} within {within} by {config:?}");
-        let (mut before, mut open) = (0, true);
-        for (told, permits) in lua.iter().zip(costs) {
-            assert_eq!(told.grant(*permits).is_some(), told.reply.outcome == Outcome::Granted);
-            let Some(grant) = told.grant(*permits) else {
-                open = false;
-                continue;
-            };
-            assert!(told.wait_ms <= within && told.wait_ms <= told.reply.reset_after_ms);
-            assert!(open && before <= told.wait_ms, "in order, until one is refused");
-            before = told.wait_ms;
-            self.reserved.push((*permits, told.ticket, grant));
+        let lua = script_reservation(&value, &request, permits).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) {permits} within {within} by {config:?}");
+        if lua.reply.outcome == Outcome::Granted {
+            assert!(lua.wait_ms <= within && lua.wait_ms <= lua.reply.reset_after_ms);
+            self.reserved.push((permits, lua.ticket));
         }
-    }
-
-    fn give_back(&mut self, back: usize) {
-        let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
-        let (_, _, grant) = self.reserved.remove(at);
-        let rust = self.runtime.block_on(self.memory.give_back(&self.keys, &grant)).unwrap();
-        let mut call = script_give_back(&self.keys, &grant, false);
-        let (_, lua): (u8, u64) = call.arg(self.now).query(&mut self.redis).unwrap();
-        assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
-    }
-
-    fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: u64) {
-        let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process, 1);
-        let rust = self.memory.charge(&request, permits, max_debt);
-        let rust = self.runtime.block_on(rust).unwrap();
-        let mut call = script_charge(&request, permits, max_debt, since, false);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_charged(&value, &request).unwrap();
-        assert_eq!(lua, rust, "(lua, rust) {permits} charged by {config:?}");
-    }
-
-    fn write(&mut self, config: Config) {
-        let (when, state) = (WriteWhen::Present, KeepState::Keep);
-        let rust = self.memory.write(&self.keys, config, when, state);
-        let rust = self.runtime.block_on(rust).unwrap();
-        let mut call = script_write(&self.keys, config, when, state, false);
-        let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
-        assert_eq!(lua, rust, "(lua, rust) write of {config:?}");
     }
 
     fn peek(&mut self, config: Config, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, 0, permits);
-        let rust = self.runtime.block_on(self.memory.peek(&request)).unwrap();
-        let mut call = script_call("peek", &request, &[permits], since, false);
+        let (request, since) = request(&keys, self.base, config, 0);
+        let rust = self.runtime.block_on(self.memory.peek(&request, permits)).unwrap();
+        let mut call = script_peek(&request, permits, since, false);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_replies("peek", &value, &config, &[permits]).unwrap();
-        assert_eq!(lua[0], rust, "(lua, rust) peek of {permits} by {config:?}");
+        let lua = script_peeked(&value, &config, permits).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) peek of {permits} by {config:?}");
     }
 
     fn release(&mut self, permits: u32) {
@@ -183,7 +133,7 @@ impl Twins {
 
     fn give_up(&mut self, back: usize) {
         let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
-        let (permits, ticket, _) = self.reserved[at];
+        let (permits, ticket) = self.reserved[at];
         let rust = self.memory.give_up(&self.keys, permits, ticket);
         let rust = self.runtime.block_on(rust).unwrap();
         let mut call = script_give_up(&self.keys, permits, ticket);
@@ -196,16 +146,10 @@ impl Twins {
 }
 
 /// A request of a process, and since when that has its configuration, in microseconds.
-fn request(
-    keys: &StateKeys,
-    base: Instant,
-    config: Config,
-    process: usize,
-    permits: u32,
-) -> (Request<'_>, u64) {
+fn request(keys: &StateKeys, base: Instant, config: Config, process: usize) -> (Request<'_>, u64) {
     let since = 10 + process as u64;
     let request = Request::new(keys, config, base + Duration::from_millis(since));
-    (request.permits(permits).assertion(Assertion::Steady), since * 1000)
+    (request.assertion(Assertion::Steady), since * 1000)
 }
 
 fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
@@ -219,13 +163,9 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         1 => permits.clone().prop_map(|permits| Step::Peek { permits }),
         1 => permits.clone().prop_map(|permits| Step::Release { permits }),
-        1 => (0..processes, permits.clone(), 0..u64::from(rate) * 4)
-            .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
-        8 => (0..processes, prop::collection::vec(permits, 1..4), within)
-            .prop_map(|(process, costs, within)| Step::Reserve { process, costs, within }),
+        8 => (0..processes, permits, within)
+            .prop_map(|(process, permits, within)| Step::Reserve { process, permits, within }),
         3 => (0..3_usize).prop_map(Step::GiveUp),
-        3 => (0..3_usize).prop_map(Step::GiveBack),
-        1 => (0..processes).prop_map(Step::Write),
     ];
     prop::collection::vec(step, 1..80)
 }

@@ -42,29 +42,35 @@ async fn a_decision_tells_of_all_limits() {
     let limits = embedded(&clock).build().await.unwrap();
     let limiter = limits.limiter("x", both(quota(3, SECOND), quota(10, MINUTE)));
     let tell =
-        |decision: Decision| (decision.remaining, decision.reset_after, decision.quota.to_string());
+        |told: &Decision| (told.remaining(), told.reset_after(), told.quota().unwrap().to_string());
     let first = limiter.try_acquire(2).await.unwrap();
     assert_eq!(
-        tell(first),
+        tell(&first),
         (1, MINUTE, "3 per 1s".to_owned()),
         "the fewest, the latest, the fullest"
     );
+    let parts: Vec<_> = first.parts().iter().map(tell).collect();
+    let of_minute = (8, MINUTE, "10 per 1m".to_owned());
+    assert_eq!(parts, [(1, SECOND, "3 per 1s".to_owned()), of_minute], "the strictest first");
     for _ in 0..3 {
         clock.advance(SECOND);
         limiter.try_acquire(2).await.unwrap();
     }
     clock.advance(SECOND);
-    let last = limiter.peek().await.unwrap();
-    assert_eq!((last.remaining, last.quota), (2, quota(10, MINUTE)));
+    let last = limiter.peek(1).await.unwrap();
+    assert_eq!((last.remaining(), last.quota().unwrap()), (2, quota(10, MINUTE)));
     assert_eq!(limiter.available_permits().await.unwrap(), 2);
     limiter.try_acquire(2).await.unwrap();
-    let refusal = limiter.peek().await.unwrap();
-    assert!(!refusal.allowed);
+    let refusal = limiter.peek(1).await.unwrap_err();
     assert_eq!(refusal.violated(), [quota(10, MINUTE)]);
-    assert_eq!(refusal.retry_after, Some(56 * SECOND));
+    assert_eq!(refusal.retry_after(), Some(56 * SECOND));
     let rejection = limiter.try_acquire(3).await.unwrap_err();
     assert_eq!(rejection.violated(), [quota(3, SECOND), quota(10, MINUTE)]);
-    assert_eq!(rejection.quota(), Some(quota(10, MINUTE)));
+    let decision = rejection.decision().unwrap();
+    assert_eq!(decision.quota(), Some(quota(10, MINUTE)));
+    let parts = decision.parts().iter().map(|part| (part.quota().unwrap(), part.retry_after()));
+    let waits = [(quota(10, MINUTE), 57), (quota(3, SECOND), 1)];
+    assert!(parts.eq(waits.map(|(quota, wait)| (quota, Some(wait * SECOND)))), "{decision:?}");
     assert_eq!(
         rejection.to_string(),
         "rate limit `x` exceeded: 3 per 1s and 10 per 1m, retry after 57s"
@@ -94,12 +100,12 @@ async fn more_than_the_smallest_limit_holds_is_refused_at_once() {
     let limiter = limits.limiter("x", both(quota(100, MINUTE), quota(10, SECOND)));
     let rejection = limiter.acquire(11).await.unwrap_err();
     assert_eq!(
-        (rejection.reason(), rejection.quota()),
+        (rejection.reason(), rejection.violated().first().copied()),
         (Reason::ExceedsCapacity, Some(quota(10, SECOND)))
     );
     let bucket = quota(1, SECOND).token_bucket(5).unwrap();
     let limiter = limits.limiter("y", both(quota(50, MINUTE), bucket));
-    assert_eq!(limiter.acquire(6).await.unwrap_err().quota(), Some(bucket));
+    assert_eq!(limiter.acquire(6).await.unwrap_err().violated().first().copied(), Some(bucket));
 }
 
 #[tokio::test]
@@ -121,7 +127,7 @@ async fn a_call_waits_for_the_longest_of_the_limits() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!waiter.is_finished());
     clock.advance(SECOND);
-    assert!(waiter.await.unwrap().unwrap().allowed);
+    assert!(waiter.await.unwrap().is_ok());
 }
 
 #[tokio::test]

@@ -75,7 +75,10 @@ async fn the_file_sets_other_limits_or_one() {
     );
     let nobody = built(&clock, "limiters: { \"several:{user_id}\": { rate: 0 } }").await.unwrap();
     let rejection = nobody.scope(search(1)).await.unwrap_err();
-    assert_eq!(rejection.to_string(), "rate limit `several:{user_id}` admits nobody");
+    assert_eq!(
+        rejection.to_string(),
+        "rate limit `several:{user_id}` has a rate of 0 and rejects every call"
+    );
     let above = built(&clock, "default: { rate: 7, per: 1s }").await.unwrap();
     above.scope(search(1)).await.unwrap();
     assert!(above.scope(search(1)).await.is_err(), "a default does not go before an annotation");

@@ -1,6 +1,6 @@
 //! What can be done to a limiter with several limits beside asking it.
 
-use ratelimit_runtime::{KeepState, ManualClock, store::StateKeys};
+use ratelimit_runtime::{__private::store::StateKeys, ManualClock, Mode, RateChange};
 
 use super::*;
 
@@ -11,29 +11,39 @@ async fn everything(limiter: &Limiter, pass: impl AsyncFn(Duration)) {
     assert_eq!(limiter.available_permits().await.unwrap(), 1);
     assert_eq!(limiter.release(3).await.unwrap(), 3);
     assert_eq!(limiter.available_permits().await.unwrap(), 4);
-    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0);
 
     // The quota of a window changes that window's limit, and no other.
-    assert!(limiter.update_rate(&quota(7, HOUR), KeepState::Keep).await.unwrap());
+    assert!(limiter.update_rate(RateChange::new(quota(7, HOUR)).carry()).await.unwrap());
     assert_eq!(limiter.quotas().unwrap().to_string(), "5 per 1m and 7 per 1h");
     assert_eq!(limiter.available_permits().await.unwrap(), 0);
-    let error = limiter.set_rate(&quota(7, SECOND)).await.unwrap_err();
+    let error = limiter.set_rate(quota(7, SECOND)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`7 per 1s` changes none of the limits of `x`, which are 5 per 1m and 6 per 1h; write one of \
-         their windows"
+        "`7 per 1s` matches no limit of `x` (5 per 1m and 6 per 1h); use the window and algorithm of one of \
+         them"
     );
-    assert!(!limiter.try_set_rate(&quota(9, MINUTE)).await.unwrap(), "there is one");
-    limiter.set_rate(&quota(2, MINUTE)).await.unwrap();
-    assert_eq!(limiter.try_acquire(2).await.unwrap().quota, quota(2, MINUTE));
+    assert!(!limiter.try_set_rate(quota(9, MINUTE)).await.unwrap(), "there is one");
+    limiter.set_rate(quota(2, MINUTE)).await.unwrap();
+    assert_eq!(limiter.try_acquire(2).await.unwrap().quota().unwrap(), quota(2, MINUTE));
     assert_eq!(limiter.quotas().unwrap().to_string(), "2 per 1m and 7 per 1h");
+    let change = RateChange::new(both(quota(8, HOUR), quota(4, MINUTE))).carry();
+    assert!(limiter.update_rate(change).await.unwrap());
+    assert_eq!(limiter.available_permits().await.unwrap(), 1, "what was used still counts");
+    let stored = limiter.config().await.unwrap().unwrap();
+    assert_eq!(stored.quotas.to_string(), "4 per 1m and 8 per 1h");
+    limiter.set_rate(RateChange::new(quota(2, MINUTE)).mode(Mode::PerClient)).await.unwrap();
+    assert_eq!(limiter.config().await.unwrap().unwrap().mode, Mode::PerClient);
+    assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 0);
+    limiter.set_rate(RateChange::new(five_and_six()).mode(Mode::Overall)).await.unwrap();
+    assert_eq!(limiter.available_permits().await.unwrap(), 5, "the mode changes for all limits");
 
     assert!(limiter.set_keep_alive(Some(3 * HOUR)).await.unwrap());
     let ttl = limiter.ttl().await.unwrap().unwrap();
     assert!(ttl > 2 * HOUR && ttl <= 3 * HOUR, "{ttl:?}");
     assert!(limiter.delete().await.unwrap());
     assert!(!limiter.exists().await.unwrap() && !limiter.delete().await.unwrap());
-    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining, 0, "all limits begin anew");
+    assert_eq!(limiter.try_acquire(5).await.unwrap().remaining(), 0, "all limits begin anew");
     assert!(limiter.expire(Duration::from_millis(30)).await.unwrap());
     pass(Duration::from_millis(60)).await;
     assert!(!limiter.exists().await.unwrap());

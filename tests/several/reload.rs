@@ -22,11 +22,11 @@ async fn a_limit_that_comes_or_goes_leaves_the_others_as_they_were() {
     limits.reload().unwrap();
     assert_eq!(asked(&limiter).await, refused(&["3 per 1m"], 60_000), "still used up");
     clock.advance(MINUTE);
-    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining, 0);
+    assert_eq!(limiter.try_acquire(3).await.unwrap().remaining(), 0);
     clock.advance(MINUTE);
     let decision = limiter.try_acquire(2).await.unwrap();
-    assert_eq!(decision.remaining, 1);
-    assert_eq!(limiter.peek().await.unwrap().quota, quota(10, HOUR), "8 of 10, 2 of 3");
+    assert_eq!(decision.remaining(), 1);
+    assert_eq!(limiter.peek(1).await.unwrap().quota().unwrap(), quota(10, HOUR), "8 of 10, 2 of 3");
 
     file.write(&yaml("{ rate: 3, per: 1m }, { rate: 10, per: 1h }"));
     limits.reload().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use ratelimit_runtime::{KeepState, Reason};
+use ratelimit_runtime::{RateChange, Reason};
 use tests::{redis_cluster::RedisCluster, window::assert_kept};
 use tokio::task::JoinSet;
 
@@ -46,7 +46,7 @@ async fn callers_of_two_processes_never_exceed_any_limit() {
             for _ in 0..6 {
                 match limiter.try_acquire(1).await {
                     Ok(decision) => {
-                        let at = decision.at.duration_since(UNIX_EPOCH).unwrap();
+                        let at = decision.at().duration_since(UNIX_EPOCH).unwrap();
                         admitted.push((u64::try_from(at.as_millis()).unwrap(), 1));
                     }
                     Err(rejection) => {
@@ -100,9 +100,9 @@ async fn each_process_has_all_limits_to_itself() {
         let (violated, _) = asked(&limiter).await.unwrap_err();
         assert_eq!(violated, ["2 per 1m"]);
         assert_eq!(limiter.available_permits().await.unwrap(), 0);
-        assert!(!limiter.peek().await.unwrap().allowed);
+        assert!(limiter.peek(1).await.is_err());
         assert_eq!(limiter.release(2).await.unwrap(), 2);
-        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0);
+        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 0);
     }
     assert_eq!(server.cli::<String>(&["HGET", "{x}:1h", "type"]), "1");
 }
@@ -114,12 +114,13 @@ async fn shadow_mode_says_what_all_limits_would() {
         "limiters: { x: { shadow: true, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
     let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
     let limiter = limits.configured("x");
-    assert!(!limiter.try_acquire(2).await.unwrap().shadowed);
+    assert!(!limiter.try_acquire(2).await.unwrap().shadowed().is_some());
     let overruled = limiter.try_acquire(2).await.unwrap();
-    assert!(overruled.allowed && overruled.shadowed);
-    assert_eq!(overruled.violated(), [quota(2, MINUTE), quota(3, HOUR)]);
+    assert_eq!(overruled.shadowed(), Some(Reason::Limited));
+    let parts: Vec<_> = overruled.parts().iter().map(|part| part.quota().unwrap()).collect();
+    assert_eq!(parts, [quota(3, HOUR), quota(2, MINUTE)], "the one with the longest wait first");
     let overruled = limiter.acquire(3).await.unwrap();
-    assert!(overruled.shadowed, "more than one of the limits has");
+    assert!(overruled.shadowed().is_some(), "more than one of the limits has");
 }
 
 #[tokio::test]
@@ -130,7 +131,7 @@ async fn a_limit_changed_by_another_process_is_followed() {
     let there = on_redis(&server).build().await.unwrap().limiter("x", quotas());
     here.try_acquire(1).await.unwrap();
     there.try_acquire(1).await.unwrap();
-    assert!(there.update_rate(&quota(2, HOUR), KeepState::Keep).await.unwrap());
+    assert!(there.update_rate(RateChange::new(quota(2, HOUR)).carry()).await.unwrap());
     let rejection = here.try_acquire(1).await.unwrap_err();
     assert_eq!(
         (rejection.reason(), rejection.violated()),
@@ -146,7 +147,7 @@ async fn the_limits_of_a_key_share_a_slot_of_a_cluster() {
     let limits = builder.build().await.unwrap();
     for name in ["x", "a:b", "t:{acme}:7", "orders:42"] {
         let limiter = limits.limiter(name, both(quota(2, MINUTE), quota(3, HOUR)));
-        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining, 0, "{name}");
+        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 0, "{name}");
         let rejection = limiter.try_acquire(2).await.unwrap_err();
         assert_eq!(rejection.violated().len(), 2, "{name}: {rejection}");
     }

@@ -14,22 +14,22 @@ async fn a_store_that_is_away_refuses_nobody() {
                 l: { on_store_error: local }\n  a: { on_store_error: allow }\n";
     let limits = on_redis(&server, yaml).build().await.unwrap();
     for name in ["r", "l", "a"] {
-        assert!(!granted(limits.configured(name).try_acquire(1).await).degraded);
+        assert!(!granted(limits.configured(name).try_acquire(1).await).is_degraded());
     }
     server.shut_down();
     for _ in 0..3 {
         let decision = overruled(limits.configured("r").acquire(1).await);
-        assert_eq!((decision.degraded, decision.retry_after), (true, None));
-        assert_eq!(decision.quota.rate(), 2);
+        assert_eq!((decision.is_degraded(), decision.retry_after()), (true, None));
+        assert_eq!(decision.quota().unwrap().rate(), 2);
     }
-    assert!(overruled(limits.configured("r").peek().await).degraded);
+    assert!(overruled(limits.configured("r").peek(1).await).is_degraded());
     let local = limits.configured("l");
     for _ in 0..2 {
-        assert!(granted(local.acquire(1).await).degraded);
+        assert!(granted(local.acquire(1).await).is_degraded());
     }
     let decision = overruled(local.acquire(1).await);
-    assert!(decision.degraded && decision.retry_after.is_some(), "{decision:?}");
-    assert!(granted(limits.configured("a").acquire(1).await).degraded);
+    assert!(decision.is_degraded() && decision.retry_after().is_some(), "{decision:?}");
+    assert!(granted(limits.configured("a").acquire(1).await).is_degraded());
     for (name, expected) in [("r", [4, 0, 0, 3]), ("l", [4, 0, 0, 1]), ("a", [2, 0, 0, 0])] {
         assert_eq!(counted(&limits, name), expected, "{name}");
     }
@@ -44,7 +44,7 @@ async fn a_store_that_is_set_up_wrongly_is_an_error() {
         let _: String = server.cli(&["SET", key, "somebody else's"]);
     }
     assert_eq!(reason(limits.configured("x").acquire(1).await), Reason::StoreMisconfigured);
-    assert_eq!(reason(limits.configured("x").peek().await), Reason::StoreMisconfigured);
+    assert_eq!(reason(limits.configured("x").peek(1).await), Reason::StoreMisconfigured);
     // A function that cannot refuse is counted locally then, and not held up.
     let calls = limits.scope(async {
         for _ in 0..5 {

@@ -80,7 +80,7 @@ fn heard(builder: LimitsBuilder) -> (LimitsBuilder, Events) {
 
 fn told(events: &Events) -> Vec<String> {
     let events = events.lock().unwrap();
-    let refusals = events.iter().filter(|event| matches!(event, Event::WouldRefuse { .. }));
+    let refusals = events.iter().filter(|event| matches!(event, Event::WouldReject { .. }));
     refusals.map(ToString::to_string).collect()
 }
 
@@ -96,18 +96,18 @@ async fn it_is_told_when_a_limiter_begins_to_refuse_and_not_with_each_call() {
         for _ in 0..50 {
             overruled(limiter.acquire(1).await);
         }
-        overruled(limiter.peek().await);
+        overruled(limiter.peek(1).await);
         time.advance(Duration::from_secs(59));
     }
-    let first = "a call went ahead in shadow mode only: rate limit `x` exceeded, retry after 3600s";
+    let first = "shadow mode admitted a call that would have been rejected or delayed: rate limit `x` exceeded, retry after 3600s";
     assert_eq!(told(&events), [first]);
     time.advance(Duration::from_secs(1));
     overruled(limiter.acquire(1).await);
     assert_eq!(told(&events).len(), 2, "after a minute without");
     time.advance(Duration::from_secs(60));
     overruled(limiter.acquire(2).await);
-    let never = "a call went ahead in shadow mode only: rate limit `x` can never grant so many permits \
-                 at once: 2 of 1 per 1h";
+    let never = "shadow mode admitted a call that would have been rejected or delayed: rate limit `x` can \
+                 never grant that many permits at once: requested 2, quota 1 per 1h";
     assert_eq!(told(&events)[2..], [never]);
 }
 

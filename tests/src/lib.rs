@@ -12,6 +12,7 @@
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
 //! - [`ledger`]: did a limiter admit a call whose permits were not free?
 //! - [`monitor`]: the commands a server was sent.
+//! - [`decide`]: questions to stores and scripts, past the limiter.
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +21,7 @@
 
 mod binary;
 pub mod ledger;
+pub mod decide;
 pub mod monitor;
 mod notes;
 pub mod place;

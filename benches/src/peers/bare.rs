@@ -1,8 +1,10 @@
 //! Our script without us: one `EVALSHA` per decision, which is what Redis itself takes for it.
 
 use ratelimit_runtime::{
+    __private::store::{
+        CalendarCall, Config, Group, Outcome, Request, StateKeys, script_decide, script_decisions,
+    },
     Mode,
-    store::{Config, Outcome, Request, StateKeys, script_call, script_replies},
 };
 use redis::{Client, Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;
@@ -36,7 +38,7 @@ impl Bare {
 
     fn command(&self, key: usize, by_name: bool) -> Cmd {
         let request = Request::new(&self.keys[key], self.config, self.since);
-        script_call("acquire", &request, &[1], 1, by_name)
+        script_decide(&[Group { requests: &[request], costs: &[&[1]] }], |_| 1, by_name)
     }
 
     async fn send(&self, command: &Cmd) -> RedisResult<Value> {
@@ -51,10 +53,12 @@ impl Decide for Bare {
 
     async fn decide(&self, key: usize) -> Result<bool, ()> {
         let reply = self.send(&self.command(key, true)).await.map_err(|_| ())?;
-        let replies = script_replies("acquire", &reply, &self.config, &[1]).map_err(|_| ())?;
-        match replies.first().map(|reply| reply.outcome) {
-            Some(Outcome::Granted) => Ok(true),
-            Some(Outcome::Refused) => Ok(false),
+        let requests = &[Request::new(&self.keys[key], self.config, self.since)];
+        let group = Group { requests, costs: &[&[1]] };
+        let decided = script_decisions(&reply, &[group], &mut CalendarCall::default());
+        match decided.map_err(|_| ())?.pop() {
+            Some(Ok(Some(replies))) if replies[0][0].outcome == Outcome::Granted => Ok(true),
+            Some(Ok(Some(replies))) if replies[0][0].outcome == Outcome::Refused => Ok(false),
             _ => Err(()),
         }
     }

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use ratelimit_runtime::store::StateKeys;
+use ratelimit_runtime::__private::store::StateKeys;
 use redis::{RedisResult, Script, aio::MultiplexedConnection};
 
 use super::{Decide, Limit, bare::connect};

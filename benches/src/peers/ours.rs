@@ -36,7 +36,7 @@ impl Ours {
     /// Panics when Redis does not decide, or the limit is none that can be.
     pub async fn new(limits: &Limits, limit: Limit) -> Self {
         let ours = if limit.keys == 1 {
-            let quota = Quota::new(limit.rate, limit.per).expect("a quota that can be");
+            let quota = Quota::new(limit.rate.into(), limit.per).expect("a quota that can be");
             Self::Held(limits.limiter(&limit.names("ours")[0], quota))
         } else {
             assert_eq!(limit.name, "keys", "only this one has an annotated function");
@@ -59,7 +59,9 @@ impl Decide for Ours {
 
     async fn decide(&self, key: usize) -> Result<bool, ()> {
         let decision = match self {
-            Self::Held(limiter) => limiter.try_acquire(1).await.map(|decision| decision.degraded),
+            Self::Held(limiter) => {
+                limiter.try_acquire(1).await.map(|decision| decision.is_degraded())
+            }
             Self::Annotated { .. } => annotated(key).await.map(|()| false),
         };
         match decision {

@@ -23,7 +23,7 @@ impl Bench {
     pub(super) async fn waiters(&mut self) -> Results {
         let (mut results, time) = (self.results(), self.plan.waiting);
         let limit = Limit { name: "waiters", keys: 1, rate: RATE, per: SECOND, per_client: false };
-        let quota = Quota::new(limit.rate, limit.per).expect("a quota that can be");
+        let quota = Quota::new(limit.rate.into(), limit.per).expect("a quota that can be");
         let limiter = self.limits.limiter("ours:waiters:0", quota);
         self.meter.start();
         let waits = wait(&limiter, time).await;

@@ -167,3 +167,100 @@ impl Owing for Heat {
         self.most_ahead()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::{Algorithm, Mode};
+
+    use super::*;
+
+    const RULES: [Algorithm; 4] = [
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow,
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+    ];
+
+    fn ten_a_second(algorithm: Algorithm) -> Config {
+        let burst = if algorithm == Algorithm::TokenBucket { 10 } else { 0 };
+        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+    }
+
+    #[test]
+    fn what_is_not_free_is_owed_and_paid_before_anything_is_granted() {
+        // Until one more permit is free after one was used and 15 charged, and all are.
+        for (algorithm, next, full) in [
+            (Algorithm::SlidingWindow, 1000, 2000),
+            (Algorithm::FixedWindow, 1000, 2000),
+            (Algorithm::TokenBucket, 700, 1600),
+            (Algorithm::LeakyBucket, 1600, 1600),
+        ] {
+            let (config, mut state) = (ten_a_second(algorithm), State::default());
+            assert!(state.acquire(&config, 1, 5000).granted);
+            let (charged, v) = state.charge(&config, 15, 10, 5000);
+            assert_eq!(charged, Charged { taken: 9, debt: 6, excess: 0 }, "{algorithm}");
+            assert_eq!((v.remaining, v.retry_after, v.reset_after), (0, next, full), "{algorithm}");
+            assert_eq!(state.peek(&config, 1, 5000).retry_after, next, "{algorithm}");
+            let (more, _) = state.charge(&config, 10, 10, 5000);
+            assert_eq!(more, Charged { taken: 0, debt: 10, excess: 6 }, "{algorithm}");
+            assert_eq!(state.release(&config, 4, 5000), 4, "{algorithm}");
+            let v = state.acquire(&config, 1, 5000);
+            assert_eq!((v.granted, v.retry_after), (false, next), "{algorithm}");
+            assert!(!state.acquire(&config, 1, 5000 + next - 1).granted, "{algorithm}");
+            assert!(state.acquire(&config, 1, 5000 + next).granted, "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn a_debt_above_the_rate_is_paid_window_by_window() {
+        for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
+            let (config, mut state) = (ten_a_second(algorithm), State::default());
+            let (charged, _) = state.charge(&config, 33, 25, 5000);
+            assert_eq!(charged, Charged { taken: 10, debt: 23, excess: 0 });
+            let v = state.acquire(&config, 1, 5000);
+            assert_eq!(
+                (v.granted, v.retry_after, v.reset_after),
+                (false, 1000, 4000),
+                "{algorithm}"
+            );
+            assert!(!state.is_idle(1000, 60_000), "nothing pays by itself");
+            assert!(!state.acquire(&config, 1, 6000).granted);
+            assert!(!state.acquire(&config, 1, 7000).granted);
+            let v = state.acquire(&config, 1, 8000);
+            assert_eq!((v.granted, v.remaining), (true, 6), "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn a_debt_goes_along_when_the_rule_changes() {
+        for (from, to) in RULES.iter().flat_map(|from| RULES.map(|to| (*from, to))) {
+            let (from, to) = (ten_a_second(from), ten_a_second(to));
+            let mut state = State::default();
+            state.charge(&from, 25, 30, 5000);
+            let (charged, v) = state.charge(&to, 1, 30, 5000);
+            assert_eq!((charged.taken, charged.debt), (0, 16), "{from:?} to {to:?}");
+            assert_eq!(v.remaining, 0);
+            assert_eq!(state.release(&to, 99, 5000), 26, "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn who_reserved_is_no_debt() {
+        let (config, mut state) = (ten_a_second(Algorithm::LeakyBucket), State::default());
+        state.reserve(&config, &[1; 40], u64::MAX, 0);
+        let (charged, _) = state.charge(&config, 12, 10, 0);
+        assert_eq!(charged, Charged { taken: 9, debt: 3, excess: 0 }, "nine slots behind the last");
+        let (charged, _) = state.charge(&config, 12, 10, 0);
+        assert_eq!(charged, Charged { taken: 0, debt: 10, excess: 5 });
+    }
+
+    #[test]
+    fn where_nobody_is_admitted_nothing_is_owed() {
+        for algorithm in RULES {
+            let nobody = Config { rate: 0, ..ten_a_second(algorithm) };
+            let (charged, v) = State::default().charge(&nobody, 5, 10, 0);
+            assert_eq!(charged, Charged { taken: 0, debt: 0, excess: 5 }, "{algorithm}");
+            assert_eq!(v.retry_after, 0);
+        }
+    }
+}

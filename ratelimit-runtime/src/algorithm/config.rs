@@ -105,6 +105,11 @@ impl Config {
         }
     }
 
+    /// Whether permits are handed out one request after the other.
+    pub(crate) fn is_spaced(&self) -> bool {
+        self.algorithm == Algorithm::LeakyBucket || self.warm_up_ms > 0
+    }
+
     /// The longest a permit can count, in milliseconds: state that is idle for as long means nothing.
     pub(crate) fn counts_for_ms(&self) -> u64 {
         let longest = match self.algorithm {

@@ -70,14 +70,17 @@ impl Backlog {
         if left == 0 || (!is_last && (self.spaced || !has_begun)) {
             return (0, false);
         }
-        // A grant ends within the millisecond before `ends_ms`, and at which tick is known where all
-        // grants end at the same one.
+        // A grant ends within the millisecond before `ends_ms`. At which tick is known of the last one,
+        // if that is the only one to end in it, and where all grants end at the same one.
         let rounded = match (same, per.is_multiple_of(rate)) {
             (true, true) => (rate - self.ticks % rate) % rate,
             (false, true) => 0,
             (_, false) => rate - 1,
         };
-        let ticks = if is_last { self.ticks } else { ends_in.saturating_sub(rounded) };
+        let ticks = match is_last && per >= rate {
+            true => self.ticks,
+            false => ends_in.saturating_sub(rounded),
+        };
         (u64::from(grant.permits).min(ticks / per).min(self.ticks / self.per), is_last)
     }
 }
@@ -121,5 +124,158 @@ impl State {
             *self = left;
         }
         back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::Mode;
+
+    use super::*;
+    use crate::store::Outcome;
+
+    fn ten_a_second(algorithm: Algorithm) -> Config {
+        let burst = if algorithm == Algorithm::TokenBucket { 10 } else { 0 };
+        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+    }
+
+    fn granted(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {
+        let verdict = state.acquire(&config, permits.into(), now);
+        assert!(verdict.granted, "{permits} at {now}: {verdict:?}");
+        Grant { permits, ends_ms: now + verdict.reset_after, config }
+    }
+
+    fn reserved(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {
+        let [booking] = state.reserve(&config, &[permits], u64::MAX, now)[..] else { panic!() };
+        assert!(booking.verdict.granted);
+        Grant::reserved(config, permits, booking.ticket)
+    }
+
+    #[test]
+    fn a_sliding_window_gets_the_entry_of_the_grant_back() {
+        let (config, mut state) = (ten_a_second(Algorithm::SlidingWindow), State::default());
+        let first = granted(&mut state, config, 3, 0);
+        let second = granted(&mut state, config, 4, 400);
+        let third = granted(&mut state, config, 3, 400);
+        assert_eq!(state.give_back(&config, &second, 900), 4);
+        let v = state.peek(&config, 5, 900);
+        assert_eq!((v.remaining, v.retry_after), (4, 100), "the first ones are the next to expire");
+        assert_eq!(state.give_back(&config, &first, 1000), 0, "its window is over");
+        // Other numbers find it by the time at which it was made.
+        let longer = Config { per_ms: 3000, ..config };
+        assert_eq!(state.give_back(&longer, &third, 1500), 3);
+        assert_eq!(state.give_back(&longer, &third, 1500), 0);
+    }
+
+    #[test]
+    fn a_fixed_window_gets_permits_of_the_same_window_back() {
+        let (config, mut state) = (ten_a_second(Algorithm::FixedWindow), State::default());
+        let grant = granted(&mut state, config, 6, 1100);
+        assert_eq!(state.clone().give_back(&config, &grant, 2000), 0, "it is over");
+        assert_eq!(state.give_back(&Config { rate: 20, ..config }, &grant, 1999), 6);
+        granted(&mut state, config, 6, 2100);
+        assert_eq!(state.give_back(&config, &grant, 2200), 0, "these are of another window");
+    }
+
+    #[test]
+    fn a_bucket_drains_first_what_was_granted_first() {
+        let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
+        let first = granted(&mut state, config, 5, 0);
+        let second = granted(&mut state, config, 5, 0);
+        let at = |now, grant| state.clone().give_back(&config, grant, now);
+        assert_eq!([0, 1, 300, 500].map(|now| at(now, &first)), [5, 4, 2, 0]);
+        assert_eq!([0, 300, 600, 999].map(|now| at(now, &second)), [5, 5, 4, 0]);
+        assert_eq!(state.give_back(&config, &first, 300), 2);
+        assert_eq!(state.peek(&config, 1, 300).reset_after, 500);
+    }
+
+    #[test]
+    fn earlier_callers_of_a_batch_end_earlier() {
+        let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
+        let verdicts = state.acquire_all(&config, [2, 3].into_iter(), 0);
+        let reply = Reply {
+            outcome: Outcome::Granted,
+            remaining: 5,
+            retry_after_ms: 0,
+            reset_after_ms: verdicts[0].reset_after,
+            now_ms: 0,
+            ahead_ms: 0,
+            config,
+            reconciled: None,
+            violated: 0,
+        };
+        assert_eq!(Grant::of(&reply, 2, 3).ends_ms, 200);
+        assert_eq!(Grant::of(&reply, 3, 0).ends_ms, 500);
+        let sliding = Reply { config: ten_a_second(Algorithm::SlidingWindow), ..reply };
+        assert_eq!(Grant::of(&sliding, 2, 3).ends_ms, 500, "one entry of the log");
+    }
+
+    #[test]
+    fn a_grant_never_gets_more_than_it_holds_to_the_tick() {
+        for (rate, per) in [(7, 1000), (13, 100), (10, 1000), (3000, 1000), (1_000_003, 997)] {
+            let config =
+                Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, 40);
+            let (mut state, mut now, mut grants) = (State::default(), 0, Vec::new());
+            for step in 0..400_u64 {
+                now += step * 7919 % (20 * per / rate + 2);
+                let permits = u32::try_from(1 + step * 31 % 9).unwrap();
+                if !state.acquire(&config, permits.into(), now).granted {
+                    continue;
+                }
+                let State::Bucket(bucket) = &state else { panic!() };
+                let Ticket { empty_at_ms, ticks, .. } = bucket.ticket();
+                let ends = empty_at_ms * rate + ticks;
+                let ends_ms = ends.div_ceil(rate);
+                grants.push((Grant { permits, ends_ms, config }, ends));
+                for (grant, ends) in grants.iter().rev().take(5) {
+                    let back = state.clone().give_back(&config, grant, now);
+                    let held = ends.saturating_sub(now * rate) / per;
+                    assert!(back <= held, "{back} of {held} by {rate}/{per}");
+                    let missed = held.min(grant.permits.into()) - back;
+                    assert!(missed <= rate.div_ceil(per), "{missed} are a millisecond's");
+                    assert!(missed == 0 || per % rate > 0, "{grant:?} lost {missed}");
+                }
+            }
+            assert!(grants.len() > 20, "{rate}/{per}: {}", grants.len());
+        }
+    }
+
+    #[test]
+    fn a_slot_comes_back_as_long_as_nothing_was_placed_after_it() {
+        let warm = ten_a_second(Algorithm::TokenBucket).warm_up_ms(1);
+        let leaky = ten_a_second(Algorithm::LeakyBucket);
+        for config in [leaky, Config { burst: 0, ..warm }] {
+            let mut state = State::default();
+            let running = granted(&mut state, config, 1, 0);
+            let middle = reserved(&mut state, config, 2, 0);
+            let last = reserved(&mut state, config, 1, 0);
+            assert_eq!(state.give_back(&config, &running, 0), 0, "{config:?}");
+            assert_eq!(state.give_back(&config, &middle, 10), 0);
+            assert_eq!(state.give_back(&config, &last, 10), 1);
+            assert_eq!(state.give_back(&config, &middle, 10), 2, "now it is the last one");
+            assert!(state.reserve(&config, &[1], u64::MAX, 10)[0].wait >= 90);
+        }
+    }
+
+    #[test]
+    fn a_reservation_of_a_token_bucket_that_has_not_begun_is_a_slot() {
+        let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
+        let used = granted(&mut state, config, 10, 0);
+        let first = reserved(&mut state, config, 2, 0);
+        let second = reserved(&mut state, config, 2, 0);
+        assert_eq!(state.give_back(&config, &first, 100), 0, "the second stays where it is");
+        assert_eq!(state.give_back(&config, &second, 100), 2);
+        assert_eq!(state.give_back(&config, &used, 100), 9);
+    }
+
+    #[test]
+    fn what_was_granted_by_other_numbers_is_given_back_in_permits() {
+        let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
+        let grant = granted(&mut state, config, 5, 0);
+        let faster = Config { rate: 20, burst: 20, ..config };
+        assert_eq!(state.give_back(&faster, &grant, 200), 3, "two were back");
+        assert_eq!(state.peek(&faster, 1, 200).remaining, 20);
+        let sliding = ten_a_second(Algorithm::SlidingWindow);
+        assert_eq!(state.give_back(&sliding, &grant, 200), 0, "nobody knows which they are");
     }
 }

@@ -313,12 +313,74 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_never_more_than_the_new_numbers_have() {
-        let (hundred, mut state) = (ten_a_second((Algorithm::TokenBucket, 100)), State::default());
-        assert!(state.acquire(&hundred, 100, 5_000).granted);
-        let sliding = ten_a_second((Algorithm::SlidingWindow, 0));
-        let v = state.acquire(&sliding, 1, 5_000);
-        assert_eq!((v.granted, v.retry_after), (false, 1000), "a window, and not ten");
+    fn what_was_taken_counts_to_the_last_permit_by_new_numbers() {
+        let hundred = ten_a_second((Algorithm::TokenBucket, 100));
+        for (rule, wait) in [
+            ((Algorithm::SlidingWindow, 0), 10_000),
+            // These windows began with the second.
+            ((Algorithm::FixedWindow, 0), 10_000),
+            ((Algorithm::TokenBucket, 20), 8_100),
+            ((Algorithm::LeakyBucket, 0), 10_000),
+        ] {
+            let (config, mut state) = (ten_a_second(rule), State::default());
+            assert!(state.acquire(&hundred, 100, 5_000).granted);
+            for _ in 0..99 {
+                state.acquire(&config, 1, 5_000);
+            }
+            let mut now = 5_000;
+            while !state.acquire(&config, 1, now).granted {
+                now += state.peek(&config, 1, now).retry_after;
+            }
+            assert_eq!(now - 5_000, wait, "{config:?}");
+        }
+    }
+
+    /// When callers who wait for one slot each may go.
+    fn slots(state: &mut State, config: &Config, callers: usize, now: u64) -> Vec<u64> {
+        let bookings = state.reserve(config, &vec![1; callers], u64::MAX, now);
+        bookings.iter().map(|booking| now + booking.wait).collect()
+    }
+
+    #[test]
+    fn slots_by_new_numbers_come_after_those_that_were_promised() {
+        for burst in [0, 1] {
+            let rule = if burst > 0 { Algorithm::TokenBucket } else { Algorithm::LeakyBucket };
+            for (rate, most) in [(11, 11), (5, 10), (30, 30)] {
+                let (before, mut state) = (ten_a_second((rule, burst)), State::default());
+                let after = Config { rate, ..before };
+                let mut times = slots(&mut state, &before, 50, 5_000);
+                times.extend(slots(&mut state, &after, 50, 5_000));
+                let in_a_second = |from: &u64| {
+                    times.iter().filter(|at| (*from..from + 1000).contains(*at)).count() as u64
+                };
+                let found = times.iter().map(in_a_second).max();
+                assert!(found <= Some(most), "{found:?} by {rate} a second, {before:?}");
+                assert!(times.is_sorted());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_given_up_by_the_numbers_it_was_reserved_by() {
+        for warm_up in [0, 4000] {
+            for rule in [(Algorithm::LeakyBucket, 0), (Algorithm::TokenBucket, 10)] {
+                let config = ten_a_second(rule);
+                let config = match (warm_up, rule.0) {
+                    (0, _) => config,
+                    (_, Algorithm::LeakyBucket) => continue,
+                    _ => Config { burst: 0, ..config }.warm_up_ms(warm_up),
+                };
+                let mut state = State::default();
+                let alone = state.acquire(&config, 5, 5_000).reset_after;
+                let before = state.reserve(&config, &[3], u64::MAX, 5_000)[0];
+                let told = state.reserve(&config, &[4], u64::MAX, 5_000)[0];
+                let faster = Config { rate: 20, ..config };
+                assert!(state.give_up(&faster, 4, told.ticket, 5_000), "{config:?}");
+                assert!(state.give_up(&faster, 3, before.ticket, 5_000), "{config:?}");
+                let Verdict { reset_after, .. } = state.peek(&config, 1, 5_000);
+                assert_eq!(reset_after, alone, "{config:?}");
+            }
+        }
     }
 
     #[test]

@@ -167,15 +167,19 @@ impl Level {
         self.lead = self.lead.max(wait);
     }
 
-    /// The permits that can be taken before it is owed any.
+    /// The permits that can be taken before any are owed.
     pub(super) fn room(&self) -> u64 {
-        self.most().saturating_sub(self.backlog) / self.per.max(1)
+        self.holds().saturating_sub(self.backlog) / self.per.max(1)
     }
 
-    /// The permits that were taken beyond what it holds, after all that was reserved.
+    /// The permits that were taken beyond what it holds.
     pub(super) fn beyond(&self) -> u64 {
-        let held = self.most().saturating_add(self.lead.saturating_mul(self.rate));
-        self.backlog.saturating_sub(held).div_ceil(self.per.max(1))
+        self.backlog.saturating_sub(self.holds()).div_ceil(self.per.max(1))
+    }
+
+    /// What can be taken without owing it, when the last reservation begins.
+    fn holds(&self) -> u64 {
+        self.most().saturating_add(self.lead.saturating_mul(self.rate))
     }
 
     /// The permits by which the backlog can grow.
@@ -203,7 +207,7 @@ impl Meter for Level {
         match self.spaced {
             true if self.backlog == 0 => self.capacity,
             true => 0,
-            false => self.room(),
+            false => self.most().saturating_sub(self.backlog) / self.per.max(1),
         }
     }
 
@@ -399,5 +403,28 @@ mod tests {
         assert!(!state.give_up(&config, 1, second.ticket, 10), "once");
         assert!(state.give_up(&config, 1, first.ticket, 20), "now it is the last one");
         assert_eq!(state.reserve(&config, &[1], 1000, 20)[0].wait, 80);
+    }
+
+    #[test]
+    fn a_leaky_bucket_keeps_its_spacing_when_permits_are_given_back() {
+        let (config, mut state) = (leaky(10, 1000), State::default());
+        assert!(state.acquire(&config, 2, 0).granted);
+        let waits: Vec<_> =
+            state.reserve(&config, &[1, 1], 9000, 0).iter().map(|told| told.wait).collect();
+        assert_eq!(waits, [200, 300]);
+        assert_eq!(state.release(&config, 9, 299), 0, "their slots stay");
+        assert_eq!(state.reserve(&config, &[1], 9000, 299)[0].wait, 101);
+        assert_eq!(state.release(&config, 9, 400), 1, "the last one has begun");
+        assert!(state.acquire(&config, 1, 400).granted);
+    }
+
+    #[test]
+    fn several_callers_reserve_until_one_cannot_wait() {
+        let (config, mut state) = (leaky(10, 1000), State::default());
+        let told = state.reserve(&config, &[1, 2, 1, 5, 1], 300, 0);
+        let waits: Vec<_> = told.iter().map(|told| (told.verdict.granted, told.wait)).collect();
+        assert_eq!(waits[..3], [(true, 0), (true, 100), (true, 300)]);
+        assert_eq!(waits[3..], [(false, 0), (false, 0)], "nobody goes before the fourth");
+        assert_eq!(state.peek(&config, 1, 0).reset_after, 400);
     }
 }

@@ -164,15 +164,19 @@ impl Heat {
         self.lead = self.lead.max(wait);
     }
 
-    /// The permits that can be taken before it is owed any.
+    /// The permits that can be taken before any are owed.
     pub(super) fn room(&self) -> u64 {
-        (self.rate * self.per).saturating_sub(self.pending) / self.per.max(1)
+        self.holds().saturating_sub(self.pending) / self.per.max(1)
     }
 
-    /// The permits that were taken beyond what it holds, after all that was reserved.
+    /// The permits that were taken beyond what it holds.
     pub(super) fn beyond(&self) -> u64 {
-        let held = (self.rate * self.per).saturating_add(self.lead.saturating_mul(self.rate));
-        self.pending.saturating_sub(held).div_ceil(self.per.max(1))
+        self.pending.saturating_sub(self.holds()).div_ceil(self.per.max(1))
+    }
+
+    /// What can be taken without owing it, when the last reservation begins.
+    fn holds(&self) -> u64 {
+        (self.rate * self.per).saturating_add(self.lead.saturating_mul(self.rate))
     }
 
     /// The permits by which the backlog can grow.

@@ -39,7 +39,7 @@ impl Core {
     async fn available_here(&self, limits: &Inner) -> Result<u64, StoreError> {
         let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
             .in_force(self.in_force().and_then(|config| config.calendar));
-        let reply = limits.store.peek2(&request, 1).await?;
+        let reply = limits.store.peek(&request, 1).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,
             _ => return Ok(reply.remaining),

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Limits, StoreError,
     limits::{AnyStore, Inner},
-    store::{Outcome, Reply},
+    store::{Group, Outcome, Reply},
 };
 
 /// Asks the store for all claims at once, and takes note of its replies.
@@ -21,7 +21,10 @@ pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Rep
         asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| &asked.permits));
     let costs: Vec<&[u32]> = costs.map(std::slice::from_ref).collect();
     let asking: Vec<_> = asked.iter().map(|asked| asked.core.denials.asking()).collect();
-    let replies = inner.store.acquire_jointly(&requests, &costs).await?;
+    let group = Group { requests: &requests, costs: &costs };
+    let decided = inner.store.decide(&[group]).await?.into_iter().next();
+    let none = || Err(StoreError::unavailable("the store returned no reply"));
+    let replies = decided.unwrap_or_else(none)?;
     let mut replies = replies.into_iter().map(|row| row.first().copied());
     let mut all = Vec::with_capacity(asked.len());
     for ((asked, parts), asking) in asked.iter().zip(&parts).zip(asking) {

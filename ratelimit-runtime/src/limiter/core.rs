@@ -203,6 +203,7 @@ impl Core {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").field("name", &self.name).finish_non_exhaustive()
+        // The name has the key's values in it.
+        f.debug_struct("Core").field("key", &self.family.key).finish_non_exhaustive()
     }
 }

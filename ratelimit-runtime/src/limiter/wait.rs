@@ -29,7 +29,7 @@ use self::{
 };
 use super::{
     Core,
-    decide::{Granted, Refusals, Why, decide},
+    decide::{Granted, Ready, Refusals, Why, decide},
     plan::Claim,
     taken::{Source, Taken},
 };
@@ -189,8 +189,13 @@ async fn first_try(
     let inner = limits.inner();
     // No caller overtakes those that wait.
     let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(inner);
-    if let Some(position) = claims.iter().position(queued) {
-        let Claim { core, wait, .. } = &claims[position];
+    for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
+        let Claim { core, permits, wait, .. } = claim;
+        match core.ready(inner, &core.rule(inner), *permits) {
+            Ok(Ready::Decided(_)) => continue,
+            Ok(Ready::Ask(..)) => {}
+            Err(rejection) => return Err(Blocked::By(position, rejection)),
+        }
         let head_in = core.queue.head_in(started);
         return Err(match wait {
             Wait::None => Blocked::By(position, core.not_before(Reason::Limited, head_in)),
@@ -252,6 +257,7 @@ impl Core {
             rate: config.rate,
             per_ms: config.per_ms,
             spaced: config.is_spaced(),
+            capacity: config.capacity(),
             round_trip_ms,
         })
     }

@@ -1,6 +1,6 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
-mod joint;
+mod group;
 mod reserve;
 mod slot;
 mod slots;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 pub(crate) use self::slot::{Lease, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
-    Assertion, Charged, Config, Expiry, Grant, KeepState, Outcome, Reply, Request, Reservation,
-    StateKeys, Store, Ticket, WriteWhen, joint::check_joint,
+    Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
+    Reservation, StateKeys, Store, Ticket, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -71,14 +71,15 @@ impl MemoryStore {
     }
 
     /// Runs a rule on what is used of the limiter, with its configuration reconciled.
-    fn decide(
+    fn by_rule(
         &self,
         request: &Request<'_>,
+        permits: u32,
         rule: impl FnOnce(&mut algorithm::State, u64, Config, u64) -> Verdict,
     ) -> Reply {
         let decided = self.reconciled(request, |used, config, now| {
             let rule = |permits| rule(used, permits, config, now);
-            Reply::decided(request.permits, config, now, rule)
+            Reply::decided(permits, config, now, rule)
         });
         match decided {
             Ok((reply, reconciled)) => Reply { reconciled, ..reply },
@@ -103,34 +104,14 @@ impl MemoryStore {
         })
     }
 
-    fn decide_all(&self, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
-        let decided = self.reconciled(request, |used, config, now| {
-            let reply = |cost, verdict| Reply::decided(cost, config, now, |_| verdict);
-            if config.mode == Mode::PerClient {
-                return costs.iter().map(|&cost| reply(cost, Verdict::default())).collect();
-            }
-            let each = costs.iter().copied().map(u64::from);
-            let verdicts = used.acquire_all(&config, each, now);
-            costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
-        });
-        let (mut replies, reconciled): (Vec<Reply>, _) = match decided {
-            Ok(decided) => decided,
-            Err(unknown) => (vec![unknown; costs.len()], None),
-        };
-        if let Some(first) = replies.first_mut() {
-            first.reconciled = reconciled;
-        }
-        replies
-    }
-
-    fn peek_now(&self, request: &Request<'_>) -> Reply {
+    fn peek_now(&self, request: &Request<'_>, cost: u32) -> Reply {
         self.view(request.keys, |state, now| {
             let stored = state.and_then(|state| state.stored);
             if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
                 return Reply::unknown(now);
             }
             let config = stored.map_or(request.config, |stored| stored.config);
-            look(state, config, request.permits, now)
+            look(state, config, cost, now)
         })
     }
 
@@ -225,16 +206,9 @@ impl Reply {
 }
 
 impl Store for MemoryStore {
-    async fn acquire(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        Ok(self.decide(request, |used, permits, config, now| used.acquire(&config, permits, now)))
-    }
-
-    async fn acquire_all(
-        &self,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> Result<Vec<Reply>, StoreError> {
-        Ok(if costs.is_empty() { Vec::new() } else { self.decide_all(request, costs) })
+    async fn decide(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
+        let decide = |group: &Group<'_>| group.check().map(|()| self.decide_group(group));
+        Ok(groups.iter().map(decide).collect())
     }
 
     async fn reserve(
@@ -274,21 +248,12 @@ impl Store for MemoryStore {
         Ok(self.charge_now(request, permits, max_debt))
     }
 
-    async fn acquire_jointly(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        check_joint(requests, costs)?;
-        Ok(self.decide_jointly(requests, costs))
-    }
-
-    async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        Ok(self.peek_now(request))
+    async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {
+        Ok(self.peek_now(request, cost))
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let reply = self.decide(request, |_, _, _, _| Verdict::default());
+        let reply = self.by_rule(request, 1, |_, _, _, _| Verdict::default());
         Ok(match reply.outcome {
             Outcome::Unknown => reply,
             _ => Reply { outcome: Outcome::Granted, remaining: reply.config.rate, ..reply },

@@ -4,9 +4,9 @@ pub(crate) mod address;
 mod attempt;
 mod connect;
 mod fault;
+mod groups;
 #[cfg(feature = "test-util")]
 mod hooks;
-mod joint;
 mod link;
 mod reply;
 mod reserve;
@@ -25,7 +25,6 @@ use self::{
     address::Address,
     attempt::Attempt,
     fault::{Fault, classify},
-    joint::{AskJointly, read_jointly},
     link::{Link, Live},
     reply::read_replies,
     reserve::{
@@ -34,13 +33,12 @@ use self::{
     rule::write_rule,
     script::{
         ASSERT, Call, EXPIRE, GIVE_BACK, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
-        acquire,
     },
     windows::Windows,
 };
 use super::{
-    Charged, Config, Expiry, Grant, KeepState, Reply, Request, Reservation, StateKeys, Store,
-    Ticket, WriteWhen, joint::check_joint,
+    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Reply, Request, Reservation,
+    StateKeys, Store, Ticket, WriteWhen,
 };
 use crate::{
     StoreError, StoreErrorKind,
@@ -50,8 +48,8 @@ use crate::{
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
-    CalendarCall, script_call, script_charge, script_charged, script_give_back, script_give_up,
-    script_joint_call, script_joint_replies, script_release, script_replies, script_reservations,
+    CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
+    script_give_back, script_give_up, script_peek, script_peeked, script_release, script_reservations,
     script_reserve, script_write,
 };
 
@@ -88,6 +86,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// When the address cannot be read, or needs a crate feature that is not enabled.
+    #[cfg(feature = "test-util")]
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
         Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
@@ -98,7 +97,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// As for [`open`](Self::open).
-    #[cfg(feature = "tls")]
+    #[cfg(all(feature = "tls", feature = "test-util"))]
     pub fn open_trusting(
         url: &str,
         ca_pem: Vec<u8>,
@@ -106,6 +105,11 @@ impl RedisStore {
     ) -> Result<Self, crate::SetupError> {
         let certificates = Certificates { root: Some(ca_pem) };
         Ok(Self::new(Address::parse(url)?, certificates, deadline, Events::default()))
+    }
+
+    /// Whether the keys of a call have to be in one slot.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.address().topology == address::Topology::Cluster
     }
 
     /// Where the store is, without the password.
@@ -167,9 +171,8 @@ impl RedisStore {
         request: &Request<'_>,
         cost: u32,
     ) -> Result<Reply, StoreError> {
-        let costs = &[cost];
-        let value = self.ask(script, request, costs).await?;
-        Ok(read_replies(&value, costs, false, &request.config)?[0])
+        let value = self.ask(script, request, cost).await?;
+        Ok(read_replies(&value, &[cost], false, &request.config)?[0])
     }
 
     /// Runs a script that takes words, or a plain command, and returns a value of a known type.
@@ -232,16 +235,8 @@ fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
 }
 
 impl Store for RedisStore {
-    async fn acquire_all(
-        &self,
-        request: &Request<'_>,
-        costs: &[u32],
-    ) -> Result<Vec<Reply>, StoreError> {
-        if costs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let value = self.ask(acquire(&request.config), request, costs).await?;
-        read_replies(&value, costs, true, &request.config)
+    async fn decide(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
+        self.decide_groups(groups).await
     }
 
     async fn reserve(
@@ -293,22 +288,8 @@ impl Store for RedisStore {
         read_charged(&value, request)
     }
 
-    async fn acquire_jointly(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        check_joint(requests, costs)?;
-        if costs.first().is_none_or(|row| row.is_empty()) {
-            return Ok(vec![Vec::new(); requests.len()]);
-        }
-        let ask = |windows| AskJointly { requests, costs, windows };
-        let value = self.run_with_windows(Windows::of(requests), None, ask).await?;
-        read_jointly(&value, requests, costs)
-    }
-
-    async fn peek(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        self.look(&PEEK, request, request.permits).await
+    async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {
+        self.look(&PEEK, request, cost).await
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {

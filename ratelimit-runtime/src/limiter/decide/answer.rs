@@ -1,7 +1,7 @@
 //! What a call is told: answers and rejections made of what a store replied.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -191,52 +191,47 @@ impl Core {
     /// The answer to a request that only shadow mode admits, which is counted and reported; `None` if
     /// the limiter is enforced, or no limit refused the request.
     pub(super) fn shadowed(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
-        let (answer, rejection) = self.shadow_of(limits, rule, why)?;
-        self.would_reject(limits, rejection);
-        Some(answer)
-    }
-
-    /// The same without a trace, and with the rejection outside shadow mode.
-    pub(super) fn shadow_of(
-        &self,
-        limits: &Inner,
-        rule: &Rule,
-        why: &Why,
-    ) -> Option<(Answer, Rejection)> {
-        if !rule.is_shadowed() {
-            return None;
-        }
-        let (answer, rejection) = match why {
-            Why::NotNow(answer) => (answer.clone(), self.refused(Reason::Limited, answer)),
-            Why::Rejected(rejection) => {
-                let reason = rejection.reason();
-                if !matches!(reason, Reason::ExceedsCapacity | Reason::StoreUnavailable) {
-                    return None;
-                }
-                let config = self.in_force().or(rule.numbers.as_ref().ok().map(|n| n.config))?;
-                let unlimited = unlimited(limits, config);
-                let quota = rejection.quota().unwrap_or(unlimited.quota);
-                let degraded = reason == Reason::StoreUnavailable;
-                let retry_after = rejection.retry_after();
-                let answer = Answer { remaining: 0, retry_after, quota, degraded, ..unlimited };
-                (answer, rejection.clone())
-            }
-        };
-        let shadowed = Some(rejection.reason());
-        Some((Answer { allowed: true, shadowed, ..answer }, rejection))
-    }
-
-    /// Counts a call that only shadow mode admitted, and reports the first one after a while without.
-    fn would_reject(&self, limits: &Inner, rejection: Rejection) {
-        use std::sync::atomic::Ordering;
-
+        let answer = self.in_shadow(limits, rule, why)?;
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {
+            let rejection = match why {
+                Why::NotNow(answer) => self.refused(Reason::Limited, answer),
+                Why::Rejected(rejection) => rejection.clone(),
+            };
             limits.events.emit(&Event::WouldReject { rejection });
         }
+        Some(answer)
+    }
+
+    /// The same without a trace.
+    pub(super) fn in_shadow(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
+        if !rule.is_shadowed() {
+            return None;
+        }
+        let rejection = match why {
+            Why::NotNow(answer) => {
+                let shadowed = Some(Reason::Limited);
+                return Some(Answer { allowed: true, shadowed, ..answer.clone() });
+            }
+            Why::Rejected(rejection) => rejection,
+        };
+        let reason = rejection.reason();
+        if !matches!(reason, Reason::ExceedsCapacity | Reason::StoreUnavailable) {
+            return None;
+        }
+        let config = self.in_force().or(rule.numbers.as_ref().ok().map(|n| n.config))?;
+        let unlimited = unlimited(limits, config);
+        Some(Answer {
+            shadowed: Some(reason),
+            remaining: 0,
+            retry_after: rejection.retry_after(),
+            quota: rejection.quota().unwrap_or(unlimited.quota),
+            degraded: reason == Reason::StoreUnavailable,
+            ..unlimited
+        })
     }
 }
 

@@ -30,7 +30,7 @@ impl Core {
             Err(why) => why,
         };
         // A look is not counted as a call that shadow mode admitted.
-        if let Some((answer, _)) = self.shadow_of(limits, &rule, &why) {
+        if let Some(answer) = self.in_shadow(limits, &rule, &why) {
             return Ok(answer);
         }
         Err(match why {
@@ -53,7 +53,7 @@ impl Core {
             each.extend(looks(&limits.per_client, &parts, cost, counted_here));
         } else {
             for part in &parts {
-                let reply = match limits.store.peek2(&part.request(limits), cost).await {
+                let reply = match limits.store.peek(&part.request(limits), cost).await {
                     Ok(reply) => reply,
                     Err(error) => return self.look_without_store(limits, rule, cost, &error),
                 };

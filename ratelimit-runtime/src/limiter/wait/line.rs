@@ -43,6 +43,8 @@ pub(super) struct Pace {
     pub(super) per_ms: u64,
     /// Whether permits are handed out one request after the other.
     pub(super) spaced: bool,
+    /// The permits that the bucket holds.
+    pub(super) capacity: u64,
     /// The measured round trip to the store, in milliseconds, rounded up.
     pub(super) round_trip_ms: u64,
 }
@@ -56,8 +58,14 @@ impl Pace {
         usize::try_from(fit.unwrap_or(0).clamp(1, MOST_SLOTS.into())).unwrap_or(1)
     }
 
+    /// The milliseconds for which a slot that no caller used is as good as new: until the next one of a
+    /// bucket that spaces its callers, or until a bucket that was empty then is full.
+    fn keeps_ms(&self, permits: u32) -> u64 {
+        self.span_ms(if self.spaced { permits.into() } else { self.capacity })
+    }
+
     /// The milliseconds that a request of this cost takes up, rounded up.
-    fn span_ms(&self, permits: u32) -> u64 {
+    fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(self.per_ms) * u128::from(permits);
         u64::try_from(ms.div_ceil(self.rate.max(1).into())).unwrap_or(u64::MAX)
     }
@@ -100,6 +108,8 @@ pub(super) struct Line<S, T> {
     due: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
+    /// Whether no caller waited since reservations were handed out last.
+    was_empty: bool,
     /// Whether reservations may be later than necessary.
     stale: bool,
 }
@@ -114,6 +124,7 @@ impl<S, T> Default for Line<S, T> {
             asking: false,
             due: 0,
             empty_since: None,
+            was_empty: false,
             stale: false,
         }
     }
@@ -183,7 +194,7 @@ impl<S, T: Clone> Line<S, T> {
             self.limits.remove(&(until, place.number));
         }
         if self.places.is_empty() {
-            self.empty_since = Some(now);
+            (self.empty_since, self.was_empty) = (Some(now), true);
         }
     }
 
@@ -274,6 +285,11 @@ impl<S, T: Clone> Line<S, T> {
 
     /// Gives the callers at the head the reservations whose time has come.
     fn hand_out(&mut self, now: u64, pace: Option<Pace>, leaving: &mut Vec<Leaving<S, T>>) {
+        if !self.places.is_empty() && std::mem::take(&mut self.was_empty) {
+            // Callers that come late do not go all at once.
+            let keeps_ms = |slot: &Slot<T>| pace.map_or(0, |pace| pace.keeps_ms(slot.permits));
+            self.slots.retain(|slot| slot.at + keeps_ms(slot) > now);
+        }
         while let (Some(head), Some(slot)) = (self.places.front(), self.slots.front()) {
             if slot.at > now || slot.permits < head.permits || !head.alone {
                 return;
@@ -285,7 +301,7 @@ impl<S, T: Clone> Line<S, T> {
             let rest = slot.permits - head.permits;
             if rest > 0 {
                 let spaced = pace.filter(|pace| pace.spaced);
-                let later = spaced.map_or(0, |pace| pace.span_ms(head.permits));
+                let later = spaced.map_or(0, |pace| pace.span_ms(head.permits.into()));
                 let ticket = slot.ticket.clone();
                 self.put(Slot { at: slot.at + later, permits: rest, ticket });
             }
@@ -321,7 +337,8 @@ mod tests {
 
     type Names = Line<&'static str, u32>;
 
-    const TEN_A_SECOND: Pace = Pace { rate: 10, per_ms: 1000, spaced: true, round_trip_ms: 1 };
+    const TEN_A_SECOND: Pace =
+        Pace { rate: 10, per_ms: 1000, spaced: true, capacity: 10, round_trip_ms: 1 };
 
     fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<String>) {
         let mut leaving = Vec::new();
@@ -428,6 +445,20 @@ mod tests {
         let not_spaced = Some(Pace { spaced: false, ..TEN_A_SECOND });
         line.join(1, None, true, "other", 0);
         assert_eq!(step(&mut line, 210, not_spaced).1, ["one by 9"]);
+    }
+
+    #[test]
+    fn slots_that_were_missed_while_no_caller_waited_are_not_used_at_once() {
+        let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
+        let tokens = pace.map(|pace| Pace { spaced: false, capacity: 3, ..pace });
+        for (pace, at_once) in [(pace, 1), (tokens, 3)] {
+            let mut line = Names::default();
+            let only = line.join(1, None, true, "only", 0);
+            (1..=7).for_each(|at| line.put(slot(at, 0)));
+            line.leave(only, 1);
+            (0..7).for_each(|_| drop(line.join(1, None, true, "late", 0)));
+            assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a driver's error means for a decision.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, Value};
 
+use super::reply::foreign;
 use crate::StoreError;
 
 /// The three answers to "may this be sent again?".
@@ -75,13 +76,28 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     Fault::Transient(unavailable())
 }
 
+/// Why a script could not decide a group, if its answer says so: this concerns that group alone.
+pub(super) fn failed(value: &Value) -> Option<StoreError> {
+    let Value::Array(items) = value else { return None };
+    let [Value::Int(7), Value::BulkString(why)] = &items[..] else { return None };
+    let why = String::from_utf8_lossy(why);
+    // Before Redis 7 the error comes with its place in the script.
+    Some(match why.find("WRONGTYPE") {
+        Some(at) => StoreError::misconfigured(with_hint(format!("redis: {}", &why[at..]))),
+        None => foreign(),
+    })
+}
+
 /// The error in one line, with a hint where its text alone does not say what to do.
 fn describe(error: &RedisError) -> String {
     // The driver words the server's codes anew; operators know them as the server says them.
-    let text = match (error.code(), error.detail()) {
+    with_hint(match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
         _ => format!("redis: {error}"),
-    };
+    })
+}
+
+fn with_hint(text: String) -> String {
     let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
         "; grant the Redis user the commands listed in the documentation of `RedisStore`"
     } else if text.contains("WRONGTYPE") {

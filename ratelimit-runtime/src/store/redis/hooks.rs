@@ -4,59 +4,72 @@ use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
 use super::{
-    joint::{AskJointly, read_jointly},
+    groups::{Answer, AskGroups, read_groups},
     reply::read_replies,
     reserve::{
         ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
     },
-    script::{Ask, GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell, acquire},
+    script::{Ask, GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell},
     windows::{Windows, missing},
     write_words,
 };
 use crate::{
     StoreError,
     store::{
-        Charged, Config, Grant, KeepState, Reply, Request, Reservation, StateKeys, Ticket,
+        Charged, Config, Grant, Group, KeepState, Reply, Request, Reservation, StateKeys, Ticket,
         WriteWhen,
     },
 };
 
-/// A call of the script `acquire` or `peek` as the runtime makes it, for tests that append a time of
-/// their own or run it by the thousand. `since_us` is since when the process has its configuration.
-#[must_use]
-pub fn script_call(
-    name: &str,
-    request: &Request<'_>,
-    costs: &[u32],
-    since_us: u64,
-    by_name: bool,
-) -> Cmd {
-    let script = if name == "peek" { &PEEK } else { acquire(&request.config) };
-    Ask { script, request, costs, windows: Windows::default() }.since(since_us, by_name)
-}
+/// What the script says of groups: for each its replies, nothing where it lacks the windows of a
+/// calendar, or its error.
+pub type Decisions = Vec<Result<Option<Vec<Vec<Reply>>>, StoreError>>;
 
-/// A call for several limiters, as [`script_call`]: with a time for each.
+/// The call that decides groups as the runtime makes it, for tests that append a time of their own
+/// or run it by the thousand. `since_us` is since when the process has a configuration.
 #[must_use]
-pub fn script_joint_call(
-    requests: &[Request<'_>],
-    costs: &[&[u32]],
+pub fn script_decide(
+    groups: &[Group<'_>],
     since_us: impl Fn(&Request<'_>) -> u64,
     by_name: bool,
 ) -> Cmd {
-    AskJointly { requests, costs, windows: Windows::default() }.since(since_us, by_name)
+    AskGroups { groups, windows: Windows::default() }.since(since_us, by_name)
 }
 
-/// What the answer to such a call says.
+/// What the answer to such a call says. `windows` takes along what it lacks.
 ///
 /// # Errors
 ///
 /// As for the call itself.
-pub fn script_joint_replies(
+pub fn script_decisions(
     value: &Value,
-    requests: &[Request<'_>],
-    costs: &[&[u32]],
-) -> Result<Vec<Vec<Reply>>, StoreError> {
-    read_jointly(value, requests, costs)
+    groups: &[Group<'_>],
+    windows: &mut CalendarCall,
+) -> Result<Decisions, StoreError> {
+    let answers = read_groups(value, groups)?.into_iter();
+    let decisions = answers.map(|answer| match answer? {
+        Answer::Replies(replies) => Ok(Some(replies)),
+        Answer::Lacks(missing) => {
+            windows.0.lack(missing);
+            Ok(None)
+        }
+    });
+    Ok(decisions.collect())
+}
+
+/// A call that looks at a limiter, as [`script_decide`].
+#[must_use]
+pub fn script_peek(request: &Request<'_>, cost: u32, since_us: u64, by_name: bool) -> Cmd {
+    Ask { script: &PEEK, request, cost, windows: Windows::default() }.since(since_us, by_name)
+}
+
+/// What the answer to such a call by a process with these numbers says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_peeked(value: &Value, own: &Config, cost: u32) -> Result<Reply, StoreError> {
+    Ok(read_replies(value, &[cost], false, own)?[0])
 }
 
 /// A call that gives permits back, for tests that append a time of their own.
@@ -79,7 +92,7 @@ pub fn script_write(
     Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
 }
 
-/// A call that reserves permits, as [`script_call`].
+/// A call that reserves permits, as [`script_decide`].
 #[must_use]
 pub fn script_reserve(request: &Request<'_>, costs: &[u32], within_ms: u64, since_us: u64) -> Cmd {
     Reserve { request, costs, within_ms }.since(since_us, false)
@@ -98,7 +111,7 @@ pub fn script_reservations(
     read_reservations(value, request, costs)
 }
 
-/// A call that charges, as [`script_call`].
+/// A call that charges, as [`script_decide`].
 #[must_use]
 pub fn script_charge(
     request: &Request<'_>,
@@ -161,20 +174,8 @@ impl CalendarCall {
     ///
     /// When they are of a calendar that nobody knows.
     pub fn lacks(&mut self, value: &Value, own: Option<&Config>) -> Result<bool, StoreError> {
-        Ok(self.0.lack(missing(value, own)?))
+        let missing = missing(value, own)?;
+        missing.into_iter().for_each(|missing| self.0.lack(missing));
+        Ok(missing.is_some())
     }
-}
-
-/// What the answer to such a call by a process with these numbers says.
-///
-/// # Errors
-///
-/// As for the call itself.
-pub fn script_replies(
-    name: &str,
-    value: &Value,
-    own: &Config,
-    costs: &[u32],
-) -> Result<Vec<Reply>, StoreError> {
-    read_replies(value, costs, name != "peek", own)
 }

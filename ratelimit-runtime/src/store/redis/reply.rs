@@ -11,7 +11,7 @@ use crate::{
     store::{Config, Outcome, Reconciled, Reply},
 };
 
-/// What comes before the waits; see `lua/acquire.lua`.
+/// What comes before the waits; see `lua/limiter.lua`.
 const HEAD: usize = 9;
 
 /// Reads the replies to requests for these costs by a process with its `own` numbers; unless they

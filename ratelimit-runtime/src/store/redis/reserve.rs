@@ -3,10 +3,11 @@
 use redis::{Cmd, Value};
 
 use super::{
+    groups::runs,
     link::Live,
     reply::{integer, read_limiter, unknown_reply},
     rule::write_rule,
-    script::{CHARGE, Call, RESERVE, add_request, add_statement, runs},
+    script::{CHARGE, Call, RESERVE, add_request, add_statement},
     windows::Windows,
 };
 use crate::{

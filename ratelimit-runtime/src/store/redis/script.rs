@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, OnDrift};
+use ratelimit_spec::OnDrift;
 use redis::Cmd;
 
 use super::{link::Live, rule::write_rule, windows::Windows};
 use crate::{
     clock,
-    store::{Assertion, Config, Request, StateKeys},
+    store::{Assertion, Request, StateKeys},
 };
 
 /// The text of a file, or of several that belong together, in the order in which they need each other.
@@ -20,16 +20,34 @@ macro_rules! text {
     (meters) => {
         concat!(text!(log), text!(bucket), text!(warm_up), text!(window), text!(meter))
     };
-    // All that it takes to decide by every rule.
-    (rules) => {
+    // All that it takes to decide by every rule, made by calls that need it.
+    (general) => {
         concat!(
+            // Parameters cost a call nothing until then, other than captured variables.
+            "local function general(ALL_KEYS, ALL_ARGV, now, replies)\n",
+            "local KEYS, ARGV = ALL_KEYS, ALL_ARGV\n",
             text!(basics),
             text!(config),
             text!(meters),
             text!(mend),
             text!(costs),
             text!(sliding),
-            text!(open)
+            text!(open),
+            text!(group),
+            "end\n"
+        )
+    };
+    // The few steps that decide most calls, for each limiter.
+    (each_limiter) => {
+        concat!(
+            "for n = 1, LIMITERS do\n",
+            text!(limiter),
+            text!(steady_log),
+            text!(steady_meter),
+            text!(steady_bucket),
+            text!(steady_window),
+            text!(grant),
+            "end\nreturn replies\n"
         )
     };
     ($file:ident) => {
@@ -41,35 +59,20 @@ macro_rules! script {
     ($($part:ident)*) => { Lazy::new(|| Script::new(concat!($(text!($part)),*))) };
 }
 
-// What decides most calls by one rule, and after it what decides all of them by every rule.
-static ACQUIRE: Lazy<Script> = script!(clock steady fresh rules acquire);
-static ACQUIRE_OF_BUCKET: Lazy<Script> = script!(clock settled steady_bucket rules acquire);
-static ACQUIRE_OF_WINDOW: Lazy<Script> = script!(clock settled steady_window rules acquire);
-pub(super) static ACQUIRE_JOINTLY: Lazy<Script> =
-    script!(limiters clock steady_jointly rules acquire_jointly);
+pub(super) static DECIDE: Lazy<Script> = script!(limiters clock general each_limiter);
 pub(super) static PEEK: Lazy<Script> = script!(clock basics config meters costs peek);
 pub(super) static ASSERT: Lazy<Script> = script!(clock basics config assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
 pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters costs reserve);
-pub(super) static CHARGE: Lazy<Script> = script!(clock rules charge);
+pub(super) static CHARGE: Lazy<Script> = script!(clock basics config meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
 pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
 
-/// The script that is quickest by these numbers. Each does what any of them does.
-pub(super) fn acquire(config: &Config) -> &'static Lazy<Script> {
-    match config.algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => &ACQUIRE_OF_BUCKET,
-        Algorithm::FixedWindow => &ACQUIRE_OF_WINDOW,
-        _ => &ACQUIRE,
-    }
-}
-
 /// What is loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 7] =
-    [&ACQUIRE, &ACQUIRE_OF_BUCKET, &ACQUIRE_OF_WINDOW, &ACQUIRE_JOINTLY, &RESERVE, &PEEK, &ASSERT];
+pub(super) const ALL: [&Lazy<Script>; 4] = [&DECIDE, &RESERVE, &PEEK, &ASSERT];
 
 /// A Lua text with the name Redis caches it under.
 pub(super) struct Script {
@@ -84,18 +87,19 @@ impl Script {
 
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
     pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
-        self.on_all(std::iter::once(keys), by_name)
+        self.on_all(1, std::iter::once(keys), by_name)
     }
 
-    /// The call on several limiters' keys.
+    /// The call on the keys of several limiters.
     pub(super) fn on_all<'a>(
         &self,
-        limiters: impl ExactSizeIterator<Item = &'a StateKeys>,
+        count: usize,
+        limiters: impl Iterator<Item = &'a StateKeys>,
         by_name: bool,
     ) -> Cmd {
         let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
         command.arg(if by_name { &*self.sha } else { self.text });
-        command.arg(limiters.len() * 3);
+        command.arg(count * 3);
         for keys in limiters {
             command.arg(keys.config()).arg(keys.counter()).arg(keys.log());
         }
@@ -112,11 +116,11 @@ pub(super) trait Call {
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 }
 
-/// A script that takes a [`Request`] for each of these costs.
+/// A script that looks at a [`Request`] of this cost.
 pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
-    pub(super) costs: &'a [u32],
+    pub(super) cost: u32,
     pub(super) windows: Windows,
 }
 
@@ -124,7 +128,7 @@ impl Ask<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let mut command = self.script.on(self.request.keys, by_name);
-        add_request(&mut command, self.request, &runs(self.costs), since_us);
+        add_request(&mut command, self.request, &self.cost.to_string(), since_us);
         command
     }
 }
@@ -232,20 +236,6 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
     command
 }
 
-/// The costs as runs of equal ones: `3`, or `1*200,5,1*55`.
-pub(super) fn runs(costs: &[u32]) -> String {
-    write_runs(costs.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())))
-}
-
-/// Costs with how many callers in a row have them.
-pub(super) fn write_runs(runs: impl Iterator<Item = (u32, usize)>) -> String {
-    let runs = runs.map(|(cost, count)| match count {
-        1 => cost.to_string(),
-        _ => format!("{cost}*{count}"),
-    });
-    runs.collect::<Vec<_>>().join(",")
-}
-
 /// An id for a log member: who wrote it, and the how many-th.
 fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
@@ -262,12 +252,6 @@ fn member_id() -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn equal_costs_in_a_row_share_a_run() {
-        assert_eq!(runs(&[3]), "3");
-        assert_eq!(runs(&[1, 1, 5, 1, 2, 2, 2]), "1*2,5,1,2*3");
-    }
 
     #[test]
     fn member_ids_are_never_the_same() {

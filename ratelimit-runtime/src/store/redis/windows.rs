@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often a script is asked anew for one decision: a clock that jumps again is broken.
-const MOST_ATTEMPTS: usize = 3;
+pub(super) const MOST_ATTEMPTS: usize = 3;
 
 /// The windows a script was not sent.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +46,9 @@ impl Windows {
     }
 
     /// Those of the callers' own calendars, and of the last ones they found in force.
-    pub(super) fn of(requests: &[Request<'_>]) -> Self {
+    pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Request<'a>>) -> Self {
         let both = |request: &Request<'_>| [request.config.calendar, request.in_force];
-        Self::new(requests.iter().flat_map(both))
+        Self::new(requests.into_iter().flat_map(both))
     }
 
     fn add(&mut self, calendar: Calendar) {
@@ -57,10 +57,10 @@ impl Windows {
         }
     }
 
-    /// Takes along what an answer lacked; false when it lacked nothing.
-    pub(super) fn lack(&mut self, missing: Option<Missing>) -> bool {
-        self.missing = missing;
-        self.missing.inspect(|missing| self.add(missing.calendar)).is_some()
+    /// Takes along what an answer lacked.
+    pub(super) fn lack(&mut self, missing: Missing) {
+        self.missing = Some(missing);
+        self.add(missing.calendar);
     }
 
     /// Appends them to a call, after as many empty arguments as come in between, unless there are none;
@@ -106,22 +106,22 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
 }
 
 /// What there is to say when every attempt lacked windows.
-fn unsteady() -> StoreError {
+pub(super) fn unsteady() -> StoreError {
     StoreError::unavailable(
         "redis: the server's clock jumps, so no window of the calendar is found",
     )
 }
 
 impl RedisStore {
-    /// Runs a script that answers a request.
+    /// Runs a script that looks at a request.
     pub(super) async fn ask(
         &self,
         script: &Lazy<Script>,
         request: &Request<'_>,
-        costs: &[u32],
+        cost: u32,
     ) -> Result<Value, StoreError> {
-        let windows = Windows::of(std::slice::from_ref(request));
-        let ask = |windows| Ask { script, request, costs, windows };
+        let windows = Windows::of([request]);
+        let ask = |windows| Ask { script, request, cost, windows };
         self.run_with_windows(windows, Some(&request.config), ask).await
     }
 
@@ -134,8 +134,9 @@ impl RedisStore {
     ) -> Result<Value, StoreError> {
         for _ in 0..MOST_ATTEMPTS {
             let value = self.run(&call(windows.clone())).await?;
-            if !windows.lack(missing(&value, own)?) {
-                return Ok(value);
+            match missing(&value, own)? {
+                Some(missing) => windows.lack(missing),
+                None => return Ok(value),
             }
         }
         Err(unsteady())

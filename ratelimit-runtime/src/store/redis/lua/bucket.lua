@@ -40,11 +40,11 @@ local function held_by(grant, same, ticks, rate, per, spaced, now)
   local last, ends_in = same and left == math.ceil(ticks / rate), left * own_rate
   local begun = ends_in <= capacity_of(grant) * own_per
   if left == 0 or (not last and (spaced or not begun)) then return 0, false end
-  -- A grant ends within the millisecond before it says so, and at which tick is known
-  -- where all of them end at the same one.
+  -- A grant ends within the millisecond before it says so. At which tick is known of the
+  -- last one, if that is the only one to end in it, and where all end at the same one.
   local rounded = own_rate - 1
   if own_per % own_rate == 0 then rounded = same and (rate - ticks % rate) % rate or 0 end
-  local held = last and ticks or math.max(0, ends_in - rounded)
+  local held = last and own_per >= own_rate and ticks or math.max(0, ends_in - rounded)
   return math.min(grant.permits, math.floor(held / own_per), math.floor(ticks / per)), last
 end
 
@@ -89,11 +89,11 @@ local function bucket_meter(config, backlog, now, ahead, lead)
 
   function meter.promise(wait) lead = math.max(lead, wait) end
 
-  function meter.room() return math.max(0, math.floor((most - backlog) / per)) end
+  function meter.room() return math.max(0, math.floor((most - backlog + lead * rate) / per)) end
 
   function meter.owe(permits) meter.take(permits) end
 
-  -- What was taken beyond what it holds, after all that was reserved.
+  -- What was taken beyond what it holds when the last reservation begins.
   function meter.debt() return math.max(0, math.ceil((backlog - most - lead * rate) / per)) end
 
   function meter.most_owed()

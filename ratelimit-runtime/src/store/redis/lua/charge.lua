@@ -1,10 +1,10 @@
 -- Takes permits for a cost that is known only now: those that are free, and the others as a
 -- debt that is paid before anything else is granted.
 --
--- KEYS[1..3], ARGV[2..11]  as for acquire.lua
+-- KEYS[1..3], ARGV[2..11]  of the limiter: see limiter.lua
 -- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and what can be owed in all
 --
--- Returns what acquire.lua returns to a look for one permit afterwards; then, when counted,
+-- Returns the reply of limiter.lua to a look for one permit afterwards; then, when counted,
 -- { permits taken, owed now in all, written off }.
 local permits, max_debt = string.match(ARGV[1], '^(%d+)/(%d+)$')
 permits, max_debt = tonumber(permits), tonumber(max_debt)
@@ -16,9 +16,9 @@ local config, event = reconcile(own, now, stored_config())
 if config and config.mode == '0' and lacks_window(config, now) then
   return reply_of(NO_WINDOW, 0, 0, now, config, NOTHING, 0)
 end
-local limiter = open(config, event, nil, now)
+local limiter = open(config, event, nil)
 local meter = limiter.meter
-if not meter then return commit(limiter, now) end
+if not meter then return commit(limiter) end
 if config.rate == 0 then max_debt = 0 end
 
 local debt, taken = meter.debt(), math.min(permits, meter.room())
@@ -27,7 +27,7 @@ local owed = math.max(0, math.min(permits - taken, max_debt - debt,
 if taken > 0 then meter.take(taken) end
 if owed > 0 then meter.owe(owed) end
 limiter.taken, limiter.free = taken + owed > 0, meter.free()
-local reply = commit(limiter, now)
+local reply = commit(limiter)
 reply[#reply + 1] = taken
 reply[#reply + 1] = debt + owed
 reply[#reply + 1] = permits - taken - owed

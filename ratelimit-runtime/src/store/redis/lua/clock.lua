@@ -3,10 +3,11 @@
 -- Time is read once per script, because it goes on while a script runs. Tests
 -- give it as the last argument of any script; the runtime never does.
 --
--- ARGV[10]  integer  the time to go by in a test, ms
+-- ARGV[10]  integer  the time to use in a test, ms; behind the words of each limiter where a
+--                   call is for several
 --
 -- Sets `now`: whole milliseconds since the Unix epoch.
-local now = tonumber(ARGV[10])
+local now = tonumber(ARGV[#KEYS * 3 + 1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)

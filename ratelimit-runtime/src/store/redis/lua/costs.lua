@@ -8,7 +8,7 @@ local STEP = 16 -- members read in one go for a wait
 -- A list of { cost, count }.
 local function read_costs(text)
   local runs = {}
-  for run in string.gmatch(text, '[^,]+') do
+  for run in string.gmatch(text, '[%d*]+') do
     local cost, count = string.match(run, '^(%d+)%*(%d+)$')
     runs[#runs + 1] = { cost = tonumber(cost or run), count = tonumber(count or 1) }
   end

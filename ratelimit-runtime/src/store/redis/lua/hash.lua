@@ -91,7 +91,7 @@ local function capacity_of(config)
   return config.rate
 end
 
--- What every reply starts with; see acquire.lua.
+-- What every reply starts with; see limiter.lua.
 local function reply_of(kind, free, reset_after, now, config, event, ahead)
   local rule = rule_of(config)
   return { kind, math.max(0, free), reset_after, now, config.rate, config.per,

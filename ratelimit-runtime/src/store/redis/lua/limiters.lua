@@ -1,10 +1,12 @@
--- Lets what is written for one limiter work on each of several in turn.
+-- Starts a call for several limiters, in groups that are decided in order.
 --
--- KEYS  three for each limiter; KEYS[1..3] are those in turn
--- ARGV  nine for each limiter, the time to go by in a test, and the windows of calendars;
---       ARGV[1..9] are those in turn, ARGV[10] that time and ARGV[11] the windows
+-- KEYS  three for each limiter, which are its KEYS[1..3]
+-- ARGV  nine for each limiter, which are its ARGV[1..9]: see limiter.lua. Behind them the
+--       time to use in a test and the windows of calendars, which are ARGV[10] and ARGV[11]
 --
--- The names hide the server's own from everything after.
-local ALL_KEYS, ALL_ARGV = KEYS, ARGV
-local LIMITERS = #ALL_KEYS / 3
-local KEYS, ARGV = {}, { [10] = ALL_ARGV[LIMITERS * 9 + 1] }
+-- Returns a reply for each limiter.
+local KEYS, ARGV, LIMITERS = KEYS, ARGV, #KEYS / 3
+
+-- The first limiter of a group, whether a few steps are enough for all of it so far, what
+-- they are to write, and what decides a group that needs more.
+local replies, first, ready, plans, decide = {}, 1, true, nil, nil

@@ -107,7 +107,7 @@ local function record(permits, rate, bucket, now)
 end
 
 -- Writes the counter. All three keys live and expire together, or not at all:
--- Redisson's rule, see also steady.lua. A key that was made again takes the expiry of the hash.
+-- Redisson's rule, see also grant.lua. A key that was made again takes the expiry of the hash.
 local function store_counter(free, config)
   local idle = config.keep_alive
   if idle > 0 then

@@ -1,12 +1,11 @@
--- Opens a limiter, takes of one or of several that are open, and closes it with a
--- reply. What is between belongs to whoever calls.
+-- Opens a limiter, takes from one or several that are open, and closes it with a reply.
 --
--- KEYS[1..3], ARGV[1..9]  as for acquire.lua, of the limiter in question
-local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
+-- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua
+local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW, FAILED = 1, 3, 4, 5, 6, 7
 
 -- Reads a limiter by the configuration in force, and mends what peers left. It has a
--- meter, or `kind` says why it has none. Where `text` is nil the state is read here.
-local function open(config, event, text, now)
+-- meter, or `kind` says why it has none. The state is read here, unless `text` is it.
+local function open(config, event, text)
   local limiter = {
     kind = COUNTED, config = config or NO_CONFIG, event = event, runs = read_costs(ARGV[1]),
   }
@@ -14,7 +13,8 @@ local function open(config, event, text, now)
     limiter.kind = config and OTHER_MODE or UNKNOWN
     return limiter
   end
-  if text == nil then text = redis.call('GET', KEYS[2]) end
+  -- Reconciliation may have changed the state.
+  if text == nil or event ~= NOTHING then text = redis.call('GET', KEYS[2]) end
   if is_metered(config, text) then
     limiter.meter, limiter.found = read_meter(config, text, now)
   else
@@ -28,8 +28,8 @@ end
 -- Takes for each caller in turn of all limiters, if it gets all it asks for of each.
 -- Their runs are of the same callers.
 local function take_all(limiters)
-  for n, first in ipairs(limiters[1].runs) do
-    local fitting = first.count
+  for n, run in ipairs(limiters[1].runs) do
+    local fitting = run.count
     for _, limiter in ipairs(limiters) do
       fitting = math.min(fitting, math.floor(limiter.meter.free() / limiter.runs[n].cost))
       if limiter.meter.spaced then fitting = math.min(fitting, 1) end
@@ -41,8 +41,8 @@ local function take_all(limiters)
   end
 end
 
--- Writes what was taken and mended, and returns what acquire.lua returns.
-local function commit(limiter, now)
+-- Writes what was taken and mended, and returns the reply.
+local function commit(limiter)
   local config, event, meter = limiter.config, limiter.event, limiter.meter
   if not meter then return reply_of(limiter.kind, 0, 0, now, config, event, 0) end
   if meter.store then

@@ -1,9 +1,9 @@
 -- Looks at a limiter without touching it.
 --
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
--- ARGV[1..11]  as for acquire.lua; ARGV[1] is one cost, of what would be asked for
+-- ARGV[1..11]  as for limiter.lua; ARGV[1] is one cost, of what would be asked for
 --
--- Returns what acquire.lua returns.
+-- Returns what limiter.lua returns.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 local runs, config = read_costs(ARGV[1]), nil

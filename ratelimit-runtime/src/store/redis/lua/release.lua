@@ -7,7 +7,7 @@
 --
 -- Returns { outcome, released, more }: outcome as named below; more is 1 when a
 -- long log was given back in part and the rest takes another call. When windows
--- are needed that were not sent, what acquire.lua returns then.
+-- are needed that were not sent, what limiter.lua returns then.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 local wanted = tonumber(ARGV[1])

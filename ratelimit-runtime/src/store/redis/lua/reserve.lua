@@ -3,10 +3,10 @@
 --
 -- KEYS[1..3]  hash, another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua
--- ARGV[2..8]        as for acquire.lua
+-- ARGV[2..8]        as for limiter.lua
 -- ARGV[9]  integer  how long each caller can wait, ms
 --
--- Returns what acquire.lua returns, as of after the permits were taken; then, when
+-- Returns what limiter.lua returns, as of after the permits were taken; then, when
 -- counted, for each caller { wait until the same could be granted again (ms), taken (1
 -- or 0), wait of this caller (ms), EMPTY_AT, TICKS, ticks that were stored before }: see
 -- bucket.lua, and warm_up.lua, where it is FREE_AT. A rule in force that

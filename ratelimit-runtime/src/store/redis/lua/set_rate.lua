@@ -4,7 +4,7 @@
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  rate, permits per window
 -- ARGV[2]  integer  window, ms
--- ARGV[3]  mode and algorithm, as for acquire.lua
+-- ARGV[3]  mode and algorithm, as for limiter.lua
 -- ARGV[4]  integer  keep-alive, ms; 0 for none
 -- ARGV[5]  when: `absent`, `present` or `always`
 -- ARGV[6]  the state: `reset` or `keep`

@@ -3,7 +3,7 @@
 -- KEYS[1]  hash    the configuration, what was `counted` (see mend.lua), and the `debt`
 -- KEYS[2]  string  the counter
 -- KEYS[3]  zset    the log
--- ARGV[8]  as for acquire.lua
+-- ARGV[8]  as for limiter.lua
 -- ARGV[9]  bytes   an id for a new member
 
 -- The meter of a log that was brought up to date for these runs, or nil when the state

@@ -99,11 +99,13 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
 
   function meter.promise(wait) lead = math.max(lead, wait) end
 
-  function meter.room() return math.max(0, math.floor((rate * per - pending) / per)) end
+  function meter.room()
+    return math.max(0, math.floor((rate * per - pending + lead * rate) / per))
+  end
 
   function meter.owe(permits) meter.take(permits) end
 
-  -- What was taken beyond what it holds, after all that was reserved.
+  -- What was taken beyond what it holds when the last reservation begins.
   function meter.debt()
     return math.max(0, math.ceil((pending - rate * per - lead * rate) / per))
   end

@@ -1,39 +1,35 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_runtime::__private::store::{Config, Grant, Outcome, Reservation, StateKeys, Store, Ticket};
+use ratelimit_runtime::Algorithm;
+use tokio::time::Instant;
 
 use super::{Process, Time, config};
-use crate::{
-    clock,
-    store::{Config, Outcome, Reservation, StateKeys, Store, Ticket},
-};
 
-/// Keeps what a [`Reservation`] promises.
+/// Keeps what a `Reservation` promises.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     let process = |name: &str, config| {
         let keys = StateKeys::new(format!("{prefix}{name}"));
         Process { store, keys, config, revision: 0, since }
     };
     let spaces = config(Algorithm::LeakyBucket, 5, 1000);
     slots_follow_each_other(&process("slots", spaces), time).await;
-    let saves = Config { burst: 3, ..config(Algorithm::TokenBucket, 5, 1000) };
+    let saves = config(Algorithm::TokenBucket, 5, 1000).algorithm(Algorithm::TokenBucket, 3);
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
     only_the_last_one_is_given_up(&process("given-up", spaces)).await;
     let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
     a_cold_bucket_is_slow_first(&process("warms-up", warms_up.warm_up_ms(4000))).await;
     let slides = config(Algorithm::SlidingWindow, 5, 1000);
+    several_are_reserved_at_once(&process("several-slots", spaces)).await;
+    a_release_keeps_the_spacing(&process("spacing", spaces)).await;
     other_rules_know_none(&process("slides", slides)).await;
 }
 
 impl<S: Store> Process<'_, S> {
     async fn reserve(&self, permits: u32, within_ms: u64) -> Reservation {
-        self.reserve_all(&[permits], within_ms).await[0]
-    }
-
-    async fn reserve_all(&self, costs: &[u32], within_ms: u64) -> Vec<Reservation> {
-        let request = self.request(1, super::Assertion::Steady);
-        self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
+        let request = self.request(super::Assertion::Steady);
+        self.store.reserve(&request, permits, within_ms).await.expect("the store answers")
     }
 
     async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {
@@ -96,6 +92,33 @@ async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 5500, "to whoever is next");
     let reply = limiter.acquire(3).await;
     assert_eq!(reply.outcome, Outcome::ExceedsCapacity, "one request gets a rate at the most");
+}
+
+async fn several_are_reserved_at_once<S: Store>(limiter: &Process<'_, S>) {
+    let told = limiter.reserve_all(&[1, 2, 1, 3, 1], 700).await;
+    let start = goes_at(&told[0]);
+    assert_eq!(goes_at(&told[1]), start + 200, "one after the other");
+    assert_eq!(goes_at(&told[2]), start + 600, "each in its slots");
+    for told in &told[3..] {
+        assert_eq!(told.reply.outcome, Outcome::Refused, "800 ms are too many, also for the next");
+    }
+    assert!(told[1..].iter().all(|told| told.reply.reconciled.is_none()), "it is told once");
+    let (second, third) = (told[1].grant(2), told[2].grant(1));
+    let give_back = |grant| async move {
+        let grant: Grant = Option::expect(grant, "it was granted");
+        limiter.store.give_back(&limiter.keys, &grant).await.expect("the store answers")
+    };
+    assert_eq!(give_back(second).await, 0, "somebody comes after it");
+    assert_eq!(give_back(third).await, 1, "the last one is given back");
+    assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 600, "to whoever comes next");
+    assert!(limiter.reserve_all(&[], 0).await.is_empty(), "nothing for nobody");
+}
+
+async fn a_release_keeps_the_spacing<S: Store>(limiter: &Process<'_, S>) {
+    let told = limiter.reserve_all(&[1, 1, 1], 60_000).await;
+    let last = goes_at(&told[2]);
+    assert_eq!(limiter.release(2).await, 0, "what is reserved stays");
+    assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), last + 200, "nobody shares a slot");
 }
 
 async fn other_rules_know_none<S: Store>(limiter: &Process<'_, S>) {

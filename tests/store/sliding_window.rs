@@ -1,16 +1,14 @@
 //! What is particular to a sliding window.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_runtime::__private::store::{Outcome, Reconciled, StateKeys, Store};
+use ratelimit_runtime::Algorithm;
+use tokio::time::Instant;
 
 use super::{Process, Time, config};
-use crate::{
-    clock,
-    store::{Outcome, Reconciled, StateKeys, Store},
-};
 
 /// Keeps what goes beyond the promises of every rule.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     let process = |name: &str, rate, per_ms| {
         let keys = StateKeys::new(format!("{prefix}{name}"));
         let config = config(Algorithm::SlidingWindow, rate, per_ms);

@@ -1,26 +1,21 @@
 //! What every store must do, as tests that run against any store.
-//!
-//! ```no_run
-//! # async fn conforms(store: ratelimit_runtime::store::MemoryStore, time: ratelimit_runtime::ManualClock) {
-//! use ratelimit_runtime::store::suite;
-//!
-//! suite::run(&store, "my-prefix:", &suite::Time::Manual(time)).await;
-//! # }
-//! ```
+//! `suite::run(&store, "my-prefix:", &suite::Time::Manual(time)).await` is all of it.
 
 mod general;
 mod joint;
 mod meters;
 mod reservations;
+mod settlement;
 mod sliding_window;
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, Mode, OnDrift};
+use ratelimit_runtime::{
+    __private::store::{Assertion, Config, KeepState, Reply, Request, StateKeys, Store, WriteWhen},
+    Algorithm, ManualClock, Mode, OnDrift,
+};
+use tests::decide::Decide;
 use tokio::time::Instant;
-
-use super::{Assertion, Config, KeepState, Reply, Request, StateKeys, Store, WriteWhen};
-use crate::ManualClock;
 
 const ALGORITHMS: [Algorithm; 4] = [
     Algorithm::SlidingWindow,
@@ -31,7 +26,7 @@ const ALGORITHMS: [Algorithm; 4] = [
 
 /// How the suite lets time pass for the store.
 #[derive(Clone, Debug)]
-pub enum Time {
+pub(crate) enum Time {
     /// By moving the store's clock.
     Manual(ManualClock),
     /// By sleeping, for stores that have a clock of their own.
@@ -58,26 +53,25 @@ struct Process<'a, S> {
 }
 
 impl<S: Store> Process<'_, S> {
-    fn request(&self, permits: u32, assertion: Assertion) -> Request<'_> {
+    fn request(&self, assertion: Assertion) -> Request<'_> {
         Request::new(&self.keys, self.config, self.since)
-            .permits(permits)
             .revision(self.revision)
             .assertion(assertion)
     }
 
     async fn acquire(&self, permits: u32) -> Reply {
-        let request = self.request(permits, Assertion::Steady);
-        self.store.acquire(&request).await.expect("the store answers")
+        let request = self.request(Assertion::Steady);
+        self.store.acquire(&request, permits).await.expect("the store answers")
     }
 
     async fn acquire_all(&self, costs: &[u32]) -> Vec<Reply> {
-        let request = self.request(1, Assertion::Steady);
+        let request = self.request(Assertion::Steady);
         self.store.acquire_all(&request, costs).await.expect("the store answers")
     }
 
     async fn first(&self, permits: u32, on_drift: OnDrift) -> Reply {
-        let request = self.request(permits, Assertion::First(on_drift));
-        self.store.acquire(&request).await.expect("the store answers")
+        let request = self.request(Assertion::First(on_drift));
+        self.store.acquire(&request, permits).await.expect("the store answers")
     }
 
     async fn release(&self, permits: u32) -> u64 {
@@ -95,8 +89,8 @@ impl<S: Store> Process<'_, S> {
     }
 
     async fn peek(&self, permits: u32) -> Reply {
-        let request = self.request(permits, Assertion::Steady);
-        self.store.peek(&request).await.expect("the store answers")
+        let request = self.request(Assertion::Steady);
+        self.store.peek(&request, permits).await.expect("the store answers")
     }
 }
 
@@ -107,12 +101,18 @@ fn config(algorithm: Algorithm, rate: u32, per_ms: u64) -> Config {
     config.keep_alive_ms(60_000.max(per_ms * 2))
 }
 
+/// The same numbers, counted in each process.
+fn per_client(mut config: Config) -> Config {
+    config.mode = Mode::PerClient;
+    config
+}
+
 /// Runs the whole suite; panics at the first promise that is broken. State lives under `prefix`.
 ///
 /// # Panics
 ///
 /// When the store breaks a promise, with the promise and what it did instead.
-pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
+pub(crate) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     for algorithm in ALGORITHMS {
         general::run(store, prefix, algorithm, time).await;
     }
@@ -120,4 +120,5 @@ pub async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     meters::run(store, prefix, time).await;
     joint::run(store, prefix, time).await;
     reservations::run(store, prefix, time).await;
+    settlement::run(store, prefix, time).await;
 }

@@ -1,24 +1,22 @@
 //! What is particular to the rules that know no single grant.
 
-use ratelimit_spec::{Algorithm, Calendar, CalendarUnit};
+use ratelimit_runtime::__private::store::{Outcome, StateKeys, Store};
+use ratelimit_runtime::{Algorithm, Calendar, CalendarUnit};
+use tokio::time::Instant;
 
 use super::{Process, Time, config};
-use crate::{
-    clock,
-    store::{Config, Outcome, StateKeys, Store},
-};
 
 const DAY_MS: u64 = 86_400_000;
 
 /// Keeps what goes beyond the promises of every rule.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     let process = |name: &str, config| {
         let keys = StateKeys::new(format!("{prefix}{name}"));
         Process { store, keys, config, revision: 0, since }
     };
     let saves = config(Algorithm::TokenBucket, 2, 200);
-    let saves = Config { burst: 6, ..saves };
+    let saves = saves.algorithm(Algorithm::TokenBucket, 6);
     a_token_bucket_saves_up_to_its_burst(&process("saves", saves), time).await;
     let aligned = config(Algorithm::FixedWindow, 3, 400);
     a_fixed_window_ends_on_time(&process("aligned", aligned), time).await;

@@ -1,4 +1,4 @@
-//! One decision for several limiters, each under its lock.
+//! Decisions for groups of callers, with each limiter of a group under its lock.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -7,7 +7,7 @@ use ratelimit_spec::Mode;
 use super::{MemoryStore, Slot, slot::State};
 use crate::{
     algorithm::{Verdict, decide_jointly},
-    store::{Config, Reconciled, Reply, Request, StateKeys},
+    store::{Config, Group, Reconciled, Reply, Request, StateKeys},
 };
 
 /// What one limiter is counted by.
@@ -19,12 +19,39 @@ enum InForce {
 }
 
 impl MemoryStore {
+    pub(super) fn decide_group(&self, group: &Group<'_>) -> Vec<Vec<Reply>> {
+        match (group.requests, group.costs) {
+            ([_], [[]]) => vec![Vec::new()],
+            ([request], [[cost]]) => {
+                let reply = self.by_rule(request, *cost, |used, permits, config, now| {
+                    used.acquire(&config, permits, now)
+                });
+                vec![vec![reply]]
+            }
+            ([request], [costs]) => vec![self.decide_alone(request, costs)],
+            (requests, costs) => self.decide_jointly(requests, costs),
+        }
+    }
+
+    /// Decides for several callers of one limiter.
+    fn decide_alone(&self, request: &Request<'_>, costs: &[u32]) -> Vec<Reply> {
+        let decided = self.reconciled(request, |used, config, now| {
+            let reply = |cost, verdict| Reply::decided(cost, config, now, |_| verdict);
+            if config.mode == Mode::PerClient {
+                return costs.iter().map(|&cost| reply(cost, Verdict::default())).collect();
+            }
+            let each = costs.iter().copied().map(u64::from);
+            let verdicts = used.acquire_all(&config, each, now);
+            costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
+        });
+        match decided {
+            Ok((replies, reconciled)) => told_once(replies, reconciled),
+            Err(unknown) => vec![unknown; costs.len()],
+        }
+    }
+
     /// Decides for requests for several limiters, which are all different.
-    pub(super) fn decide_jointly(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Vec<Vec<Reply>> {
+    fn decide_jointly(&self, requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>> {
         let slots: Vec<_> = requests.iter().map(|request| self.slot(request.keys)).collect();
         let (mut states, now) = self.enter_all(&slots);
         let reconcile = |(state, request): (&mut MutexGuard<'_, State>, &Request<'_>)| {

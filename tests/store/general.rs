@@ -1,24 +1,21 @@
 //! What is promised of every rule.
 
+use ratelimit_runtime::__private::store::{
+    Assertion, Expiry, KeepState, Outcome, Reconciled, StateKeys, Store, WriteWhen,
+};
+use ratelimit_runtime::{Algorithm, Mode, OnDrift};
 use std::time::Duration;
-
-use ratelimit_spec::{Algorithm, Mode, OnDrift};
+use tests::decide::Decide;
 use tokio::time::Instant;
 
 use super::{Process, Time, config};
-use crate::{
-    clock,
-    store::{
-        Assertion, Config, Expiry, KeepState, Outcome, Reconciled, StateKeys, Store, WriteWhen,
-    },
-};
 
 /// A window that no test sees the end of.
 const LONG_MS: u64 = 366 * 86_400_000;
 
 /// Keeps every promise by one rule.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, algorithm: Algorithm, time: &Time) {
-    let base: Instant = clock::instant();
+    let base: Instant = Instant::now();
     let process = |name: &str, rate, start: u64| Process {
         store,
         keys: StateKeys::new(format!("{prefix}{algorithm}:{name}")),
@@ -46,7 +43,7 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, algorithm: Algorithm,
     let newer = Process { revision: 1, ..process(one, 4, 1) };
     puts_revisions_before_starts(&newer, &process(one, 2, 2)).await;
     let one = "mode";
-    let per_client = Config { mode: Mode::PerClient, ..config(algorithm, 2, LONG_MS) };
+    let per_client = super::per_client(config(algorithm, 2, LONG_MS));
     let per_client = Process { config: per_client, ..process(one, 2, 2) };
     leaves_per_client_to_the_process(&process(one, 2, 1), &per_client).await;
     for (n, other) in super::ALGORITHMS.into_iter().filter(|other| *other != algorithm).enumerate()
@@ -189,7 +186,7 @@ async fn leaves_per_client_to_the_process<S: Store>(
     per_client: &Process<'_, S>,
 ) {
     overall.first(2, OnDrift::Carry).await;
-    let request = per_client.request(1, Assertion::First(OnDrift::Carry));
+    let request = per_client.request(Assertion::First(OnDrift::Carry));
     let reply = per_client.store.assert(&request).await.expect("the store answers");
     assert_eq!(reply.reconciled, Some(Reconciled::Carried), "the mode changes like any number");
     assert_eq!(reply.config.mode, Mode::PerClient, "to the newer one");
@@ -228,11 +225,11 @@ async fn writes_quotas_on_purpose<S: Store>(limiter: &Process<'_, S>) {
 }
 
 async fn follows_what_is_stored<S: Store>(owner: &Process<'_, S>) {
-    let follow = owner.request(1, Assertion::Follow { first: true });
-    let reply = owner.store.acquire(&follow).await.expect("the store answers");
+    let follow = owner.request(Assertion::Follow { first: true });
+    let reply = owner.store.acquire(&follow, 1).await.expect("the store answers");
     assert_eq!(reply.outcome, Outcome::Unknown, "nobody configured it");
     owner.acquire(1).await;
-    let reply = owner.store.acquire(&follow).await.expect("the store answers");
+    let reply = owner.store.acquire(&follow, 1).await.expect("the store answers");
     let outcome = if owner.spaces() { Outcome::Refused } else { Outcome::Granted };
     assert_eq!((reply.outcome, reply.config.rate), (outcome, owner.config.rate));
 }

@@ -1,22 +1,21 @@
 //! What is promised to those who need permits of several limiters at once.
 
-use ratelimit_spec::{Algorithm, Mode, OnDrift};
+use ratelimit_runtime::__private::store::{
+    Assertion, Config,
+    Outcome::{self, ExceedsCapacity, Granted, PerClient, Refused, Spared, Unknown},
+    Reconciled, Reply, StateKeys, Store,
+};
+use ratelimit_runtime::{Algorithm, OnDrift};
+use tests::decide::Decide;
+use tokio::time::Instant;
 
 use super::{ALGORITHMS, Process, Time, config};
-use crate::{
-    clock,
-    store::{
-        Assertion, Config,
-        Outcome::{ExceedsCapacity, Granted, NotTaken, PerClient, Refused, Unknown},
-        Reconciled, Reply, StateKeys, Store,
-    },
-};
 
 const HOUR_MS: u64 = 3_600_000;
 
 /// Keeps what goes beyond a limiter alone. All limiters of a test share a hash tag.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
-    let since = clock::instant();
+    let since = Instant::now();
     // A tag of the prefix's own comes first, and is then the one that counts.
     let process = |name: &str, config| {
         let keys = StateKeys::new(format!("{prefix}{{joint}}:{name}"));
@@ -66,11 +65,11 @@ async fn ask_as<S: Store>(
     costs: &[&[u32]],
     assertion: Assertion,
 ) -> Vec<Vec<Reply>> {
-    let requests: Vec<_> = limiters.iter().map(|one| one.request(1, assertion)).collect();
+    let requests: Vec<_> = limiters.iter().map(|one| one.request(assertion)).collect();
     limiters[0].store.acquire_jointly(&requests, costs).await.expect("the store answers")
 }
 
-fn outcomes(replies: &[Vec<Reply>]) -> Vec<crate::store::Outcome> {
+fn outcomes(replies: &[Vec<Reply>]) -> Vec<Outcome> {
     replies.iter().map(|row| row[0].outcome).collect()
 }
 
@@ -80,11 +79,11 @@ async fn takes_of_all_or_of_none<S: Store>([few, many]: [&Process<'_, S>; 2]) {
         let [one, other] = of([permits]);
         outcomes(&ask(&[few, many], &[&one, &other]).await)
     };
-    assert_eq!(told(4).await, [ExceedsCapacity, NotTaken], "4 of 3 and of 5");
+    assert_eq!(told(4).await, [ExceedsCapacity, Spared], "4 of 3 and of 5");
     assert_eq!(told(6).await, [ExceedsCapacity, ExceedsCapacity], "6 of 3 and of 5");
     assert_eq!(told(3).await, [Granted, Granted], "nothing was taken yet");
     // Three of five are used, or a leaky bucket is closed.
-    let room = if many.spaces() { Refused } else { NotTaken };
+    let room = if many.spaces() { Refused } else { Spared };
     for _ in 0..3 {
         assert_eq!(told(1).await, [Refused, room], "one is used up");
     }
@@ -110,7 +109,7 @@ async fn names_who_refuses<S: Store>(
     assert_eq!([granted[0].outcome, granted[1].outcome], [Granted, Granted]);
     assert_eq!(granted[0].now_ms, granted[1].now_ms, "one instant");
     let refused = told().await;
-    assert_eq!([refused[0].outcome, refused[1].outcome], [Refused, NotTaken], "1 in 400 ms");
+    assert_eq!([refused[0].outcome, refused[1].outcome], [Refused, Spared], "1 in 400 ms");
     assert_eq!((refused[1].remaining, refused[1].retry_after_ms), (1, 0), "it has room");
     time.pass(refused[0].retry_after_ms).await;
     let granted = told().await;
@@ -121,7 +120,7 @@ async fn names_who_refuses<S: Store>(
     assert!(refused[1].retry_after_ms > HOUR_MS - 60_000, "each by its own wait: {refused:?}");
     time.pass(refused[0].retry_after_ms).await;
     let refused = told().await;
-    assert_eq!([refused[0].outcome, refused[1].outcome], [NotTaken, Refused], "2 in an hour");
+    assert_eq!([refused[0].outcome, refused[1].outcome], [Spared, Refused], "2 in an hour");
 }
 
 async fn decides_callers_in_order<S: Store>([wide, narrow]: [&Process<'_, S>; 2]) {
@@ -141,7 +140,7 @@ async fn decides_callers_in_order<S: Store>([wide, narrow]: [&Process<'_, S>; 2]
     ];
     assert_eq!(told(0), expected);
     let expected =
-        [(Granted, 5), (Granted, 3), (NotTaken, 3), (Refused, 3), (NotTaken, 3), (Granted, 0)];
+        [(Granted, 5), (Granted, 3), (Spared, 3), (Refused, 3), (Spared, 3), (Granted, 0)];
     assert_eq!(told(1), expected, "who comes later may fit");
 }
 
@@ -153,7 +152,7 @@ async fn reconciles_each<S: Store>(limiters: [&Process<'_, S>; 2]) {
         assert_eq!(row[1].reconciled, None, "it is told once");
     }
     let replies = ask_as(&limiters, &[&[9], &[1]], first).await;
-    assert_eq!(outcomes(&replies), [ExceedsCapacity, NotTaken]);
+    assert_eq!(outcomes(&replies), [ExceedsCapacity, Spared]);
     for row in replies {
         assert_eq!(row[0].reconciled, Some(Reconciled::Unchanged), "and when nothing is granted");
     }
@@ -163,24 +162,25 @@ async fn takes_nothing_where_one_is_not_counted<'a, S: Store>(
     whole: &Process<'a, S>,
     process: impl Fn(Config) -> Process<'a, S>,
 ) {
-    let part = process(Config { mode: Mode::PerClient, ..second_of(5) });
+    let part = process(super::per_client(second_of(5)));
     let replies = ask(&[whole, &part], &[&[1, 9], &[1, 1]]).await;
     let told: Vec<_> = replies.iter().flatten().map(|reply| reply.outcome).collect();
-    assert_eq!(told, [NotTaken, NotTaken, PerClient, PerClient], "for each caller");
+    assert_eq!(told, [Spared, Spared, PerClient, PerClient], "for each caller");
     let unknown = Process { keys: StateKeys::new(format!("{}:no", part.keys.config())), ..part };
     let follow = Assertion::Follow { first: true };
-    let requests = [whole.request(1, Assertion::Steady), unknown.request(1, follow)];
+    let requests = [whole.request(Assertion::Steady), unknown.request(follow)];
     let replies = whole.store.acquire_jointly(&requests, &[&[1], &[1]]).await;
-    assert_eq!(outcomes(&replies.expect("the store answers")), [NotTaken, Unknown]);
+    assert_eq!(outcomes(&replies.expect("the store answers")), [Spared, Unknown]);
     assert_eq!(whole.peek(1).await.remaining, 5, "nothing was taken");
 }
 
 async fn refuses_what_makes_no_sense<S: Store>([one, other]: [&Process<'_, S>; 2]) {
-    let twice = [one.request(1, Assertion::Steady), one.request(1, Assertion::Steady)];
-    let both = [twice[0], other.request(1, Assertion::Steady)];
+    let twice = [one.request(Assertion::Steady), one.request(Assertion::Steady)];
+    let both = [twice[0], other.request(Assertion::Steady)];
     let store = one.store;
     assert!(store.acquire_jointly(&twice, &[&[1], &[1]]).await.is_err(), "a limiter twice");
     assert!(store.acquire_jointly(&both, &[&[1]]).await.is_err(), "a limiter without costs");
     assert!(store.acquire_jointly(&both, &[&[1], &[1, 1]]).await.is_err(), "a cost is missing");
-    assert_eq!(store.acquire_jointly(&[], &[]).await.expect("nothing of nobody"), [[]; 0]);
+    assert!(store.acquire_jointly(&[], &[]).await.is_err(), "no limiter at all");
+    assert!(store.decide(&[]).await.expect("nothing of nobody").is_empty());
 }

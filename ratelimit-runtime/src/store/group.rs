@@ -1,0 +1,78 @@
+//! Callers that ask the same limiters, what every store asks of them, and makes of what each
+//! limiter says.
+
+use std::sync::Arc;
+
+use super::{Outcome, Reply, Request};
+use crate::StoreError;
+
+/// Callers that ask the same limiters, in order; each takes from all of them or from none.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    /// Different limiters, at least one.
+    pub requests: &'a [Request<'a>],
+    /// A row for each limiter, in it one cost for each caller. Costs are at least 1, and those of
+    /// a row less than 2^31 together.
+    pub costs: &'a [&'a [u32]],
+}
+
+impl Group<'_> {
+    /// Refuses what cannot be decided in one step: no limiter at all, one that is there twice, and
+    /// rows of different lengths.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let Self { requests, costs } = self;
+        if let ([_], [_]) = (requests, costs) {
+            return Ok(());
+        }
+        let callers = self.callers();
+        if requests.is_empty()
+            || requests.len() != costs.len()
+            || costs.iter().any(|row| row.len() != callers)
+        {
+            return Err(StoreError::misconfigured(
+                "a group needs a limiter, and one cost for each caller and limiter",
+            ));
+        }
+        for (n, request) in requests.iter().enumerate() {
+            if requests[..n].iter().any(|other| other.keys == request.keys) {
+                return Err(StoreError::misconfigured(
+                    "a group names a limiter twice; add its permits up",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many callers there are.
+    pub(super) fn callers(&self) -> usize {
+        self.costs.first().map_or(0, |row| row.len())
+    }
+}
+
+/// One answer for all limits of a key, and that of each if there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) reply: Reply,
+    /// The strictest limit first.
+    pub(crate) parts: Option<Arc<[Reply]>>,
+}
+
+impl From<Reply> for Heard {
+    fn from(reply: Reply) -> Self {
+        Self { reply, parts: None }
+    }
+}
+
+impl Outcome {
+    /// What a limiter's own answer comes down to when others had a say, which `granted` or not;
+    /// `NotTaken` if the group may not `admit` at all.
+    pub(super) fn jointly(self, granted: bool, admit: bool) -> Self {
+        match self {
+            Self::PerClient | Self::Unknown => self,
+            Self::Granted if granted => self,
+            Self::Granted => Self::NotTaken,
+            _ if admit => self,
+            _ => Self::NotTaken,
+        }
+    }
+}

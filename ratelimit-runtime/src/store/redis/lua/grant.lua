@@ -1,0 +1,63 @@
+-- Ends a group with its last limiter: writes what few steps decided, or has the group decided
+-- by all there is to know.
+--
+-- KEYS[1..3], ARGV[1..9]  of each limiter: see limiter.lua
+ready = ready and reply
+replies[n] = reply
+if ready and not alone then
+  plans = plans or {}
+  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, per, keep_alive }
+end
+if last and ready then
+  for m = first, n do
+    local hash, counter, log = KEYS[m * 3 - 2], KEYS[m * 3 - 1], KEYS[m * 3]
+    if not alone then
+      member, score, gone, expired, left, fresh, state, lasts, per, keep_alive = unpack(plans[m], 1, 10)
+    end
+    local idle = keep_alive
+    if member then
+      -- All three keys expire together: never before what is used is free again, and a quarter
+      -- later, so that few grants need to set it again.
+      idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0
+      if fresh then
+        local own = m * 9 - 8
+        redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
+          'keepAliveTime', ARGV[own + 4], 'vouched', now, 'epoch', ARGV[own + 5] .. ':'
+          .. ARGV[own + 6] .. ':' .. ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/0')
+      end
+      redis.call('ZADD', log, score, member)
+      -- Not before: a log that is empty for a moment loses its expiry.
+      if gone then redis.call('ZREM', log, gone) end
+      if expired > 0 then redis.call('ZREMRANGEBYRANK', log, 0, expired - 1) end
+      if fresh and idle > 0 then
+        idle = idle + math.floor(idle / 4)
+        redis.call('SET', counter, left, 'PX', idle)
+        redis.call('PEXPIRE', hash, idle)
+        redis.call('PEXPIRE', log, idle)
+      elseif left then
+        redis.call('SET', counter, left, 'KEEPTTL')
+      end
+      if idle > 0 and not fresh then
+        local ttl = redis.call('PTTL', counter)
+        if ttl < idle or ttl > idle + idle / 4 then
+          for i = m * 3 - 2, m * 3 do
+            redis.call('PEXPIRE', KEYS[i], idle + math.floor(idle / 4))
+          end
+        end
+      end
+    elseif state then
+      local ttl = lasts + 1000
+      if idle > 0 then
+        redis.call('PEXPIRE', hash, math.max(idle, lasts + 1))
+      else
+        local rest = redis.call('PTTL', hash)
+        if rest > 0 then ttl = math.min(ttl, rest) end
+      end
+      redis.call('SET', counter, state, 'PX', ttl)
+    end
+  end
+elseif last then
+  decide = decide or general(KEYS, ARGV, now, replies)
+  decide(first, n, alone and settled and stored, text)
+end
+if last then first, ready = n + 1, true end

@@ -1,0 +1,79 @@
+-- Decides a group by all there is to know: each caller takes of all its limiters or of none.
+--
+-- KEYS[1..3], ARGV[1..9]  of each limiter in turn: see limiter.lua
+local function turn_to(n)
+  if #ALL_KEYS == 3 then return end
+  KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
+  ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
+  ARGV[11] = ALL_ARGV[#ALL_KEYS * 3 + 2]
+end
+
+local function lacking(config)
+  return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(config) }
+end
+
+-- Everything is read before anything is written: a key of another type, and windows of a
+-- calendar that were not sent, end a group with nothing done.
+local function read_group(from, to)
+  local found = {}
+  for n = from, to do
+    turn_to(n)
+    local own = own_config(ARGV)
+    if lacks_window(own, now) then return nil, lacking(own) end
+    local stored, whole = stored_config()
+    if to > from and whole and stored.mode == '0' and lacks_window(stored, now) then
+      return nil, lacking(stored)
+    end
+    found[n] = { own = own, stored = stored, whole = whole }
+    if to > from then
+      found[n].text = redis.call('GET', KEYS[2])
+      redis.call('ZCARD', KEYS[3])
+    end
+  end
+  return found
+end
+
+-- Decides the limiters from one to another, or returns what stands in the way. What is
+-- known of a single one are the `fields` of settled numbers, and its state.
+local function decide_group(from, to, fields, text)
+  local found, obstacle
+  if not fields then found, obstacle = read_group(from, to) end
+  if obstacle then return obstacle end
+  local limiters, counted = {}, true
+  for n = from, to do
+    turn_to(n)
+    local config, event = nil, NOTHING
+    if fields then
+      config = { rate = integer(fields[1]), per = integer(fields[2]), mode = '0', burst = 0,
+        warm_up = 0, keep_alive = integer(fields[4]) or 0 }
+    else
+      local limiter = found[n]
+      config, event = reconcile(limiter.own, now, limiter.stored, limiter.whole)
+      text = limiter.text
+    end
+    -- A calendar of others, which we follow: nothing was written to get here.
+    if config and config.mode == '0' and lacks_window(config, now) then return lacking(config) end
+    limiters[#limiters + 1] = open(config, event, text)
+    counted = counted and limiters[#limiters].meter
+  end
+  if counted then take_all(limiters) end
+  for n = from, to do
+    turn_to(n)
+    replies[n] = commit(limiters[n - from + 1])
+  end
+end
+
+-- The trouble of one group is its own: a key of another type, and a state that no limiter
+-- writes. What the server refuses to everybody is raised.
+return function(from, to, fields, text)
+  local sound, obstacle = pcall(decide_group, from, to, fields, text)
+  if not sound then
+    -- Before Redis 7 an error is a text.
+    local why = type(obstacle) == 'table' and obstacle.err or tostring(obstacle)
+    local ours = type(obstacle) == 'string'
+      and (string.find(why, 'attempt to ', 1, true) or string.find(why, 'bad argument', 1, true))
+    if not (ours or string.find(why, 'WRONGTYPE', 1, true)) then error(obstacle, 0) end
+    obstacle = { FAILED, why }
+  end
+  for n = from, obstacle and to or 0 do replies[n] = obstacle end
+end

@@ -1,0 +1,39 @@
+-- Reads what callers ask of the n-th limiter.
+--
+-- ARGV[1]  costs    permits to take, for each caller: see costs.lua. `&` in front joins the
+--                   limiter to the one before: each caller takes from both or from neither
+-- ARGV[2]  integer  our rate, permits per window
+-- ARGV[3]  integer  our window, ms
+-- ARGV[4]  our mode, 0 overall or 1 per client, and our algorithm unless it is a
+--          sliding window: `0/fixed_window`, `0/token_bucket/20`, with a warm-up in
+--          ms `0/token_bucket/w4000`, or with a calendar
+--          `0/fixed_window/day@Europe/Vienna`
+-- ARGV[5]  integer  our keep-alive, ms; 0 for none
+-- ARGV[6]  integer  revision of our configuration
+-- ARGV[7]  integer  since when it is ours, us by this server's clock
+-- ARGV[8]  `steady`; on the first use of a key `reset` or `carry`; when we have
+--          no numbers of our own `follow` and from then on `following`
+-- ARGV[9]  bytes    an id for the log that nobody else uses
+--
+-- A reply is { kind, free, reset_after (ms), now (ms), rate, interval (ms), rule, event,
+-- ahead (ms), wait (ms)... }. Kinds are named in group.lua; free is what one request could
+-- have had before anybody took; rule is 0 where mode and algorithm are ours, else a text as
+-- ARGV[4]; ahead is how far in the future a peer with a wrong clock wrote; then, when
+-- counted, a wait for each different cost.
+--
+-- Each call makes the functions of a script anew. So most calls are decided without any, by
+-- these variables: the numbers and the `text` of a sliding window that need no
+-- reconciliation (`settled`), and what a grant writes, which grant.lua does.
+local key, word = n * 3 - 2, n * 9 - 8
+local last = n == LIMITERS or string.byte(ARGV[word + 9]) ~= 38 -- `&`
+local alone = last and first == n
+local cost, count = tonumber(ARGV[word]), 1
+if not cost then
+  cost, count = string.match(ARGV[word], '^&?(%d+)%*?(%d*)$')
+  cost, count = tonumber(cost), tonumber(count) or 1
+end
+local rule, how = ARGV[word + 3], ARGV[word + 7]
+local rate, per, keep_alive, stored, settled, text, reply
+local member, score, gone, left, fresh, state, lasts
+local expired = 0
+ready = ready and (cost or alone)

@@ -1,0 +1,97 @@
+-- Decides what most calls to a sliding window come down to: requests of one cost each, for
+-- stored numbers that need no reconciliation, and permits are plenty; or none can be free
+-- since the log was last counted; or nobody has used the limiter yet.
+--
+-- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua, sliding.lua
+if ready and #rule == 1 then
+  stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
+    'algorithm', 'debt')
+  local same = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == rule
+  rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
+  settled = (how == 'following' or (how == 'steady' and same))
+    and stored[3] == '0' and not stored[6] and not stored[7] and rate and per
+    and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
+  if settled and how == 'steady' then
+    -- A process vouches for the stored numbers every ten seconds.
+    local vouched = tonumber(stored[5])
+    if not vouched or now < vouched or now >= vouched + 10000 then
+      redis.call('HSET', KEYS[key], 'vouched', now)
+    end
+  end
+
+  local id, taken = ARGV[word + 8], cost and cost * count
+  if settled and cost then
+    text = redis.pcall('GET', KEYS[key + 1])
+    local oldest = redis.pcall('ZRANGE', KEYS[key + 2], '0', '1', 'WITHSCORES')
+    local free, bucket, over = tonumber(text), math.max(1, math.floor(per / 50)), false
+    local whole = free and free % 1 == 0 and free <= rate and oldest[1]
+    if whole and tonumber(oldest[2]) <= now - per then
+      -- A short log that agrees with the counter: what is a window old is free again.
+      local log, used = oldest, 0
+      if oldest[3] then log = redis.call('ZRANGE', KEYS[key + 2], '0', '16', 'WITHSCORES') end
+      over, whole = true, #log <= 32
+      for i = 1, #log, 2 do
+        local entry, at = log[i], tonumber(log[i + 1])
+        whole = whole and #entry > 4 and string.byte(entry) + 5 == #entry and at <= now + bucket
+        if not whole then break end
+        local permits = struct.unpack('<I', entry, #entry - 3)
+        used = used + permits
+        if at <= now - per then expired, free = expired + 1, free + permits end
+        if expired == 1 and permits == taken then member = entry end
+      end
+      whole = whole and tonumber(text) + used == rate
+      -- The only grant, of as many permits, is dated anew. Others are written before.
+      if oldest[3] or not whole then member = nil end
+      if member then expired = 0 end
+    end
+
+    if whole and taken + cost <= free then
+      score = now
+      -- Each member is a permit at the least. 64 is MERGE_AT of log.lua.
+      if not over and rate - free >= 64 and redis.call('ZCARD', KEYS[key + 2]) >= 64 then
+        score = math.ceil(now / bucket) * bucket
+        local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')
+        local entry, sound = newest[1], #newest[1] > 4 and string.byte(newest[1]) + 5 == #newest[1]
+        local already = sound and struct.unpack('<I', entry, #entry - 3)
+        if already and tonumber(newest[2]) == score and already + taken <= 4294967295 then
+          member, gone = string.sub(entry, 1, -5) .. struct.pack('<I', already + taken), entry
+        end
+      end
+      member = member or struct.pack('<Bc0I', #id, id, taken)
+      left = free - taken
+      if left == tonumber(text) then left = nil end
+      reply = { 1, free, score + per - now, now, rate, per, rule == '0' and 0 or '0', 0, 0, 0 }
+    elseif alone and whole and not over and free < cost and cost <= rate then
+      local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
+      if tonumber(newest) <= now + bucket
+        and redis.call('HGET', KEYS[key], 'counted') == stored[1] .. ' ' .. text .. ' ' .. newest then
+        local need, from = cost - free, 2
+        while oldest[1] and not reply do
+          for i = 1, #oldest, 2 do
+            need = need - (#oldest[i] > 4 and struct.unpack('<I', oldest[i], #oldest[i] - 3) or 0)
+            if need <= 0 then
+              reply = { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now, rate, per,
+                rule == '0' and 0 or '0', 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+              break
+            end
+          end
+          if not reply then
+            oldest = redis.call('ZRANGE', KEYS[key + 2], from, from + 15, 'WITHSCORES')
+            from = from + 16
+          end
+        end
+      end
+    end
+    -- What is no counter is read again, where that may fail.
+    if type(text) == 'table' then text = nil end
+
+  elseif cost and rule == '0' and string.sub(how, 1, 6) ~= 'follow'
+    and not (stored[1] or stored[2] or stored[3] or stored[7] or stored.err)
+    and taken + cost <= tonumber(ARGV[word + 1])
+    and not redis.pcall('GET', KEYS[key + 1]) and redis.pcall('ZCARD', KEYS[key + 2]) == 0 then
+    rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), true, now
+    keep_alive, left = tonumber(ARGV[word + 4]), rate - taken
+    member = struct.pack('<Bc0I', #id, id, taken)
+    reply = { 1, rate, per, now, rate, per, 0, 1, 0, 0 }
+  end
+end

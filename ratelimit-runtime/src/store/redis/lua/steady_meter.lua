@@ -1,0 +1,22 @@
+-- Looks whether a call by a meter can be decided in a few steps: requests of one cost
+-- each, for numbers that are stored just so.
+--
+-- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua, meter.lua
+local metered = ready and cost and #rule > 1 and how == 'steady'
+if metered then
+  stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
+    'algorithm', 'burst', 'calendar', 'warm_up', 'debt')
+  rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
+  local vouched, detail = tonumber(stored[5]), stored[7] or stored[8]
+  metered = stored[3] == '0' and stored[6] and not stored[9] and not stored[10]
+    and stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and rate > 0
+    and '0/' .. stored[6] .. (detail and '/' .. detail or '') == rule
+  if metered then
+    if not (vouched and vouched <= now and now < vouched + 10000) then
+      redis.call('HSET', KEYS[key], 'vouched', now)
+    end
+    state = redis.pcall('GET', KEYS[key + 1])
+    -- Without a state of its own a limiter may have a log from before.
+    metered = type(state) == 'string' or not state and redis.pcall('ZCARD', KEYS[key + 2]) == 0
+  end
+end

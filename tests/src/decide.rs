@@ -1,0 +1,72 @@
+//! What tests ask stores and scripts: one limiter or one group, instead of groups of limiters.
+
+use std::future::Future;
+
+use ratelimit_runtime::{
+    __private::store::{
+        CalendarCall, Config, Group, Reply, Request, StateKeys, Store, script_decide,
+        script_decisions,
+    },
+    StoreError,
+};
+use redis::{Cmd, Value};
+use tokio::time::Instant;
+
+/// Questions with one group.
+pub trait Decide: Store {
+    /// Takes permits of one limiter.
+    fn acquire(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send {
+        async move { Ok(self.acquire_all(request, &[permits]).await?.remove(0)) }
+    }
+
+    /// Takes permits of one limiter for several callers.
+    fn acquire_all(
+        &self,
+        request: &Request<'_>,
+        costs: &[u32],
+    ) -> impl Future<Output = Result<Vec<Reply>, StoreError>> + Send {
+        async move { Ok(self.acquire_jointly(&[*request], &[costs]).await?.remove(0)) }
+    }
+
+    /// Takes permits of several limiters or of none.
+    fn acquire_jointly(
+        &self,
+        requests: &[Request<'_>],
+        costs: &[&[u32]],
+    ) -> impl Future<Output = Result<Vec<Vec<Reply>>, StoreError>> + Send {
+        async move { self.decide(&[Group { requests, costs }]).await?.remove(0) }
+    }
+}
+
+impl<S: Store> Decide for S {}
+
+/// The call of the deciding script for one limiter.
+pub fn call(request: &Request<'_>, costs: &[u32], since_us: u64, by_name: bool) -> Cmd {
+    let group = Group { requests: &[*request], costs: &[costs] };
+    script_decide(&[group], |_| since_us, by_name)
+}
+
+/// What the answer to such a call by a process with these numbers says; nothing where it lacks
+/// the windows of a calendar, which the next call takes along then.
+pub fn replies(
+    value: &Value,
+    own: &Config,
+    costs: &[u32],
+    windows: &mut CalendarCall,
+) -> Result<Option<Vec<Reply>>, StoreError> {
+    let keys = StateKeys::new("any");
+    let request = Request::new(&keys, *own, Instant::now());
+    let group = Group { requests: &[request], costs: &[costs] };
+    let decided = script_decisions(value, &[group], windows)?.remove(0)?;
+    Ok(decided.map(|mut replies| replies.remove(0)))
+}
+
+/// What the answer to a call that lacks no windows says.
+pub fn all_replies(value: &Value, own: &Config, costs: &[u32]) -> Result<Vec<Reply>, StoreError> {
+    replies(value, own, costs, &mut CalendarCall::default())
+        .map(|replies| replies.expect("no windows are needed"))
+}

@@ -1,0 +1,147 @@
+//! What is promised of grants that are given back, and of costs that are known only afterwards.
+
+use ratelimit_runtime::{
+    __private::store::{
+        Assertion, Charged, Config, Grant, KeepState, Outcome, Reply, StateKeys, Store, WriteWhen,
+    },
+    Algorithm, Mode,
+};
+use tokio::time::Instant;
+
+use super::{ALGORITHMS, Process, Time, config};
+
+/// A window that no test sees the end of.
+const LONG_MS: u64 = 366 * 86_400_000;
+
+/// Keeps the promises of [`Store::give_back`] and [`Store::charge`].
+pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
+    let since = Instant::now();
+    for algorithm in ALGORITHMS {
+        let process = |name: &str, config| {
+            let keys = StateKeys::new(format!("{prefix}{algorithm}:{name}"));
+            Process { store, keys, config, revision: 0, since }
+        };
+        let ten = config(algorithm, 10, LONG_MS);
+        gives_back_a_grant_and_no_other(&process("grants", ten)).await;
+        let short = config(algorithm, 3, 400);
+        gives_back_nothing_of_a_window_that_is_over(&process("over", short), time).await;
+        owes_what_is_not_free(&process("owes", ten), &process("owes", ten)).await;
+        forgets_debts_with_what_is_used(&process("forgiven", ten)).await;
+        let short = config(algorithm, 5, 300);
+        pays_debts_first(&process("pays", short), time).await;
+        let nobody = Config { rate: 0, ..ten };
+        admits_nobody_at_a_rate_of_0(&process("nobody", nobody)).await;
+        let per_client = Config { mode: Mode::PerClient, ..ten };
+        leaves_per_client_to_the_process(&process("per-client", per_client)).await;
+    }
+}
+
+impl<S: Store> Process<'_, S> {
+    async fn granted(&self, permits: u32) -> Grant {
+        let reply = self.acquire(permits).await;
+        assert_eq!(reply.outcome, Outcome::Granted, "{permits} are free");
+        Grant::of(&reply, permits, 0)
+    }
+
+    async fn give_back(&self, grant: &Grant) -> u64 {
+        self.store.give_back(&self.keys, grant).await.expect("the store answers")
+    }
+
+    async fn charge(&self, permits: u32, max_debt: u64) -> (Reply, Charged) {
+        let request = self.request(1, Assertion::Steady);
+        self.store.charge(&request, permits, max_debt).await.expect("the store answers")
+    }
+}
+
+async fn gives_back_a_grant_and_no_other<S: Store>(limiter: &Process<'_, S>) {
+    let drains = limiter.config.reserves();
+    let first = limiter.granted(3).await;
+    if limiter.spaces() {
+        let back = limiter.give_back(&first).await;
+        assert!((2..=3).contains(&back), "{back}: a slot that began comes back in part");
+        return;
+    }
+    let second = limiter.granted(4).await;
+    assert_eq!(limiter.give_back(&second).await, 4, "just what was granted");
+    assert_eq!(limiter.peek(1).await.remaining, 7, "the other grant is not touched");
+    let back = limiter.give_back(&first).await;
+    assert!(back == 3 || (drains && back == 2), "{back}: a bucket drains the first one first");
+    if limiter.config.algorithm == Algorithm::SlidingWindow {
+        assert_eq!(limiter.give_back(&first).await, 0, "once");
+    }
+    assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted, "all of it is free again");
+}
+
+async fn gives_back_nothing_of_a_window_that_is_over<S: Store>(
+    limiter: &Process<'_, S>,
+    time: &Time,
+) {
+    let grant = limiter.granted(3).await;
+    time.pass(410).await;
+    limiter.acquire(2).await;
+    assert_eq!(limiter.give_back(&grant).await, 0, "that would be another's");
+}
+
+async fn owes_what_is_not_free<S: Store>(limiter: &Process<'_, S>, other: &Process<'_, S>) {
+    limiter.granted(1).await;
+    let (reply, charged) = limiter.charge(15, 10).await;
+    assert_eq!(charged, Charged { taken: 9, debt: 6, excess: 0 }, "what is free is taken");
+    assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 0), "nothing is left");
+    assert!(reply.retry_after_ms > 0, "{reply:?}");
+    for reply in [other.acquire(1).await, other.peek(1).await] {
+        assert_eq!((reply.outcome, reply.remaining), (Outcome::Refused, 0), "every process owes");
+    }
+    let (_, charged) = other.charge(10, 10).await;
+    assert_eq!(charged, Charged { taken: 0, debt: 10, excess: 6 }, "up to a limit");
+    assert_eq!(limiter.release(10).await, 10, "what is given back pays what is owed");
+    assert_eq!(other.acquire(1).await.outcome, Outcome::Refused, "and no more than that");
+    assert_eq!(limiter.release(3).await, 3);
+    let left = if limiter.spaces() { 0 } else { 3 };
+    assert_eq!(other.peek(1).await.remaining, left, "then what is used");
+}
+
+async fn forgets_debts_with_what_is_used<S: Store>(limiter: &Process<'_, S>) {
+    limiter.charge(20, 10).await;
+    assert!(limiter.write(10, WriteWhen::Always, KeepState::Keep).await);
+    assert_eq!(limiter.acquire(1).await.outcome, Outcome::Refused, "numbers that keep it");
+    assert!(limiter.write(10, WriteWhen::Always, KeepState::Reset).await);
+    assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted, "numbers that do not");
+    limiter.charge(10, 10).await;
+    assert!(limiter.store.delete(&limiter.keys).await.expect("the store answers"));
+    assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted, "nor what is deleted");
+}
+
+async fn pays_debts_first<S: Store>(limiter: &Process<'_, S>, time: &Time) {
+    let (reply, charged) = limiter.charge(8, 5).await;
+    assert_eq!((charged.taken, charged.debt), (5, 3));
+    let start = reply.now_ms;
+    let mut refused = limiter.acquire(2).await;
+    assert_eq!(refused.outcome, Outcome::Refused, "it is owed");
+    for _ in 0..5 {
+        if refused.outcome == Outcome::Refused {
+            time.pass(refused.retry_after_ms).await;
+            refused = limiter.acquire(2).await;
+        }
+    }
+    assert_eq!(refused.outcome, Outcome::Granted, "it is paid");
+    let waited = refused.now_ms - start;
+    if limiter.config.algorithm != Algorithm::FixedWindow {
+        assert!(waited >= 300, "{waited} ms for eight and two of five");
+    }
+}
+
+async fn admits_nobody_at_a_rate_of_0<S: Store>(limiter: &Process<'_, S>) {
+    let reply = limiter.acquire(1).await;
+    assert_eq!(
+        (reply.outcome, reply.remaining),
+        (Outcome::ExceedsCapacity, 0),
+        "whatever it holds"
+    );
+    let (_, charged) = limiter.charge(2, 10).await;
+    assert_eq!(charged, Charged { taken: 0, debt: 0, excess: 2 }, "and nothing is owed");
+}
+
+async fn leaves_per_client_to_the_process<S: Store>(limiter: &Process<'_, S>) {
+    let (reply, charged) = limiter.charge(20, 10).await;
+    assert_eq!((reply.outcome, charged), (Outcome::PerClient, Charged::default()));
+}
