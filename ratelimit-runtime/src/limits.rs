@@ -45,8 +45,8 @@ use crate::{
     limiter::Core,
     settings::Keys,
     store::{
-        Charged, Decided, Config, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply, Request,
-        Reservation, StateKeys, Store, WriteWhen,
+        Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
+        Request, Reservation, StateKeys, Store, WriteWhen,
     },
 };
 

@@ -19,14 +19,14 @@ use tokio::time::Instant;
 #[cfg(feature = "test-util")]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_give_up, script_peek, script_peeked, script_release, script_reservations,
-    script_reserve, script_write,
+    script_give_back, script_give_up, script_peek, script_peeked, script_release,
+    script_reservations, script_reserve, script_write,
 };
+pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 pub(crate) use self::{
     group::Heard,
     memory::{Lease, Slot},
 };
-pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,

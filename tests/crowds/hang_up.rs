@@ -71,8 +71,7 @@ async fn a_thousand_callers_hang_up(place: Place) {
         for pause in [0, 150] {
             let limiter = limits.limiter(&format!("{name}:{pause}"), quota);
             let wait = |limiter: Limiter| async move { limiter.acquire(1).await.map(drop) };
-            let callers: Vec<_> =
-                (0..1000).map(|_| tokio::spawn(wait(limiter.clone()))).collect();
+            let callers: Vec<_> = (0..1000).map(|_| tokio::spawn(wait(limiter.clone()))).collect();
             sleep(ms(300)).await;
             callers.iter().for_each(|caller| caller.abort());
             sleep(ms(pause)).await;
@@ -206,7 +205,8 @@ async fn hanging_up_spends_nothing_redis() {
 #[tokio::test(start_paused = true)]
 async fn slots_that_were_missed_are_not_used_in_a_bunch() {
     let limits = Place::Embedded.limits().await;
-    let limiter = limits.limiter("missed", Quota::new(1000, SECOND).unwrap().leaky_bucket().unwrap());
+    let limiter =
+        limits.limiter("missed", Quota::new(1000, SECOND).unwrap().leaky_bucket().unwrap());
     let wait = |limiter: Limiter| async move { limiter.acquire(1).await.map(drop) };
     let callers: Vec<_> = (0..100).map(|_| tokio::spawn(wait(limiter.clone()))).collect();
     sleep(ms(20)).await;

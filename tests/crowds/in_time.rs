@@ -41,7 +41,9 @@ impl Model {
             Rule::FixedWindow => {
                 used(&|at| at / self.per_ms == now / self.per_ms) + permits <= self.rate
             }
-            Rule::TokenBucket(burst) => self.ticks(now) + permits * self.per_ms <= burst * self.per_ms,
+            Rule::TokenBucket(burst) => {
+                self.ticks(now) + permits * self.per_ms <= burst * self.per_ms
+            }
             Rule::LeakyBucket => self.ticks(now) == 0,
         }
     }
@@ -133,7 +135,11 @@ async fn timed_waits_are_refused_at_once_or_kept() {
             }
             let refused = callers.iter().filter(|caller| caller.due.is_none()).count();
             assert!((40..400).contains(&refused), "{refused} should be refused");
-            assert_eq!((late, wronged), (0, 0), "{name}, seed {seed}: late, refused though possible");
+            assert_eq!(
+                (late, wronged),
+                (0, 0),
+                "{name}, seed {seed}: late, refused though possible"
+            );
             assert!(else_wrong.is_empty(), "{name}, seed {seed}: {else_wrong:?}");
         }
     }
@@ -147,14 +153,19 @@ async fn timed_waits_for_a_warming_bucket_end_at_once_or_well() {
         let limits = Place::Embedded.limits().await;
         let (limiter, start) = (limits.limiter("warming", quota), Instant::now());
         let callers = crowd(Rule::LeakyBucket, (5, 5000), seed);
-        let tasks: Vec<_> =
-            callers.iter().map(|caller| tokio::spawn(run(limiter.clone(), start, *caller))).collect();
+        let tasks: Vec<_> = callers
+            .iter()
+            .map(|caller| tokio::spawn(run(limiter.clone(), start, *caller)))
+            .collect();
         let mut refused = 0;
         for (caller, task) in callers.iter().zip(tasks) {
             let (admitted, then) = task.await.unwrap();
             refused += u32::from(!admitted);
             assert!(admitted || then <= caller.comes + 2, "seed {seed}: {caller:?} told at {then}");
-            assert!(then <= caller.comes + caller.within + 1, "seed {seed}: {caller:?} went at {then}");
+            assert!(
+                then <= caller.comes + caller.within + 1,
+                "seed {seed}: {caller:?} went at {then}"
+            );
         }
         assert!((40..400).contains(&refused), "{refused} refused");
     }

@@ -85,7 +85,8 @@ fn admission(line: &str) -> Admission {
     admission.at_ms = words.next().unwrap().parse().unwrap();
     admission.permits = words.next().unwrap().parse().unwrap();
     for word in words {
-        let numbers: Vec<u64> = word[1..].split(':').map(|number| number.parse().unwrap()).collect();
+        let numbers: Vec<u64> =
+            word[1..].split(':').map(|number| number.parse().unwrap()).collect();
         match numbers[..] {
             [at, n] => admission.returned.push((at, n)),
             [from, until, n] => admission.added.push((from, until, n)),
@@ -159,8 +160,10 @@ pub(crate) fn numbers(rule: &str, rate: u64, per_ms: u64, burst: u64) -> String 
 pub(crate) fn script_calls(server: &RedisServer) -> u64 {
     let stats: String = server.cli(&["INFO", "commandstats"]);
     let of = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse::<u64>().unwrap())
+        let line =
+            stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.and_then(|rest| rest.split(',').next())
+            .map_or(0, |calls| calls.parse::<u64>().unwrap())
     };
     of("evalsha") + of("eval") + of("fcall")
 }

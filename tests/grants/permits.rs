@@ -189,7 +189,8 @@ async fn nothing_once_its_window_is_over(place: Place) {
         window_begins(&limits, ms(200)).await;
         let permit = limiter.acquire(5).await.unwrap();
         let again = limiter.acquire(5).await.unwrap();
-        let (returned, settled) = (permit.give_back().await.unwrap(), again.settle(6).await.unwrap());
+        let (returned, settled) =
+            (permit.give_back().await.unwrap(), again.settle(6).await.unwrap());
         assert_eq!(returned, 0, "{name}: its window is over");
         assert_eq!((settled.taken, settled.debt), (0, 1), "{name}");
     }

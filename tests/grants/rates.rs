@@ -92,7 +92,8 @@ async fn by_the_limits_file(place: Place, other: bool) {
             std::fs::write(&file, yaml).unwrap();
         };
         write(10);
-        let build = async || -> Limits { place.builder().limits_file(&file).build().await.unwrap() };
+        let build =
+            async || -> Limits { place.builder().limits_file(&file).build().await.unwrap() };
         let (limits, others) = (build().await, build().await);
         let (limiter, admitted) = (limits.configured(name), Arc::default());
         let mut waiting = crowd(&limiter, &admitted);

@@ -62,7 +62,13 @@ async fn calls_that_all_fail(place: Place, per_ms: u64) {
         }
         let record = record.lock().unwrap();
         let over = excesses(rule, &Rates::new(10, per_ms), &record);
-        assert!(over.is_empty(), "{name}: {} of {}: {:?}", over.len(), record.len(), &over[..3.min(over.len())]);
+        assert!(
+            over.is_empty(),
+            "{name}: {} of {}: {:?}",
+            over.len(),
+            record.len(),
+            &over[..3.min(over.len())]
+        );
         assert!(record.len() > 250, "{name}: {} calls", record.len());
     }
 }

@@ -75,7 +75,8 @@ async fn others_go_ahead(place: Place) {
     let limits = place.limits().await;
     for (name, _, quota) in rules(10, ms(300)) {
         let [.., (_, _, rare)] = rules(1, ms(1500));
-        let (often, rare) = (limits.limiter(name, quota), limits.limiter(&format!("rare:{name}"), rare));
+        let (often, rare) =
+            (limits.limiter(name, quota), limits.limiter(&format!("rare:{name}"), rare));
         rare.acquire(1).await.unwrap();
         let both = often.clone().and(rare.clone());
         let start = Instant::now();

@@ -63,8 +63,15 @@ impl Rates {
             let next = self.changes.get(n + 1);
             next.map_or(u64::MAX, |(_, until, _)| until.saturating_add(self.promised_ms))
         };
-        let in_force = |(n, (from, _, _)): &(usize, &(u64, u64, u64))| *from <= ms && ms <= ends(*n);
-        self.changes.iter().enumerate().filter(in_force).map(|(_, change)| change.2).max().unwrap_or(0)
+        let in_force =
+            |(n, (from, _, _)): &(usize, &(u64, u64, u64))| *from <= ms && ms <= ends(*n);
+        self.changes
+            .iter()
+            .enumerate()
+            .filter(in_force)
+            .map(|(_, change)| change.2)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The permits that a bucket drains in this time, at the most.
@@ -73,7 +80,8 @@ impl Rates {
             let until = self.changes.get(n + 1).map(|(_, until, _)| until + self.promised_ms + 1);
             [Some(*from), until]
         });
-        let mut edges: Vec<u64> = edges.flatten().filter(|edge| (from_ms..until_ms).contains(edge)).collect();
+        let mut edges: Vec<u64> =
+            edges.flatten().filter(|edge| (from_ms..until_ms).contains(edge)).collect();
         edges.extend([from_ms, until_ms]);
         edges.sort_unstable();
         let parts = edges.windows(2).map(|part| as_f64((part[1] - part[0]) * self.at(part[0])));
@@ -132,7 +140,8 @@ fn in_windows(
             oldest_added += 1;
         }
         let held = |one: &&Admission| {
-            let back = one.returned.iter().filter(|(at, _)| *at <= now).map(|(_, n)| n).sum::<u64>();
+            let back =
+                one.returned.iter().filter(|(at, _)| *at <= now).map(|(_, n)| n).sum::<u64>();
             one.permits.saturating_sub(back)
         };
         let taken: u64 = record[oldest..=n].iter().map(held).sum();
@@ -194,7 +203,8 @@ mod tests {
     use super::{Admission, Rates, Rule, excesses};
 
     fn record(all: &[(u64, u64)]) -> Vec<Admission> {
-        let one = |&(at_ms, permits): &(u64, u64)| Admission { at_ms, permits, ..Admission::default() };
+        let one =
+            |&(at_ms, permits): &(u64, u64)| Admission { at_ms, permits, ..Admission::default() };
         all.iter().map(one).collect()
     }
 

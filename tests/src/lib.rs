@@ -20,8 +20,8 @@
 )]
 
 mod binary;
-pub mod ledger;
 pub mod decide;
+pub mod ledger;
 pub mod monitor;
 mod notes;
 pub mod place;

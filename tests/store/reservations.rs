@@ -1,6 +1,8 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_runtime::__private::store::{Config, Grant, Outcome, Reservation, StateKeys, Store, Ticket};
+use ratelimit_runtime::__private::store::{
+    Config, Grant, Outcome, Reservation, StateKeys, Store, Ticket,
+};
 use ratelimit_runtime::Algorithm;
 use tokio::time::Instant;
 

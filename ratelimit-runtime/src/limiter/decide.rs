@@ -16,7 +16,11 @@ use std::sync::Arc;
 use ratelimit_spec::Wait;
 
 use self::combine::combined;
-pub(super) use self::{answer::{Ready, answers_of}, combine::next_refusal, policy::local_share};
+pub(super) use self::{
+    answer::{Ready, answers_of},
+    combine::next_refusal,
+    policy::local_share,
+};
 pub(super) use super::plan::Part;
 use super::{
     Core, Numbers,

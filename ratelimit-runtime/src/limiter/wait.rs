@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use self::{
     chair::{Chair, Turn},
-    line::{Line, Pace, Slot},
+    line::{Line, Pace, Part, Slot},
 };
 use super::{
     Core,
@@ -74,6 +74,16 @@ struct Ticket {
     source: Source,
     grant: Grant,
     reply: Reply,
+}
+
+impl Part for Ticket {
+    fn split_off(&mut self, permits: u32, later_ms: u64) -> Self {
+        let Self { source, grant, reply } = self.clone();
+        let now_ms = reply.now_ms.saturating_add(later_ms);
+        let reset_after_ms = reply.reset_after_ms.saturating_sub(later_ms);
+        self.grant = grant.before(permits.into());
+        Self { source, grant, reply: Reply { now_ms, reset_after_ms, ..reply } }
+    }
 }
 
 impl Queue {

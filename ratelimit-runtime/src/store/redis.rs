@@ -49,8 +49,8 @@ pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_give_up, script_peek, script_peeked, script_release, script_reservations,
-    script_reserve, script_write,
+    script_give_back, script_give_up, script_peek, script_peeked, script_release,
+    script_reservations, script_reserve, script_write,
 };
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with

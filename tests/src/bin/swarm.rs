@@ -72,7 +72,9 @@ fn main() {
     println!("ready");
     io::stdin().read_line(&mut String::new()).unwrap();
     let (lines, input) = mpsc::channel();
-    std::thread::spawn(move || io::stdin().lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    std::thread::spawn(move || {
+        io::stdin().lines().map_while(Result::ok).all(|line| lines.send(line).is_ok())
+    });
     let record = Arc::new(Mutex::new(Record::default()));
     runtime.block_on(async {
         let end = Instant::now() + Duration::from_millis(number(run_ms));
@@ -116,7 +118,9 @@ async fn call(
         let way = random.below(4);
         let wait = async {
             match way {
-                0 if habits.costs > 1 => limiter.acquire_timeout(permits, Duration::from_millis(300)).await,
+                0 if habits.costs > 1 => {
+                    limiter.acquire_timeout(permits, Duration::from_millis(300)).await
+                }
                 _ => limiter.acquire(permits).await,
             }
         };
@@ -129,7 +133,8 @@ async fn call(
             Ok(Ok(permit)) => {
                 assert!(!permit.is_degraded(), "the store answers");
                 let changes = random.percent(habits.changes);
-                let admission = if changes { change(permit, &mut random).await } else { admission(&permit) };
+                let admission =
+                    if changes { change(permit, &mut random).await } else { admission(&permit) };
                 record.lock().unwrap().admissions.push(admission);
             }
             Ok(Err(_)) => sleep(Duration::from_millis(random.below(20))).await,

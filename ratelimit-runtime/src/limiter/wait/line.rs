@@ -26,8 +26,15 @@ pub(super) struct Place<S> {
     pub(super) seat: S,
 }
 
+/// What identifies a reservation.
+pub(super) trait Part: Clone {
+    /// Leaves the first part of it here, and returns the last: this many permits, which may be used this
+    /// many milliseconds later.
+    fn split_off(&mut self, permits: u32, later_ms: u64) -> Self;
+}
+
 /// Permits that are reserved for this queue, to be used from a time on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot<T> {
     /// In milliseconds by the clock of the limits.
     pub(super) at: u64,
@@ -79,7 +86,7 @@ pub(super) enum Step<T> {
     /// Ask for the caller at the head.
     Ask,
     /// Give reservations up, in this order.
-    GiveUp(Vec<(u32, T)>),
+    GiveUp(Vec<Slot<T>>),
     /// Wait until this time, or for a change.
     Sleep(u64),
     /// Stop: no caller waits, and nothing is reserved.
@@ -130,7 +137,7 @@ impl<S, T> Default for Line<S, T> {
     }
 }
 
-impl<S, T: Clone> Line<S, T> {
+impl<S, T: Part> Line<S, T> {
     /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         self.places.len()
@@ -280,7 +287,15 @@ impl<S, T: Clone> Line<S, T> {
 
     /// The last ones first: a store takes a reservation back that nothing was reserved after.
     fn give_up(&mut self) -> Step<T> {
-        Step::GiveUp(self.slots.drain(..).rev().map(|slot| (slot.permits, slot.ticket)).collect())
+        Step::GiveUp(self.slots.drain(..).rev().collect())
+    }
+
+    /// Keeps reservations that could not be given up because others were made after them, as far as the
+    /// caller at the head can use them.
+    pub(super) fn keep(&mut self, slots: Vec<Slot<T>>) {
+        let head = self.places.front().filter(|head| head.alone).map(|head| head.permits);
+        let fits = |slot: &Slot<T>| head.is_some_and(|permits| permits <= slot.permits);
+        slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
     }
 
     /// Gives the callers at the head the reservations whose time has come.
@@ -294,7 +309,8 @@ impl<S, T: Clone> Line<S, T> {
             if slot.at > now || slot.permits < head.permits || !head.alone {
                 return;
             }
-            let (Some(head), Some(slot)) = (self.places.pop_front(), self.slots.pop_front()) else {
+            let (Some(head), Some(mut slot)) = (self.places.pop_front(), self.slots.pop_front())
+            else {
                 return;
             };
             self.left(&head, now);
@@ -302,7 +318,7 @@ impl<S, T: Clone> Line<S, T> {
             if rest > 0 {
                 let spaced = pace.filter(|pace| pace.spaced);
                 let later = spaced.map_or(0, |pace| pace.span_ms(head.permits.into()));
-                let ticket = slot.ticket.clone();
+                let ticket = slot.ticket.split_off(rest, later);
                 self.put(Slot { at: slot.at + later, permits: rest, ticket });
             }
             let used = Slot { permits: head.permits, ..slot };
@@ -336,6 +352,12 @@ mod tests {
     use super::*;
 
     type Names = Line<&'static str, u32>;
+
+    impl Part for u32 {
+        fn split_off(&mut self, _: u32, _: u64) -> Self {
+            *self
+        }
+    }
 
     const TEN_A_SECOND: Pace =
         Pace { rate: 10, per_ms: 1000, spaced: true, capacity: 10, round_trip_ms: 1 };
@@ -378,7 +400,7 @@ mod tests {
         line.answered(0);
         line.leave(only, 10);
         assert_eq!(step(&mut line, 20, Some(TEN_A_SECOND)).0, Step::Sleep(110));
-        let given_up = Step::GiveUp(vec![(1, 2), (1, 1)]);
+        let given_up = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
         assert_eq!(step(&mut line, 110, Some(TEN_A_SECOND)).0, given_up);
         line.answered(0);
         assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
@@ -462,11 +484,29 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_given_up_is_used() {
+        let mut line = Names::default();
+        let head = line.join(1, None, true, "head", 0);
+        line.put(slot(100, 1));
+        line.change();
+        let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
+        line.keep(slots.clone());
+        line.answered(0);
+        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
+        line.leave(head, 10);
+        line.join(2, None, true, "two", 10);
+        assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
+        line.keep(slots);
+        line.answered(0);
+        assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
+    }
+
+    #[test]
     fn reservations_that_are_too_small_are_given_up() {
         let mut line = Names::default();
         line.put(slot(100, 1));
         line.join(2, None, true, "two", 0);
-        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![(1, 1)]));
+        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
         line.answered(0);
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
     }

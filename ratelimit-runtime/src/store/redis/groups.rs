@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn each_limiter_says_what_it_has_to_say() {
-        use Outcome::{Granted, PerClient, Refused, NotTaken};
+        use Outcome::{Granted, NotTaken, PerClient, Refused};
         let both = |one, other| read(vec![one, other]).unwrap();
         assert_eq!(both(told(1, 5, &[0]), told(1, 2, &[7])), [(Granted, 0), (Granted, 7)]);
         assert_eq!(both(told(1, 5, &[0]), told(1, 1, &[7])), [(NotTaken, 0), (Refused, 7)]);

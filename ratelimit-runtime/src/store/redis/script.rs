@@ -64,7 +64,8 @@ pub(super) static PEEK: Lazy<Script> = script!(clock basics config meters costs 
 pub(super) static ASSERT: Lazy<Script> = script!(clock basics config assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
 pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters costs reserve);
-pub(super) static CHARGE: Lazy<Script> = script!(clock basics config meters mend costs sliding open charge);
+pub(super) static CHARGE: Lazy<Script> =
+    script!(clock basics config meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
 pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
