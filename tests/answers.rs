@@ -5,7 +5,7 @@ use std::{error::Error, time::Duration};
 
 use ratelimit_runtime::{
     Decision, Event, Limiter, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason,
-    Rejection, Settlement, SetupError, StoreError, StoreErrorKind, limiter,
+    Rejection, Settlement, SetupError, StoreError, StoreErrorKind, limiter, rate_limit,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
@@ -113,7 +113,8 @@ async fn a_free_request_is_granted_without_the_store() {
 async fn a_rejection_leads_to_what_the_driver_said() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let yaml = "default: { rate: 5, per: 1h, on_store_error: reject }\n";
+    let settings = "{ rate: 5, per: 1h, on_store_error: reject }";
+    let yaml = format!("limiters:\n  taken: {settings}\n  slow: {settings}\n");
     let builder = Limits::builder().redis(proxy.url()).limits_text(yaml);
     let limits = builder.deadline(Duration::from_millis(500)).build().await.unwrap();
     let store_error = |rejection: &Rejection| {

@@ -65,7 +65,8 @@ async fn callers_share_a_call_and_each_is_told_its_own_part() {
     for (nth, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap(), 599 - nth as u64, "first come, first served");
     }
-    assert_eq!(scripts(&server) - before, 2, "one call for the first, one for the others");
+    let calls = scripts(&server) - before;
+    assert!((2..=12).contains(&calls), "{calls} calls: one each 2 ms at most");
 }
 
 #[tokio::test]
@@ -89,12 +90,16 @@ async fn who_is_dropped_in_the_queue_was_never_asked_for() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let limiter = behind(&proxy, 101, Duration::from_millis(30)).await;
-    let first = start(&limiter, 1).await;
-    let dropped = start(&limiter, 50).await;
-    let last = start(&limiter, 2).await;
+    let calls = [1, 50, 2].map(|permits| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.try_acquire(permits).await.unwrap().remaining() })
+    });
+    // The first one's call is sent; the others gather behind it for a moment.
+    tokio::task::yield_now().await;
+    let [first, dropped, last] = calls;
     dropped.abort();
-    assert_eq!(first.await.unwrap().unwrap().remaining(), 99);
-    assert_eq!(last.await.unwrap().unwrap().remaining(), 97);
+    assert_eq!(first.await.unwrap(), 99);
+    assert_eq!(last.await.unwrap(), 97);
 }
 
 #[tokio::test]

@@ -50,8 +50,17 @@ fn joint(name: &str, configs: &[Config], by_name: bool) -> Cmd {
 
 /// Runs the decisions, and returns how many calls of the server each took.
 fn calls_of(redis: &mut Connection, what: &str, decision: impl Fn(u32) -> Cmd) -> f64 {
+    some_calls_of(redis, what, CALLS, decision)
+}
+
+fn some_calls_of(
+    redis: &mut Connection,
+    what: &str,
+    decisions: u32,
+    decision: impl Fn(u32) -> Cmd,
+) -> f64 {
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(redis).unwrap();
-    for chunk in 0..CALLS / 100 {
+    for chunk in 0..decisions / 100 {
         let mut pipe = redis::pipe();
         for n in 0..100 {
             pipe.add_command(decision(chunk * 100 + n));
@@ -69,7 +78,7 @@ fn calls_of(redis: &mut Connection, what: &str, decision: impl Fn(u32) -> Cmd) -
         match command {
             "cmdstat_evalsha" => micros = number("usec_per_call"),
             "cmdstat_info" | "cmdstat_config|resetstat" | "cmdstat_config" => {}
-            _ => calls += number("calls") / f64::from(CALLS),
+            _ => calls += number("calls") / f64::from(decisions),
         }
     }
     println!("{what}: {calls:.2} calls, {micros:.2} us");
@@ -166,4 +175,29 @@ fn a_joint_decision_takes_few_calls_for_each_limiter() {
     let what = "ten in 3 ms and 10^9 an hour, asked all the time";
     let calls = calls_of(&mut redis, what, |_| joint("busy", &configs, true));
     assert!(calls <= 26.0, "{calls}");
+}
+
+#[test]
+fn groups_that_share_a_call_read_the_time_once() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    let rate = 1_000_000;
+    let fixed = Config::new(rate.into(), HOUR, Mode::Overall);
+    call("loaded", fixed, Assertion::Steady, &[1], false).exec(&mut redis).unwrap();
+    for rule in [Algorithm::SlidingWindow, Algorithm::TokenBucket, Algorithm::FixedWindow] {
+        let burst = if rule == Algorithm::TokenBucket { rate } else { 0 };
+        let config = fixed.algorithm(rule, burst);
+        let keys: Vec<_> = (0..8).map(|n| StateKeys::new(format!("{rule}:{n}"))).collect();
+        let requests: Vec<_> =
+            keys.iter().map(|keys| Request::new(keys, config, Instant::now())).collect();
+        let group = |n: usize| Group { requests: &requests[n..=n], costs: &[&[1]] };
+        let groups: Vec<_> = (0..8).map(group).collect();
+        script_decide(&groups, |_| 1, true).exec(&mut redis).unwrap();
+        let most = if rule == Algorithm::SlidingWindow { 8.0 } else { 4.0 };
+        let what = format!("eight groups in a call, by a {rule}");
+        let decide = |_| script_decide(&groups, |_| 1, true);
+        let calls = some_calls_of(&mut redis, &what, CALLS / 8, decide);
+        assert!(calls <= 8.0 * most + 1.1, "{calls}");
+    }
 }

@@ -12,8 +12,10 @@ use std::{cell::Cell, time::Duration};
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys, Store,
-        WriteWhen, script_peek, script_peeked, script_release, script_write,
+        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys,
+        Store, WriteWhen, script_charge, script_charged, script_give_back, script_give_up,
+        script_peek, script_peeked, script_release, script_reservations, script_reserve,
+        script_write,
     },
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
@@ -537,7 +539,7 @@ fn compacted(shared: &mut Shared) -> u64 {
         shared.acquire(999);
     }
     let members: u64 = shared.server.cli(&["ZCARD", "{shared}:permits"]);
-    assert!(members < 128, "{members}");
+    assert!(members < 100, "{members} of 291");
     shared.acquire(1).remaining
 }
 
@@ -549,7 +551,7 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
     let grant = Grant::of(&reply, 7, 0);
     // In one time bucket of 1.2 s with those of others.
     let mut connection = shared.server.connect().unwrap();
-    for n in 0..400_u32 {
+    for n in 0..290_u32 {
         let member = [&[4][..], &n.to_le_bytes(), &1_u32.to_le_bytes()].concat();
         let at = shared.twins.now + u64::from(n);
         redis::cmd("ZADD")
@@ -559,7 +561,7 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
             .exec(&mut connection)
             .unwrap();
     }
-    let _: i64 = shared.server.cli(&["DECRBY", "{shared}:value", "400"]);
+    let _: i64 = shared.server.cli(&["DECRBY", "{shared}:value", "290"]);
     shared.twins.now += 5_000;
     let free = compacted(&mut shared);
     let keys = shared.twins.keys.clone();
@@ -574,7 +576,9 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
     let _: i64 = shared.server.cli(&["DEL", "{shared}:value"]);
     assert_eq!(shared.acquire(1).remaining, free - 2 + 7);
     // Nor are permits of others taken for those of a grant.
-    let late = Grant::of(&Reply { now_ms: reply.now_ms + 5_000, ..reply }, 7, 0);
+    let mut late = reply;
+    late.now_ms += 5_000;
+    let late = Grant::of(&late, 7, 0);
     let told: (u8, u64) = shared.twins.call(|by_name| script_give_back(&keys, &late, by_name));
     assert_eq!(told, (1, 0));
 }
@@ -630,10 +634,14 @@ fn what_warms_up_is_given_up_by_the_numbers_of_before() {
         let value = twins.call(|_| script_reserve(&request, &[1], 9000, 10_000));
         let told = script_reservations(&value, &request, &[1]).unwrap()[0];
         assert_eq!(told.reply.outcome, Outcome::Granted);
-        let faster = Config { rate: 20, ..config };
+        let mut faster = config;
+        faster.rate = 20;
         let (when, keep) = (WriteWhen::Present, KeepState::Keep);
         let _: bool = twins.call(|by_name| script_write(&keys, faster, when, keep, by_name));
         let (_, back, _): (u8, u64, u8) = twins.call(|_| script_give_up(&keys, 1, told.ticket));
-        assert_eq!((back, state(&mut connection)), (1, before), "as if it had not been reserved");
+        // It may have been told of when a slot began that is no longer reserved.
+        let (before, after) = (before.unwrap(), state(&mut connection).unwrap());
+        assert_eq!(back, 1);
+        assert!(after.starts_with(&before), "{after} as if it had not been reserved: {before}");
     }
 }

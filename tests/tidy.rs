@@ -37,10 +37,10 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
-        | "clock" | "calendar" => 0,
-        "algorithm" => 1,
+        | "clock" | "calendar" | "engine" => 0,
+        "algorithm" | "home" => 1,
         "store" => 2,
-        "limiter" | "coalesce" | "waiting" | "limits" | "settings" => 3,
+        "limiter" | "waiting" | "limits" | "settings" => 3,
         "call_site" | "web" | "__private" => 4,
         // Told by every floor, and knows words alone.
         "events" | "lib" | "guide" => return None,

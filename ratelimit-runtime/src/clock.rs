@@ -5,14 +5,23 @@
 
 use std::{
     fmt,
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Notify,
+    time::Instant,
+};
+
+use crate::engine::Engine;
 
 /// Where the embedded store and waiting callers get their time from.
 ///
@@ -34,8 +43,18 @@ pub struct Clock(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    System { anchor: Instant, epoch: Duration },
+    System(System),
     Manual(ManualClock),
+}
+
+#[derive(Clone, Debug)]
+struct System {
+    anchor: Instant,
+    epoch: Duration,
+    /// Whether it follows tokio's paused time. Redis does not.
+    pauses: bool,
+    /// Whose timers wake callers without a runtime.
+    engine: Arc<Engine>,
 }
 
 impl Clock {
@@ -43,14 +62,23 @@ impl Clock {
     /// wall clock changes nothing. It follows tokio's paused time in tests.
     #[must_use]
     pub fn system() -> Self {
+        Self::with_engine(Arc::default(), true)
+    }
+
+    /// The system's time, with the timers of this engine for callers without a runtime.
+    pub(crate) fn with_engine(engine: Arc<Engine>, pauses: bool) -> Self {
         let epoch = wall_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Kind::System { anchor: instant(), epoch })
+        let anchor = if pauses { instant_of_runtime() } else { instant() };
+        Self(Kind::System(System { anchor, epoch, pauses, engine }))
     }
 
     /// Milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         match &self.0 {
-            Kind::System { anchor, epoch } => whole_ms(*epoch + anchor.elapsed()),
+            Kind::System(system) => {
+                let passed = system.now().saturating_duration_since(system.anchor);
+                whole_ms(system.epoch + passed)
+            }
             Kind::Manual(manual) => manual.now_ms(),
         }
     }
@@ -58,8 +86,25 @@ impl Clock {
     /// Sleeps for this long by this clock.
     pub(crate) async fn sleep(&self, duration: Duration) {
         match &self.0 {
-            Kind::System { .. } => tokio::time::sleep(duration).await,
+            Kind::System(system) => {
+                let here = system.runtime_here();
+                sleep_where(duration, here, || system.now(), || system.runtime_here()).await;
+            }
             Kind::Manual(manual) => manual.sleep(duration).await,
+        }
+    }
+}
+
+impl System {
+    fn now(&self) -> Instant {
+        if self.pauses { instant_of_runtime() } else { instant() }
+    }
+
+    fn runtime_here(&self) -> Handle {
+        if self.pauses {
+            Handle::try_current().unwrap_or_else(|_| self.engine.runtime().clone())
+        } else {
+            runtime_here(&self.engine)
         }
     }
 }
@@ -164,10 +209,120 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// The monotonic clock, for deadlines and ages.
+/// The monotonic clock, for deadlines and ages. It goes on while tokio's time is paused.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
 pub(crate) fn instant() -> Instant {
+    Instant::from_std(std::time::Instant::now())
+}
+
+/// The monotonic clock of the runtime that polls the caller, which tests may pause.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
+fn instant_of_runtime() -> Instant {
     Instant::now()
+}
+
+/// The runtime whose timers and tasks serve the caller: the one that polls it, or the engine's if
+/// there is none. A runtime whose time is paused fires every timeout while it waits for a socket,
+/// so the engine stands in for it too.
+pub(crate) fn runtime_here(engine: &Engine) -> Handle {
+    match Handle::try_current() {
+        Ok(runtime) if !is_paused(&runtime) => runtime,
+        _ => engine.runtime().clone(),
+    }
+}
+
+/// Returns whether tokio's time stands still here while real time passes.
+fn is_paused(runtime: &Handle) -> bool {
+    if matches!(runtime.runtime_flavor(), RuntimeFlavor::MultiThread) {
+        return false;
+    }
+    let (before, stands, started) = (instant(), instant_of_runtime(), instant());
+    if before < stands && stands < started {
+        return false;
+    }
+    // It was paused once, or the clock ticks in whole microseconds.
+    while instant() == started {}
+    instant_of_runtime() == stands
+}
+
+/// Sleeps in real time, by the timers of whichever runtime polls it.
+pub(crate) async fn sleep(engine: &Engine, duration: Duration) {
+    sleep_where(duration, runtime_here(engine), instant, || runtime_here(engine)).await;
+}
+
+/// Sleeps by the timers of this runtime, until another one polls it.
+async fn sleep_where(
+    duration: Duration,
+    mut runtime: Handle,
+    now: impl Fn() -> Instant,
+    here: impl Fn() -> Handle,
+) {
+    const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let until = now() + duration.min(FOREVER);
+    loop {
+        let timer = {
+            let _entered = runtime.enter();
+            tokio::time::sleep(until.saturating_duration_since(now()))
+        };
+        let mut timer = pin!(timer);
+        let mut is_new = true;
+        let elapsed = poll_fn(|cx| {
+            // A timer panics when its runtime has ended, so it is only polled from within it.
+            if !std::mem::take(&mut is_new) && here().id() != runtime.id() {
+                return Poll::Ready(false);
+            }
+            timer.as_mut().poll(cx).map(|()| true)
+        });
+        if elapsed.await {
+            return;
+        }
+        runtime = here();
+    }
+}
+
+/// What did not end in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elapsed {
+    /// Whether the runtime was held up meanwhile, so that this says nothing about the store.
+    pub(crate) stalled: bool,
+}
+
+/// A timer that fires this late was held up along with everything else of its runtime.
+pub(crate) const LATE: Duration = Duration::from_millis(3);
+
+/// Waits for a future, but no longer than `limit` in real time. A runtime that was held up gets a
+/// moment to read what arrived meanwhile.
+pub(crate) async fn timeout<F: Future>(
+    engine: &Engine,
+    limit: Duration,
+    future: F,
+) -> Result<F::Output, Elapsed> {
+    timeout_on(runtime_here(engine), engine, limit, future).await
+}
+
+/// The same in a runtime that is known to be the one that polls the caller.
+pub(crate) async fn timeout_on<F: Future>(
+    runtime: Handle,
+    engine: &Engine,
+    limit: Duration,
+    future: F,
+) -> Result<F::Output, Elapsed> {
+    let until = instant() + limit;
+    let mut future = pin!(future);
+    tokio::select! {
+        biased;
+        output = &mut future => return Ok(output),
+        () = sleep_where(limit, runtime, instant, || runtime_here(engine)) => {}
+    }
+    let late = instant().saturating_duration_since(until);
+    if late >= LATE {
+        tokio::select! {
+            biased;
+            output = &mut future => return Ok(output),
+            () = sleep(engine, LATE) => {}
+        }
+    }
+    Err(Elapsed { stalled: late > LATE.max(limit / 8) })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]

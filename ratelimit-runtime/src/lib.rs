@@ -81,6 +81,7 @@ mod engine;
 mod error;
 mod events;
 pub mod guide;
+mod home;
 mod key;
 mod limiter;
 mod limits;

@@ -16,7 +16,7 @@ mod tally;
 mod wait;
 
 pub(crate) use self::{
-    core::Core, decide::Granted, numbers::Numbers, plan::Claim, taken::Taken, tally::Tally,
+    batch::Lanes, core::Core, numbers::Numbers, plan::Claim, taken::Taken, tally::Tally,
     wait::acquire,
 };
 pub use self::{

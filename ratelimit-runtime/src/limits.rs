@@ -42,7 +42,8 @@ use crate::{
     annotation::{self, Annotation},
     engine::Engine,
     events::{Event, Events},
-    limiter::Core,
+    home::Homes,
+    limiter::{Core, Lanes},
     settings::Keys,
     store::{
         Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
@@ -94,8 +95,11 @@ pub(crate) struct Inner {
     /// Counts while the store is away.
     pub(crate) local: MemoryStore,
     pub(crate) clock: Clock,
+    /// Does what no caller awaits.
+    pub(crate) engine: Arc<Engine>,
+    /// The calls to the store that are in flight, by runtime.
+    pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
-    pub(crate) engine: Engine,
     /// Why the limits could not be read, when nobody installed any.
     pub(crate) broken: Option<Arc<str>>,
     source: file::Source,
@@ -147,17 +151,6 @@ forward! {
 }
 
 impl AnyStore {
-    /// Decides one group.
-    pub(crate) async fn decide_group(
-        &self,
-        requests: &[Request<'_>],
-        costs: &[&[u32]],
-    ) -> Result<Vec<Vec<Reply>>, StoreError> {
-        let mut decided = self.decide(&[Group { requests, costs }]).await?;
-        let no_answer = || Err(StoreError::unavailable("the store did not answer"));
-        decided.pop().unwrap_or_else(no_answer)
-    }
-
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))

@@ -133,11 +133,6 @@ impl Rejection {
     pub(crate) fn quota(&self) -> Option<Quota> {
         self.0.quota
     }
-
-    /// What the store returned, if it is the reason.
-    pub(crate) fn store_error(&self) -> Option<&StoreError> {
-        self.0.source.as_ref()
-    }
 }
 
 impl fmt::Debug for Rejection {

@@ -62,7 +62,7 @@ fn bound_name_is_new(args: &Args, function: &Function, problems: &mut Problems) 
         problems.at(
             bind.span(),
             format!(
-                "`{bind}` is a parameter of `{}` already; write another name, such as `bind = permit`",
+                "`{bind}` is a parameter of `{}` already; write another name, such as `bind = granted`",
                 function.name()
             ),
         );

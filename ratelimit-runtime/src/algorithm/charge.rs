@@ -79,6 +79,9 @@ impl State {
             Self::Bucket(bucket) => return bucket.lasts_ms(now),
             Self::Warm(warm) => return warm.lasts_ms(now),
         };
+        if debt == 0 {
+            return 0;
+        }
         let windows = debt.div_ceil(config.rate.max(1));
         windows.saturating_mul(config.per_ms).saturating_add(config.counts_for_ms())
     }

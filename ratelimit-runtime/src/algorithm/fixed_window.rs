@@ -169,7 +169,7 @@ impl Meter for Count {
 mod tests {
     use ratelimit_spec::{Algorithm, Mode};
 
-    use crate::{algorithm::State, store::Config};
+    use crate::algorithm::{Config, State};
 
     fn fixed(rate: u64, per: u64) -> Config {
         Config::new(rate, per, Mode::Overall).algorithm(Algorithm::FixedWindow, 0)

@@ -6,7 +6,6 @@
 use ratelimit_spec::Algorithm;
 
 use super::{Config, State, Ticket};
-use crate::store::Reply;
 
 /// Permits that one caller got, and when they are free again by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +18,14 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// What a granted reply stands for. `granted_after` is what later callers got in the same step:
-    /// a bucket drains it later.
-    #[must_use]
-    pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
-        let Reply { now_ms, reset_after_ms, config, .. } = *reply;
+    /// Permits that end then, unless later callers got so many in the same step: a bucket drains those
+    /// later.
+    pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
         let later = match config.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => drain_ms(&config, granted_after),
             _ => 0,
         };
-        Self { permits, ends_ms: (now_ms + reset_after_ms).saturating_sub(later), config }
+        Self { permits, ends_ms: ends_ms.saturating_sub(later), config }
     }
 
     /// What a reservation stands for.
@@ -140,7 +137,6 @@ mod tests {
     use ratelimit_spec::Mode;
 
     use super::*;
-    use crate::store::Outcome;
 
     fn ten_a_second(algorithm: Algorithm) -> Config {
         let burst = if algorithm == Algorithm::TokenBucket { 10 } else { 0 };
@@ -201,21 +197,11 @@ mod tests {
     fn earlier_callers_of_a_batch_end_earlier() {
         let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
         let verdicts = state.acquire_all(&config, [2, 3].into_iter(), 0);
-        let reply = Reply {
-            outcome: Outcome::Granted,
-            remaining: 5,
-            retry_after_ms: 0,
-            reset_after_ms: verdicts[0].reset_after,
-            now_ms: 0,
-            ahead_ms: 0,
-            config,
-            reconciled: None,
-            violated: 0,
-        };
-        assert_eq!(Grant::of(&reply, 2, 3).ends_ms, 200);
-        assert_eq!(Grant::of(&reply, 3, 0).ends_ms, 500);
-        let sliding = Reply { config: ten_a_second(Algorithm::SlidingWindow), ..reply };
-        assert_eq!(Grant::of(&sliding, 2, 3).ends_ms, 500, "one entry of the log");
+        let end = verdicts[0].reset_after;
+        let ends = |config, permits, later| Grant::new(config, permits, end, later).ends_ms;
+        assert_eq!((ends(config, 2, 3), ends(config, 3, 0)), (200, 500));
+        let sliding = ten_a_second(Algorithm::SlidingWindow);
+        assert_eq!(ends(sliding, 2, 3), 500, "one entry of the log");
     }
 
     #[test]
@@ -285,5 +271,37 @@ mod tests {
         assert_eq!(state.peek(&faster, 1, 200).remaining, 20);
         let sliding = ten_a_second(Algorithm::SlidingWindow);
         assert_eq!(state.give_back(&sliding, &grant, 200), 0, "nobody knows which they are");
+    }
+
+    #[test]
+    fn calls_that_outlive_their_window_and_fail_admit_no_others() {
+        for (algorithm, most) in [
+            (Algorithm::SlidingWindow, 10),
+            (Algorithm::FixedWindow, 20),
+            (Algorithm::TokenBucket, 20),
+            (Algorithm::LeakyBucket, 10),
+        ] {
+            let (config, mut state) = (ten_a_second(algorithm), State::default());
+            let (mut running, mut admitted) = (Vec::new(), Vec::new());
+            for now in (0..20_000).step_by(10) {
+                running.retain(|(ends, grant)| {
+                    if *ends == now {
+                        assert_eq!(state.give_back(&config, grant, now), 0, "{algorithm}");
+                    }
+                    *ends > now
+                });
+                let verdict = state.acquire(&config, 1, now);
+                if verdict.granted {
+                    let grant = Grant::new(config, 1, now + verdict.reset_after, 0);
+                    running.push((now + 5000, grant));
+                    admitted.push(now);
+                }
+            }
+            let in_a_second = |from: &u64| {
+                admitted.iter().filter(|at| (*from..from + 1000).contains(*at)).count()
+            };
+            let found = admitted.iter().map(in_a_second).max();
+            assert!(found <= Some(most) && admitted.len() >= 195, "{algorithm}: {found:?}");
+        }
     }
 }

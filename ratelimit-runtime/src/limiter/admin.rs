@@ -99,9 +99,6 @@ impl Core {
     ) -> Result<bool, StoreError> {
         let mut whole = self.kept(limits).await?.with_quota(quota);
         whole.mode = write.mode.unwrap_or(whole.mode);
-        if let Some(idle) = write.keep_alive {
-            whole.keep_alive_ms = kept_ms(idle, &whole);
-        }
         let config = self.share.map_or(whole, |share| share.of(whole));
         if !limits.store.write(&self.keys, config, write.when, write.state).await? {
             return Ok(false);
@@ -112,6 +109,9 @@ impl Core {
         match write.state {
             KeepState::Reset => limits.per_client.forget(&self.keys),
             KeepState::Keep => limits.per_client.withdraw(&self.keys),
+        }
+        if let Some(idle) = write.keep_alive {
+            self.expire_here(limits, Expiry::Idle(kept_ms(idle, &config))).await?;
         }
         self.changed();
         Ok(true)

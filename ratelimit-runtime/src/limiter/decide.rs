@@ -48,7 +48,7 @@ pub(crate) struct Granted {
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
     /// Its permits are not free; the answer says when they are.
-    NotNow(Answer),
+    NotNow(Box<Answer>),
     /// No wait helps, or it is not known how long one would be.
     Rejected(Rejection),
 }
@@ -84,7 +84,7 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
         match claim.core.ready(inner, rule, claim.permits) {
             Ok(Ready::Decided(answer)) => {
-                granted[position] = Some(Granted::free(&claim.core, answer))
+                granted[position] = Some(Granted::free(&claim.core, answer));
             }
             Ok(Ready::Ask(numbers, permits)) => {
                 let core = &claim.core;
@@ -190,7 +190,7 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
         }
     }
     let why = match best {
-        Some(Why::NotNow(answer)) => Why::NotNow(Answer { quota, ..answer }),
+        Some(Why::NotNow(answer)) => Why::NotNow(Box::new(Answer { quota, ..*answer })),
         Some(why) => why,
         None => Why::Rejected(core.unknown()),
     };

@@ -9,8 +9,8 @@ use super::{
     admin::{Write, expiry_ms},
 };
 use crate::{
-    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection,
-    Settlement, StoreError,
+    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Rejection, Settlement,
+    StoreError,
     store::{Expiry, WriteWhen},
 };
 

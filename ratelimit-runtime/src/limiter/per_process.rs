@@ -14,7 +14,7 @@ use super::{
     plan::Part,
 };
 use crate::{
-    Reason, Rejection,
+    Reason, Rejection, clock,
     limits::Inner,
     store::{Assertion, Config, Lease, Reply},
 };
@@ -99,10 +99,15 @@ impl Part<'_> {
     /// Looks at the stored configuration, for the first time one caller after the other; false if it
     /// could not.
     pub(super) async fn look_in_turn(&self, limits: &Inner) -> bool {
-        // A failure closes the way to the store, so no caller waits here for longer than one deadline.
-        let first = &self.core.looks.first;
-        let _looking = if self.rule.is_stated() { None } else { Some(first.lock().await) };
-        self.look(limits).await
+        if self.rule.is_stated() {
+            return self.look(limits).await;
+        }
+        // The caller that looks may be one that is never polled again.
+        let first = self.core.looks.first.lock();
+        match clock::timeout(&limits.engine, limits.deadline, first).await {
+            Ok(_looking) => self.look(limits).await,
+            Err(_) => false,
+        }
     }
 
     /// Looks at the stored configuration if it is time to; false if it could not. A look keeps the

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Limits, Settlement, StoreError,
     limits::Inner,
-    store::{Grant, Reply},
+    store::{Grant, Outcome, Reply},
 };
 
 /// What counted the permits of a grant.
@@ -73,14 +73,40 @@ impl Taken {
 
     /// What the replies to a claim granted.
     pub(super) fn by(asked: &Asked<'_>, replies: &Replies, source: Source) -> Self {
-        let (core, permits) = (asked.core, asked.permits);
-        let grant = |reply: &Reply| Grant::of(reply, permits, replies.granted_after);
         if let [reply] = &*replies.each {
-            return Self::reserved(core, source, grant(reply), permits);
+            let grant = Grant::of(reply, asked.permits, replies.granted_after);
+            return Self::reserved(asked.core, source, grant, asked.permits);
         }
-        let counted = core.members(asked.rule).into_iter().zip(&*replies.each);
-        let counted = counted.map(|(core, reply)| Counted { core, source, grant: grant(reply) });
+        let limiters = asked.core.members(asked.rule);
+        Self::of(asked.core, limiters, asked.permits, replies, source)
+    }
+
+    fn of(
+        core: &Arc<Core>,
+        limiters: Vec<Arc<Core>>,
+        permits: u32,
+        replies: &Replies,
+        source: Source,
+    ) -> Self {
+        let counted = limiters.into_iter().zip(&replies.each).map(|(core, reply)| {
+            let grant = Grant::of(reply, permits, replies.granted_after);
+            Counted { core, source, grant }
+        });
         Self { grants: Grants::Several(counted.collect()), permits, ..Self::nothing(core) }
+    }
+
+    /// What replies granted to a caller that is gone; `None` if they granted nothing.
+    pub(super) fn unclaimed(
+        core: &Arc<Core>,
+        limits: &Inner,
+        permits: u32,
+        replies: &Replies,
+    ) -> Option<Self> {
+        let granted = replies.each.iter().all(|reply| reply.outcome == Outcome::Granted);
+        let rule = core.rule(limits);
+        let limiters = core.members(&rule);
+        (granted && limiters.len() == replies.each.len())
+            .then(|| Self::of(core, limiters, permits, replies, Source::Store))
     }
 
     /// What a call took from two limiters together.

@@ -21,7 +21,7 @@ use std::{
 
 use once_cell::sync::OnceCell;
 use ratelimit_spec::Wait;
-use tokio::sync::Notify;
+use tokio::{runtime::Id, sync::Notify};
 
 use self::{
     chair::{Chair, Turn},
@@ -36,7 +36,6 @@ use super::{
 use crate::{
     Limits, Reason, Rejection,
     clock::whole_ms,
-    engine::Home,
     limits::Inner,
     store::{Grant, Reply},
 };
@@ -52,6 +51,8 @@ pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
 pub(crate) struct Queue {
     /// Whether any caller waits, to be read without the lock.
     busy: AtomicBool,
+    /// How often something may have become free before its time.
+    changes: AtomicU64,
     waiting: OnceCell<Box<Waiting>>,
 }
 
@@ -60,8 +61,8 @@ struct Waiting {
     line: Mutex<Line<Arc<Chair>, Ticket>>,
     /// Wakes the drivers.
     changed: Notify,
-    /// Where drivers run.
-    drivers: Mutex<Vec<Home>>,
+    /// The runtimes in which drivers run.
+    drivers: Mutex<Vec<Id>>,
     /// The mean duration of a request for reservations, in microseconds.
     round_trip_us: AtomicU64,
     /// Whether the store's policy decides, so that no reservations are made.
@@ -94,10 +95,15 @@ impl Queue {
 
     /// Something may be free before its time.
     pub(crate) fn stir(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(waiting) = self.waiting.get() {
             waiting.line().change();
             waiting.changed.notify_waiters();
         }
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     fn waiting(&self) -> &Waiting {
@@ -130,7 +136,7 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
     match wait {
         Wait::Forever => None,
         Wait::UpTo(limit) => Some(started.saturating_add(whole_ms(limit))),
-        _ => Some(started),
+        Wait::None => Some(started),
     }
 }
 
@@ -168,19 +174,43 @@ pub(crate) async fn acquire(
 
 async fn attempt(limits: &Limits, claims: Vec<Claim>) -> Outcome {
     let started = limits.inner().clock.now_ms();
+    let seen = Seen::of(limits.inner(), &claims);
     let result = match first_try(limits, &claims, started).await {
         Ok(granted) => Ok(granted),
         Err(Blocked::For(position, wait_ms)) => {
             // Few calls wait, and those that do not need no room for it.
-            Box::pin(in_line(limits, claims.clone(), position, wait_ms, started)).await
+            Box::pin(in_line(limits, claims.clone(), (position, wait_ms), started, &seen)).await
         }
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     };
     match &result {
-        Ok(_) => claims.iter().for_each(|claim| claim.core.tally(true)),
+        Ok(_) => {
+            let counted = claims.iter().filter(|claim| claim.permits > 0);
+            counted.for_each(|claim| claim.core.tally(true));
+        }
         Err((position, _)) => claims[*position].core.tally(false),
     }
     result
+}
+
+/// What was known of the limiters before they were asked. If it has changed since, a wait may be over
+/// before its time.
+#[derive(Debug)]
+struct Seen {
+    changes: Vec<u64>,
+    generation: u64,
+}
+
+impl Seen {
+    fn of(limits: &Inner, claims: &[Claim]) -> Self {
+        let changes = claims.iter().map(|claim| claim.core.queue.changes()).collect();
+        Self { changes, generation: limits.generation() }
+    }
+
+    fn is_stale(&self, limits: &Inner, claims: &[Claim], position: usize) -> bool {
+        self.generation != limits.generation()
+            || self.changes[position] != claims[position].core.queue.changes()
+    }
 }
 
 /// Why a call is not admitted now.
@@ -240,12 +270,12 @@ fn blocked(limits: &Inner, claims: &[Claim], refusals: Refusals, started: u64) -
 async fn in_line(
     limits: &Limits,
     claims: Vec<Claim>,
-    position: usize,
-    wait_ms: u64,
+    blocked: (usize, u64),
     started: u64,
+    seen: &Seen,
 ) -> Outcome {
     let chair = Chair::new(claims, started);
-    chair.join(limits, position, wait_ms)?;
+    chair.join(limits, blocked, seen)?;
     let granted = Turn::new(limits, chair).await?;
     if let Some(claim) = granted.first() {
         claim.taken.count_wait();

@@ -18,7 +18,9 @@ use tokio::sync::Notify;
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
 use crate::{
     Clock, SetupError,
+    engine::Engine,
     events::{Callback, Event, Events},
+    home::Homes,
     store::{
         MemoryStore, RedisStore,
         redis::{Certificates, address::Address},
@@ -228,12 +230,23 @@ impl LimitsBuilder {
     ) -> Result<Limits, SetupError> {
         static ID: AtomicU64 = AtomicU64::new(1);
 
-        let events = Events::to(self.on_event.clone());
-        let clock = self.clock.clone().unwrap_or_default();
+        let (events, engine) = (Events::to(self.on_event.clone()), Arc::<Engine>::default());
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let deadline = self.deadline.or(loaded.as_ref().and_then(|file| file.limits.deadline));
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
-        let store = self.open_store(loaded.as_ref(), deadline, &clock, &events)?;
+        let address = self.address(loaded.as_ref(), &events)?;
+        // Redis has a time of its own, which goes on while tokio's is paused.
+        let pauses = address.is_none();
+        let clock = self.clock.clone();
+        let clock = clock.unwrap_or_else(|| Clock::with_engine(Arc::clone(&engine), pauses));
+        let store = match address {
+            None => AnyStore::Memory(MemoryStore::new(clock.clone())),
+            Some(address) => {
+                let certificates = self.certificates(loaded.as_ref())?;
+                let (events, engine) = (events.clone(), Arc::clone(&engine));
+                AnyStore::Redis(RedisStore::new(address, certificates, deadline, events, engine))
+            }
+        };
         let inner = Inner {
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
@@ -242,8 +255,9 @@ impl LimitsBuilder {
             per_client: MemoryStore::new(clock.clone()),
             local: MemoryStore::new(clock.clone()),
             clock,
+            lanes: Homes::new(Arc::clone(&engine)),
+            engine,
             events,
-            engine: Default::default(),
             broken: broken.map(Into::into),
             source: self.source,
             revision: self.revision,
@@ -270,13 +284,12 @@ impl LimitsBuilder {
         Ok(prefix)
     }
 
-    fn open_store(
+    /// Where the store is; `None` for the embedded one.
+    fn address(
         &self,
         loaded: Option<&file::LoadedFile>,
-        deadline: Duration,
-        clock: &Clock,
         events: &Events,
-    ) -> Result<AnyStore, SetupError> {
+    ) -> Result<Option<Address>, SetupError> {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let written = loaded.and_then(|file| file.limits.store.as_deref());
         let store = match (&self.store, variable("RATELIMIT_STORE"), written) {
@@ -285,27 +298,25 @@ impl LimitsBuilder {
             (None, None, Some(store)) => Some(expanded("store", store)?),
             (None, None, None) => variable("REDIS_URL"),
         };
-        let Some(store) = store else {
-            events.emit(&Event::EmbeddedStore);
-            return Ok(AnyStore::Memory(MemoryStore::new(clock.clone())));
-        };
-        if store == "memory" {
-            return Ok(AnyStore::Memory(MemoryStore::new(clock.clone())));
+        match store.as_deref() {
+            None => {
+                events.emit(&Event::EmbeddedStore);
+                Ok(None)
+            }
+            Some("memory") => Ok(None),
+            Some(address) => Address::parse(address).map(Some),
         }
-        let address = Address::parse(&store)?;
-        let limits = loaded.map(|file| &file.limits);
-        let ca = match (&self.tls_ca, limits.and_then(|limits| limits.tls_ca.as_deref())) {
+    }
+
+    fn certificates(&self, loaded: Option<&file::LoadedFile>) -> Result<Certificates, SetupError> {
+        let written = loaded.and_then(|file| file.limits.tls_ca.as_deref());
+        let ca = match (&self.tls_ca, written) {
             (Some(path), _) => Some(path.clone()),
             (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
             (None, None) => None,
         };
         let root = ca.as_deref().map(read_certificates).transpose()?;
-        Ok(AnyStore::Redis(RedisStore::new(
-            address,
-            Certificates { root },
-            deadline,
-            events.clone(),
-        )))
+        Ok(Certificates { root })
     }
 }
 
@@ -335,7 +346,7 @@ fn watch_file(limits: &Limits, every: Duration) {
     }
     let weak = Arc::downgrade(&limits.0);
     let mut seen = look(limits.inner());
-    tokio::spawn(async move {
+    limits.inner().engine.spawn(async move {
         loop {
             tokio::time::sleep(every).await;
             let Some(inner) = weak.upgrade() else { return };

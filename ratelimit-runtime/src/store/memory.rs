@@ -115,12 +115,7 @@ impl MemoryStore {
         })
     }
 
-    /// Counts against numbers that are reconciled elsewhere.
-    pub(crate) fn count(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        self.change(keys, |state, now| state.count(config, permits, now))
-    }
-
-    /// What [`count`](Self::count) would say, without counting.
+    /// What a request would get by numbers that are reconciled elsewhere, without counting.
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
         self.view(keys, |state, now| look(state, config, permits, now))
     }
@@ -130,7 +125,7 @@ impl MemoryStore {
         self.view(keys, |state, _| state.map(|state| state.used.clone()).unwrap_or_default())
     }
 
-    /// Gives back permits that were [counted](Self::count), by these numbers.
+    /// Gives back permits that were counted, by these numbers.
     pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
         self.change(keys, |state, now| {
             state.per_ms = config.per_ms;
@@ -138,7 +133,7 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was [counted](Self::count) after this time, and says when that is; without one not
+    /// Forgets what was counted after this time, and says when that is; without one not
     /// before it is free again.
     pub(crate) fn forget_after(&self, keys: &StateKeys, ms: Option<u64>) -> Option<u64> {
         self.change(keys, |state, now| {
@@ -148,7 +143,7 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was [counted](Self::count).
+    /// Forgets what was counted.
     pub(crate) fn forget(&self, keys: &StateKeys) {
         self.change(keys, |state, _| *state = State::default());
     }

@@ -12,6 +12,7 @@ mod reply;
 mod reserve;
 mod rule;
 mod script;
+mod settle;
 mod windows;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -19,7 +20,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, Mode};
 use redis::{FromRedisValue, Value};
-use tokio::time::timeout;
 
 use self::{
     address::Address,
@@ -27,13 +27,9 @@ use self::{
     fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
-    reserve::{
-        ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
-    },
+    reserve::{Reserve, give_up_words, read_reservations},
     rule::write_rule,
-    script::{
-        ASSERT, Call, EXPIRE, GIVE_BACK, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell,
-    },
+    script::{ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell},
     windows::Windows,
 };
 use super::{
@@ -41,7 +37,8 @@ use super::{
     StateKeys, Store, Ticket, WriteWhen,
 };
 use crate::{
-    StoreError, StoreErrorKind,
+    StoreError, StoreErrorKind, clock,
+    engine::Engine,
     events::{Event, Events},
 };
 
@@ -76,8 +73,9 @@ impl RedisStore {
         certificates: Certificates,
         deadline: Duration,
         events: Events,
+        engine: Arc<Engine>,
     ) -> Self {
-        Self { link: Link::new(address, certificates, events.clone()), deadline, events }
+        Self { link: Link::new(address, certificates, events.clone(), engine), deadline, events }
     }
 
     /// A store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that connects
@@ -89,7 +87,7 @@ impl RedisStore {
     #[cfg(feature = "test-util")]
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
-        Ok(Self::new(address, Certificates::default(), deadline, Events::default()))
+        Ok(Self::new(address, Certificates::default(), deadline, Events::default(), Arc::default()))
     }
 
     /// A store that trusts the certificate authorities in a PEM text, instead of the system's.
@@ -104,7 +102,13 @@ impl RedisStore {
         deadline: Duration,
     ) -> Result<Self, crate::SetupError> {
         let certificates = Certificates { root: Some(ca_pem) };
-        Ok(Self::new(Address::parse(url)?, certificates, deadline, Events::default()))
+        Ok(Self::new(
+            Address::parse(url)?,
+            certificates,
+            deadline,
+            Events::default(),
+            Arc::default(),
+        ))
     }
 
     /// Whether the keys of a call have to be in one slot.
@@ -122,8 +126,9 @@ impl RedisStore {
     /// about, and `on_store_error` decides until it is back.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
         let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
-        let checked = timeout(self.deadline.max(Duration::from_secs(2)), async {
-            let live = self.link.live(&keys).await?;
+        let limit = self.deadline.max(Duration::from_secs(2));
+        let checked = clock::timeout(self.link.engine(), limit, async {
+            let live = self.link.live(&self.link.line(), &keys).await?;
             let mut reply = live.connection().query(&script::check(&keys, true)).await;
             if reply.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
                 reply = live.connection().query(&script::check(&keys, false)).await;
@@ -181,23 +186,30 @@ impl RedisStore {
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
-        let mut attempt = Attempt::new(&self.link);
-        match timeout(self.deadline, attempt.call(call)).await {
+        let (link, mut attempt) = (&self.link, Attempt::new(&self.link));
+        let runtime = attempt.line.runtime().clone();
+        match clock::timeout_on(runtime, link.engine(), self.deadline, attempt.call(call)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 // A wrong password concerns everybody, a key of a wrong type only its limiter.
-                if attempt.used.is_none() || error.kind() != StoreErrorKind::Misconfigured {
-                    self.link.close(call.keys(), error.clone());
+                let of_all =
+                    attempt.used.is_none() || error.kind() != StoreErrorKind::Misconfigured;
+                if of_all
+                    && !link.is_closed(call.keys())
+                    && !attempt.line.is_over(link.engine()).await
+                {
+                    link.close(call.keys(), error.clone());
                 }
                 Err(error)
             }
-            Err(_) => {
+            Err(elapsed) => {
                 let waited = format!("redis: no answer within {:?}", self.deadline);
                 let error = attempt.excuse.take().unwrap_or_else(|| StoreError::timeout(waited));
-                if self.link.close(call.keys(), error.clone())
+                if !elapsed.stalled
+                    && link.close(call.keys(), error.clone())
                     && let Some(live) = attempt.used
                 {
-                    self.link.timed_out(&live);
+                    link.timed_out(&live);
                 }
                 Err(error)
             }
@@ -270,10 +282,7 @@ impl Store for RedisStore {
     }
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
-        let (words, windows) = (give_back_words(grant), Windows::default());
-        let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
-        let (outcome, given): (u8, u64) = read(value)?;
-        if outcome == 4 { Err(reply::foreign()) } else { Ok(given) }
+        self.give_back_grant(keys, grant).await
     }
 
     async fn charge(
@@ -282,10 +291,7 @@ impl Store for RedisStore {
         permits: u32,
         max_debt: u64,
     ) -> Result<(Reply, Charged), StoreError> {
-        let charge = |windows| ChargeCall { request, permits, max_debt, windows };
-        let windows = Windows::of(std::slice::from_ref(request));
-        let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
-        read_charged(&value, request)
+        self.charge_now(request, permits, max_debt).await
     }
 
     async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {

@@ -6,8 +6,6 @@ use std::{
 };
 
 use super::{Why, combine::bit};
-use ratelimit_spec::Mode;
-
 use crate::{
     Answer, Quota, Reason, Rejection,
     events::Event,
@@ -43,17 +41,6 @@ impl Why {
 }
 
 impl Core {
-    /// The answer to a request for 0 permits: neither the store nor a counter is asked.
-    pub(in crate::limiter) fn free(&self, limits: &Inner) -> Answer {
-        match self.known(limits) {
-            Ok(config) => unlimited(limits, config),
-            Err(_) => {
-                let unknown = Config::new(0, 1, Mode::Overall);
-                Answer { off: true, ..unlimited(limits, unknown) }
-            }
-        }
-    }
-
     /// Returns what can be said before anything is counted.
     pub(in crate::limiter) fn ready<'a>(
         &self,
@@ -127,7 +114,7 @@ impl Core {
         match heard.reply.outcome {
             Outcome::ExceedsCapacity => Why::Rejected(self.too_many(permits, heard.reply.config)),
             Outcome::Unknown => Why::Rejected(self.unknown()),
-            _ => Why::NotNow(self.answer(heard, permits, degraded)),
+            _ => Why::NotNow(Box::new(self.answer(heard, permits, degraded))),
         }
     }
 
@@ -214,7 +201,7 @@ impl Core {
         let rejection = match why {
             Why::NotNow(answer) => {
                 let shadowed = Some(Reason::Limited);
-                return Some(Answer { allowed: true, shadowed, ..answer.clone() });
+                return Some(Answer { allowed: true, shadowed, ..(**answer).clone() });
             }
             Why::Rejected(rejection) => rejection,
         };

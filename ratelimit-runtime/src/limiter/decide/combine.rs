@@ -60,7 +60,7 @@ fn decisive(replies: &[Reply]) -> Reply {
         reset_after_ms: most(|reply| reply.reset_after_ms),
         reconciled: None,
         ahead_ms: 0,
-        violated: bits(replies, refuses),
+        violated: if replies.len() > 1 { bits(replies, refuses) } else { 0 },
         ..*decisive
     }
 }
@@ -70,6 +70,7 @@ pub(in crate::limiter) fn next_refusal(replies: &[Reply]) -> Heard {
     let all = combined(replies);
     let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
     let config = longest.map_or(all.reply.config, |longest| longest.config);
-    let violated = bits(replies, |reply| reply.retry_after_ms > 0);
+    let waits = |reply: &Reply| reply.retry_after_ms > 0;
+    let violated = if replies.len() > 1 { bits(replies, waits) } else { 0 };
     Heard { reply: Reply { config, violated, ..all.reply }, ..all }
 }

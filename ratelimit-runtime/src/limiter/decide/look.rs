@@ -118,9 +118,11 @@ impl Core {
         for shard in shards {
             let rule = shard.rule(limits);
             let one = Box::pin(shard.look(limits, &rule, permits)).await;
-            if let Ok(answer) | Err(Why::NotNow(answer)) = &one {
-                remaining += answer.remaining;
-            }
+            remaining += match &one {
+                Ok(answer) => answer.remaining,
+                Err(Why::NotNow(answer)) => answer.remaining,
+                Err(Why::Rejected(_)) => 0,
+            };
             best = Some(match (best, one) {
                 (Some(Err(before)), Err(why)) => Err(before.sooner(why)),
                 (Some(Ok(before)), Ok(answer)) => {
@@ -134,7 +136,7 @@ impl Core {
         let of_all = |answer: Answer| Answer { quota, remaining, ..answer };
         match best {
             Some(Ok(answer)) => Ok(of_all(answer)),
-            Some(Err(Why::NotNow(answer))) => Err(Why::NotNow(of_all(answer))),
+            Some(Err(Why::NotNow(answer))) => Err(Why::NotNow(Box::new(of_all(*answer)))),
             Some(Err(why)) => Err(why),
             None => Err(Why::Rejected(self.unknown())),
         }
@@ -148,11 +150,12 @@ impl Core {
     ) -> Result<Settlement, StoreError> {
         let inner = limits.inner();
         let rule = self.rule(inner);
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        let asked = u32::try_from(permits).unwrap_or(u32::MAX);
+        let (permits, beyond) = (asked, permits - u64::from(asked));
         let numbers = match self.ready(inner, &rule, 1) {
             Ok(Ready::Decided(_)) => return Ok(Settlement::default()),
             Ok(Ready::Ask(numbers, _)) => numbers,
-            Err(rejection) => return Err(StoreError::misconfigured(rejection.to_string())),
+            Err(rejection) => return Err(unconfigured(&rejection)),
         };
         if let Some(shards) = rule.shards() {
             // Each shard pays its part of the cost.
@@ -178,7 +181,14 @@ impl Core {
                 match inner.store.charge(&part.request(inner), permits, max_debt).await {
                     Ok((reply, charged)) => {
                         part.core.observe(inner, part.rule, &reply);
-                        charged
+                        match reply.outcome {
+                            Outcome::Unknown => return Err(unconfigured(&self.unknown())),
+                            Outcome::PerClient => {
+                                let (keys, config) = (&part.core.keys, counted_here(reply.config));
+                                inner.per_client.charge_counted(keys, config, permits, max_debt).1
+                            }
+                            _ => charged,
+                        }
                     }
                     Err(error)
                         if error.kind() != StoreErrorKind::Misconfigured
@@ -195,7 +205,7 @@ impl Core {
                 strictest = Settlement {
                     taken: charged.taken,
                     debt: charged.debt,
-                    excess: charged.excess,
+                    excess: charged.excess + beyond,
                     ..Settlement::default()
                 };
             }
@@ -203,6 +213,11 @@ impl Core {
         self.denials.forget();
         Ok(strictest)
     }
+}
+
+/// Why a charge could not be made.
+fn unconfigured(rejection: &Rejection) -> StoreError {
+    StoreError::misconfigured(rejection.to_string())
 }
 
 fn looks<'a>(

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Outcome, Slot, Ticket, driver, until};
+use super::{Outcome, Seen, Slot, Ticket, driver, until};
 use crate::{
     Limits, Reason, Rejection,
     limiter::{Core, plan::Claim, taken::Taken},
@@ -48,8 +48,8 @@ impl Chair {
     pub(super) fn join(
         self: &Arc<Self>,
         limits: &Limits,
-        position: usize,
-        wait_ms: u64,
+        (position, wait_ms): (usize, u64),
+        seen: &Seen,
     ) -> Result<(), (usize, Rejection)> {
         let inner = limits.inner();
         let Claim { core, wait, .. } = &self.claims[position];
@@ -63,7 +63,8 @@ impl Chair {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made at once; any other request is made when it can be granted.
-        let due = if core.pace(inner).is_some() { now } else { now.saturating_add(wait_ms) };
+        let at_once = core.pace(inner).is_some() || seen.is_stale(inner, &self.claims, position);
+        let due = if at_once { now } else { now.saturating_add(wait_ms) };
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());

@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use tokio::runtime::{Handle, Id};
+
 use super::{
-    Blocked, Core, LOOK_AGAIN, Slot, Ticket, blocked,
+    Blocked, Core, LOOK_AGAIN, Seen, Slot, Ticket, blocked,
     chair::Chair,
     decide,
     line::{Leaving, Step},
@@ -17,7 +19,6 @@ use super::{
 use crate::{
     Limits, Reason,
     clock::{self, whole_ms},
-    engine::Home,
     limiter::{decide::Granted, taken::Taken},
 };
 
@@ -25,18 +26,18 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a driver for callers that wait in this place, unless there is one.
 pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
-    let home = match limits.inner().store.is_shared() {
-        // No caller's runtime drives what others wait for.
-        true => Home::engine(),
-        false => Home::current(),
-    };
+    let inner = limits.inner();
+    let here = Handle::try_current().ok().filter(|_| !inner.store.is_shared());
+    // What several processes share is driven by the engine: no caller's runtime drives what others
+    // wait for.
+    let runtime = here.unwrap_or_else(|| inner.engine.runtime().clone());
+    let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers.lock().unwrap_or_else(PoisonError::into_inner);
     if !drivers.contains(&home) {
-        drivers.push(home.clone());
+        drivers.push(home);
         drop(drivers);
-        let driver =
-            Driver { core: Arc::clone(core), limits: limits.clone(), home, working: false };
-        limits.inner().engine.spawn_on(&driver.home.clone(), driver.run());
+        let (core, limits) = (Arc::clone(core), limits.clone());
+        runtime.spawn(Driver { core, limits, home, working: false }.run());
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
 struct Driver {
     core: Arc<Core>,
     limits: Limits,
-    home: Home,
+    home: Id,
     /// Whether it is the one that asks the store.
     working: bool,
 }
@@ -159,6 +160,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
         core.queue.change(|line| line.answered(0));
         return;
     };
+    let seen = Seen::of(inner, &chair.claims);
     let result = decide(&limits, &chair.claims).await;
     let now = inner.clock.now_ms();
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
@@ -180,7 +182,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
                     line.leave(number, now);
                     line.answered(now);
                 });
-                if let Err(rejected) = chair.join(&limits, position, after) {
+                if let Err(rejected) = chair.join(&limits, (position, after), &seen) {
                     let _ = chair.answer(Err(rejected), None);
                 }
                 return;

@@ -55,7 +55,7 @@ impl Core {
             // The answer of a call that goes when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
             let reply = Reply { now_ms, reset_after_ms, ..reply };
-            granted.then(|| (wait_ms, *cost, Ticket { source, grant, reply }))
+            granted.then_some((wait_ms, *cost, Ticket { source, grant, reply }))
         });
         let slots: Vec<_> = slots.collect();
         let refused = reserved.get(slots.len()).map(|refused| refused.reply.retry_after_ms.max(1));

@@ -5,7 +5,7 @@ use ratelimit_spec::Mode;
 use super::MemoryStore;
 use crate::{
     algorithm::{self, Booking, Charged, Grant, Verdict},
-    store::{Config, Outcome, Reply, Request, Reservation, StateKeys, Ticket},
+    store::{Config, Outcome, Reply, Request, Reservation, StateKeys},
 };
 
 impl MemoryStore {
@@ -43,19 +43,7 @@ impl MemoryStore {
         })
     }
 
-    /// Gives such a reservation back, if nothing was taken after it.
-    pub(crate) fn give_up_counted(
-        &self,
-        keys: &StateKeys,
-        config: Config,
-        permits: u32,
-        ticket: Ticket,
-    ) -> bool {
-        self.change(keys, |state, now| state.used.give_up(&config, permits.into(), ticket, now))
-    }
-
-    /// Gives back what a grant still holds that was [counted](Self::count); `config` is in force now.
-    #[allow(dead_code, reason = "for grants that are counted in this process")]
+    /// Gives back what a grant still holds that was counted; `config` is in force now.
     pub(crate) fn give_back_counted(&self, keys: &StateKeys, config: Config, grant: &Grant) -> u64 {
         self.change(keys, |state, now| {
             state.per_ms = config.per_ms;
@@ -64,7 +52,6 @@ impl MemoryStore {
     }
 
     /// [Charges](crate::store::Store::charge) by numbers that are reconciled elsewhere.
-    #[allow(dead_code, reason = "for charges that are counted in this process")]
     pub(crate) fn charge_counted(
         &self,
         keys: &StateKeys,

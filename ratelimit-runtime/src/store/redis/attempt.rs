@@ -3,14 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use tokio::time::sleep;
 
 use super::{
     fault::{Fault, NotDone, classify},
-    link::{Link, Live},
+    link::{Line, Link, Live},
     script::Call,
 };
-use crate::StoreError;
+use crate::{StoreError, clock, home::Home};
 
 /// Pauses between attempts the server answered with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -19,19 +18,20 @@ const LAST_PAUSE: Duration = Duration::from_millis(20);
 /// One decision's way through the connection, remembered for when the deadline cuts it short.
 pub(super) struct Attempt<'a> {
     link: &'a Arc<Link>,
+    pub(super) line: Arc<Home<Line>>,
     pub(super) used: Option<Arc<Live>>,
     pub(super) excuse: Option<StoreError>,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(link: &'a Arc<Link>) -> Self {
-        Self { link, used: None, excuse: None }
+        Self { link, line: link.line(), used: None, excuse: None }
     }
 
     pub(super) async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause) = (true, FIRST_PAUSE);
         loop {
-            let live = self.link.live(call.keys()).await?;
+            let live = self.link.live(&self.line, call.keys()).await?;
             self.used = Some(Arc::clone(&live));
             let command = call.command(&live, by_name);
             let error = match live.connection().query(&command).await {
@@ -72,7 +72,7 @@ impl<'a> Attempt<'a> {
 
     async fn pause(&mut self, pause: &mut Duration, excuse: StoreError) {
         self.excuse = Some(excuse);
-        sleep(*pause).await;
+        clock::sleep(self.link.engine(), *pause).await;
         *pause = (*pause * 2).min(LAST_PAUSE);
     }
 }

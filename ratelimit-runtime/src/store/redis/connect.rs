@@ -13,7 +13,7 @@ use std::{
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ProtocolVersion, PushInfo, PushKind,
-    RedisError, RedisResult, Value, aio::MultiplexedConnection,
+    RedisError, RedisResult, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
 
 use super::address::{Address, Topology};
@@ -43,6 +43,28 @@ impl Connection {
             Self::Node(node) => command.query_async(node).await,
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => command.query_async(cluster).await,
+        }
+    }
+
+    /// Makes the scripts known to the server, which only spares the first calls a round trip: a
+    /// refusal is no error.
+    pub(super) async fn load(&mut self, scripts: impl Iterator<Item = &'static str>) {
+        let load = |script| redis::cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
+        match self {
+            Self::Node(node) => {
+                let mut pipeline = redis::pipe();
+                for script in scripts {
+                    pipeline.add_command(load(script)).ignore();
+                }
+                let _ = pipeline.query_async::<()>(node).await;
+            }
+            // One after the other: each goes to all nodes.
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => {
+                for script in scripts {
+                    let _ = self.query(&load(script)).await;
+                }
+            }
         }
     }
 
@@ -120,7 +142,8 @@ async fn open(
         Topology::Standalone => {
             let node = &address.nodes[0];
             let redis = settings(node, closed.is_some());
-            let client = client(node.clone().set_redis_settings(redis), certificates)?;
+            let node = node.clone().set_redis_settings(redis).set_tcp_settings(tcp());
+            let client = client(node, certificates)?;
             client
                 .get_multiplexed_async_connection_with_config(&config(closed))
                 .await
@@ -149,6 +172,12 @@ fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
         }
         Ok::<(), ()>(())
     })
+}
+
+/// Calls go out behind others in flight, and a system that waits for the reply to those would hold
+/// them back for a round trip.
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
 }
 
 fn settings(node: &ConnectionInfo, resp3: bool) -> redis::RedisConnectionInfo {
@@ -191,6 +220,7 @@ fn install_crypto_provider() {
 async fn cluster(address: &Address, certificates: &Certificates) -> RedisResult<Connection> {
     let builder = redis::cluster::ClusterClientBuilder::new(address.nodes.clone())
         .retries(0)
+        .tcp_settings(tcp())
         .connection_timeout(CONNECT_TIMEOUT)
         .response_timeout(CONNECT_TIMEOUT);
     #[cfg(feature = "tls")]
@@ -220,6 +250,7 @@ async fn sentinel(
     let redis = address.nodes[0].redis_settings();
     let mut builder = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
         .set_client_to_redis_db(redis.db())
+        .set_client_to_redis_tcp_settings(tcp())
         .set_client_to_redis_protocol(settings(&address.nodes[0], closed.is_some()).protocol());
     if let Some(username) = redis.username() {
         builder = builder.set_client_to_redis_username(username);

@@ -83,7 +83,7 @@ pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let why = String::from_utf8_lossy(why);
     // Before Redis 7 the error comes with its place in the script.
     Some(match why.find("WRONGTYPE") {
-        Some(at) => StoreError::misconfigured(with_hint(format!("redis: {}", &why[at..]))),
+        Some(at) => StoreError::misconfigured(with_hint(&format!("redis: {}", &why[at..]))),
         None => foreign(),
     })
 }
@@ -91,13 +91,13 @@ pub(super) fn failed(value: &Value) -> Option<StoreError> {
 /// The error in one line, with a hint where its text alone does not say what to do.
 fn describe(error: &RedisError) -> String {
     // The driver words the server's codes anew; operators know them as the server says them.
-    with_hint(match (error.code(), error.detail()) {
+    with_hint(&match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
         _ => format!("redis: {error}"),
     })
 }
 
-fn with_hint(text: String) -> String {
+fn with_hint(text: &str) -> String {
     let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
         "; grant the Redis user the commands listed in the documentation of `RedisStore`"
     } else if text.contains("WRONGTYPE") {

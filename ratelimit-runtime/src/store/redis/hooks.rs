@@ -6,10 +6,9 @@ use redis::{Cmd, Value};
 use super::{
     groups::{Answer, AskGroups, read_groups},
     reply::read_replies,
-    reserve::{
-        ChargeCall, Reserve, give_back_words, give_up_words, read_charged, read_reservations,
-    },
+    reserve::{Reserve, give_up_words, read_reservations},
     script::{Ask, GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell},
+    settle::{ChargeCall, give_back_words, read_charged},
     windows::{Windows, missing},
     write_words,
 };

@@ -1,8 +1,10 @@
-//! The way to the server: one connection, and what is known of its health.
+//! The way to the server: a connection for each runtime that calls, and what is known of the
+//! server's health.
 //!
-//! Calls never queue behind a dead connection. After a failure a gate closes: calls are told so
-//! at once, while one probe at a time, with growing delay, looks for the server and opens the
-//! gate again. A cluster has many gates, so that one dead node does not close the others'.
+//! Calls never queue behind a dead connection. After a failure a gate closes, for all runtimes:
+//! calls fail at once, while one probe at a time, with growing delay, looks for the server from
+//! the engine's thread and opens the gate again. A cluster has many gates, so that one dead node
+//! does not close the others'.
 
 use std::{
     sync::{
@@ -14,7 +16,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use redis::{RedisResult, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     address::{Address, Topology},
@@ -23,7 +25,9 @@ use super::{
 };
 use crate::{
     StoreError, clock,
+    engine::Engine,
     events::{Event, Events},
+    home::{Home, Homes},
     store::StateKeys,
 };
 
@@ -38,11 +42,19 @@ const GIVE_UP_AFTER: u32 = 3;
 pub(super) struct Link {
     address: Address,
     certificates: Certificates,
+    lines: Homes<Line>,
+    /// Whether the server knows the scripts, as far as this process can tell.
+    loaded: AtomicBool,
+    gates: Box<[Gate]>,
+    events: Events,
+}
+
+/// The connection of one runtime.
+#[derive(Default)]
+pub(super) struct Line {
     live: ArcSwapOption<Live>,
     /// One attempt to connect at a time, and how the last one failed.
     attempt: tokio::sync::Mutex<Option<(Instant, StoreError)>>,
-    gates: Box<[Gate]>,
-    events: Events,
 }
 
 /// An open connection, and where the server's clock stood when it was opened.
@@ -79,14 +91,25 @@ impl Live {
     }
 }
 
+impl Line {
+    fn open(&self) -> Option<Arc<Live>> {
+        self.live.load_full().filter(|live| live.is_open())
+    }
+}
+
 impl Link {
-    pub(super) fn new(address: Address, certificates: Certificates, events: Events) -> Arc<Self> {
+    pub(super) fn new(
+        address: Address,
+        certificates: Certificates,
+        events: Events,
+        engine: Arc<Engine>,
+    ) -> Arc<Self> {
         let gates = if address.topology == Topology::Cluster { CLUSTER_GATES } else { 1 };
         Arc::new(Self {
             address,
             certificates,
-            live: ArcSwapOption::empty(),
-            attempt: tokio::sync::Mutex::new(None),
+            lines: Homes::new(engine),
+            loaded: AtomicBool::new(false),
             gates: (0..gates).map(|_| Gate::default()).collect(),
             events,
         })
@@ -96,34 +119,43 @@ impl Link {
         &self.address
     }
 
+    pub(super) fn engine(&self) -> &Engine {
+        self.lines.engine()
+    }
+
+    /// The line of the runtime that polls the caller.
+    pub(super) fn line(&self) -> Arc<Home<Line>> {
+        self.lines.here()
+    }
+
     /// The open connection, made now if there is none. Fails at once while the gate is closed.
-    pub(super) async fn live(self: &Arc<Self>, keys: &StateKeys) -> Result<Arc<Live>, StoreError> {
+    pub(super) async fn live(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        keys: &StateKeys,
+    ) -> Result<Arc<Live>, StoreError> {
         if let Some(error) = self.gate(keys).why_closed() {
             return Err(error);
         }
-        self.connected().await
+        self.connected(line).await
     }
 
-    async fn connected(self: &Arc<Self>) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.live.load_full()
-            && live.is_open()
-        {
+    async fn connected(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<Arc<Live>, StoreError> {
+        if let Some(live) = line.open() {
             return Ok(live);
         }
-        let link = Arc::clone(self);
+        let (link, own) = (Arc::clone(self), Arc::clone(line));
         let asked = clock::instant();
         // The attempt outlives a caller whose deadline is shorter.
-        let attempt = tokio::spawn(async move { link.connect_once(asked).await });
+        let attempt = line.runtime().spawn(async move { link.connect_once(&own, asked).await });
         attempt
             .await
             .unwrap_or_else(|_| Err(StoreError::unavailable("redis: connecting was aborted")))
     }
 
-    async fn connect_once(&self, asked: Instant) -> Result<Arc<Live>, StoreError> {
-        let mut attempt = self.attempt.lock().await;
-        if let Some(live) = self.live.load_full()
-            && live.is_open()
-        {
+    async fn connect_once(&self, line: &Line, asked: Instant) -> Result<Arc<Live>, StoreError> {
+        let mut attempt = line.attempt.lock().await;
+        if let Some(live) = line.open() {
             return Ok(live);
         }
         if let Some((ended, error)) = &*attempt
@@ -131,10 +163,13 @@ impl Link {
         {
             return Err(error.clone());
         }
-        let error = match self.open().await {
+        // Where a connection was lost, the server may be another one by now.
+        let loaded = self.loaded.load(Ordering::Acquire) && line.live.load().is_none();
+        let error = match self.open(loaded).await {
             Ok(live) => {
                 let live = Arc::new(live);
-                self.live.store(Some(Arc::clone(&live)));
+                self.loaded.store(true, Ordering::Release);
+                line.live.store(Some(Arc::clone(&live)));
                 return Ok(live);
             }
             Err(error) => match classify(&error) {
@@ -148,15 +183,19 @@ impl Link {
         Err(error)
     }
 
-    async fn open(&self) -> RedisResult<Live> {
+    async fn open(&self, loaded: bool) -> RedisResult<Live> {
         let closed = Arc::new(AtomicBool::new(false));
         let mut connection = connect(&self.address, &self.certificates, &closed).await?;
-        let time: (u64, u64) =
-            redis::from_redis_value(connection.query(&redis::cmd("TIME")).await?)?;
-        for script in super::script::ALL {
-            // Only spares the first call a round trip: a refusal is no reason to stop.
-            let _ = connection.query(redis::cmd("SCRIPT").arg("LOAD").arg(script.text)).await;
-        }
+        let mut loading = connection.clone();
+        let load = async {
+            if !loaded {
+                loading.load(super::script::ALL.iter().map(|script| script.text)).await;
+            }
+        };
+        // Both are under way at once: a set-up takes a round trip less.
+        let time = redis::cmd("TIME");
+        let ((), time) = tokio::join!(load, connection.query(&time));
+        let time: (u64, u64) = redis::from_redis_value(time?)?;
         Ok(Live {
             connection,
             closed,
@@ -186,6 +225,10 @@ impl Link {
         }
     }
 
+    pub(super) fn is_closed(&self, keys: &StateKeys) -> bool {
+        self.gate(keys).why_closed().is_some()
+    }
+
     /// Turns calls away from now on, and looks for the server in the background; false when that
     /// was so already.
     pub(super) fn close(self: &Arc<Self>, keys: &StateKeys, error: StoreError) -> bool {
@@ -194,13 +237,14 @@ impl Link {
         }
         self.events.emit(&Event::StoreDown { error });
         let (link, keys) = (Arc::downgrade(self), keys.clone());
-        tokio::spawn(async move {
+        self.engine().spawn(async move {
             let mut delay = FIRST_PROBE_AFTER;
             loop {
                 tokio::time::sleep(delay).await;
                 let Some(link) = link.upgrade() else { return };
                 match link.probe(&keys).await {
                     Ok(()) => {
+                        link.replace_doubtful();
                         link.gate(&keys).open();
                         link.events.emit(&Event::StoreUp);
                         return;
@@ -213,12 +257,25 @@ impl Link {
         true
     }
 
-    /// Asks for something harmless that only a working master answers.
+    /// Gives up the connections that missed an answer: the server was found by another one, and
+    /// they may lead to one that is not there any more.
+    fn replace_doubtful(&self) {
+        for line in self.lines.all().iter() {
+            if let Some(live) = line.open()
+                && live.timeouts.load(Ordering::Relaxed) > 0
+            {
+                self.discard(&live);
+            }
+        }
+    }
+
+    /// Asks for something harmless that only a working master answers, by the engine's own
+    /// connection.
     async fn probe(self: &Arc<Self>, keys: &StateKeys) -> Result<(), StoreError> {
-        let live = self.connected().await?;
+        let live = self.connected(&self.lines.of_engine()).await?;
         let mut connection = live.connection();
         let question = super::script::probe(keys);
-        match timeout(PROBE_TIMEOUT, connection.query(&question)).await {
+        match tokio::time::timeout(PROBE_TIMEOUT, connection.query(&question)).await {
             Ok(Ok(Value::Int(0))) => {
                 self.answered(&live);
                 Ok(())

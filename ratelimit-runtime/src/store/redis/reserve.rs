@@ -1,4 +1,4 @@
-//! Reservations, grants and charges: what goes into their scripts, and what comes out.
+//! Reservations: what goes into their scripts, and what comes out.
 
 use redis::{Cmd, Value};
 
@@ -6,13 +6,11 @@ use super::{
     groups::runs,
     link::Live,
     reply::{integer, read_limiter, unknown_reply},
-    rule::write_rule,
-    script::{CHARGE, Call, RESERVE, add_request, add_statement},
-    windows::Windows,
+    script::{Call, RESERVE, add_statement},
 };
 use crate::{
-    StoreError, clock,
-    store::{Charged, Config, Grant, Outcome, Reply, Request, Reservation, StateKeys, Ticket},
+    StoreError,
+    store::{Outcome, Reply, Request, Reservation, StateKeys, Ticket},
 };
 
 /// The numbers for each reservation; see `lua/reserve.lua`.
@@ -52,16 +50,6 @@ pub(super) fn give_up_words(permits: u32, ticket: Ticket) -> Vec<String> {
     [permits.into(), empty_at_ms, ticks, stored].map(|number| number.to_string()).into()
 }
 
-/// What the script that gives a grant back takes.
-pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
-    let Grant { permits, ends_ms, config } = grant;
-    let Config { rate, per_ms, .. } = *config;
-    let mut words: Vec<_> =
-        [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
-    words.push(write_rule(config).into_owned());
-    words
-}
-
 /// Reads what the script says; an unknown shape is an error, never a grant.
 pub(super) fn read_reservations(
     value: &Value,
@@ -98,52 +86,4 @@ fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservatio
     let ticket = Ticket { empty_at_ms, ticks, stored };
     let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
-}
-
-/// A call of the script that charges.
-pub(super) struct ChargeCall<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) permits: u32,
-    pub(super) max_debt: u64,
-    pub(super) windows: Windows,
-}
-
-impl ChargeCall<'_> {
-    /// The command, with the time in microseconds since when the process has its configuration.
-    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let mut command = CHARGE.on(self.request.keys, by_name);
-        // Larger numbers are not exact in a script.
-        let words = format!("{}/{}", self.permits, self.max_debt.min(1 << 52));
-        add_request(&mut command, self.request, &words, since_us);
-        command
-    }
-}
-
-impl Call for ChargeCall<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.request.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        let mut command = self.since(live.server_time(self.request.since), by_name);
-        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
-        command
-    }
-}
-
-/// Reads what the script says.
-pub(super) fn read_charged(
-    value: &Value,
-    request: &Request<'_>,
-) -> Result<(Reply, Charged), StoreError> {
-    let (reply, rest) = read_limiter(value, &request.config)?;
-    if reply.outcome != Outcome::Granted {
-        return Ok((reply, Charged::default()));
-    }
-    let numbers: Option<Vec<u64>> = rest.iter().map(integer).collect();
-    let Some([again, taken, debt, excess]) = numbers.as_deref() else {
-        return Err(unknown_reply(value));
-    };
-    let charged = Charged { taken: *taken, debt: *debt, excess: *excess };
-    Ok((Reply { retry_after_ms: *again, ..reply }, charged))
 }

@@ -18,7 +18,15 @@ macro_rules! text {
         concat!(text!(numbers), text!(hash))
     };
     (meters) => {
-        concat!(text!(log), text!(bucket), text!(warm_up), text!(window), text!(meter))
+        concat!(
+            text!(log),
+            text!(backlog),
+            text!(bucket),
+            text!(warm_up),
+            text!(window),
+            text!(carry),
+            text!(meter)
+        )
     };
     // All that it takes to decide by every rule, made by calls that need it.
     (general) => {

@@ -8,7 +8,6 @@
 -- A tick is the rate'th part of a millisecond, in which one of them drains; a
 -- permit is `per` ticks. So every number is whole, and below 2^53: a bucket holds
 -- 2^52 ticks at the most, and what is reserved or owed beyond is 2^51 more.
-local MOST_AHEAD = 2 ^ 51
 
 local function read_bucket(text)
   local empty_at, ticks, rate, per, at, last =
@@ -17,35 +16,6 @@ local function read_bucket(text)
     empty_at = tonumber(empty_at), ticks = tonumber(ticks), rate = tonumber(rate),
     per = math.max(1, tonumber(per)), at = tonumber(at), last = tonumber(last) or 0,
   }
-end
-
--- The milliseconds until the last reservation begins.
-local function lead_of(state, now)
-  return math.max(0, state.last - math.max(now, state.at))
-end
-
--- What other numbers left in use, in ticks. It does not begin anew before the last
--- reservation does, however fast it drains.
-local function carried_ticks(used, lead, rate, per, most)
-  local begun = lead > 0 and lead * rate + per or 0
-  return math.min(math.max(used * per, begun), most + MOST_AHEAD)
-end
-
--- The permits that a grant still holds of a backlog, and whether it is the last one.
--- `same` is whether both were counted by the same numbers. A slot that was reserved and
--- has not begun is held only as long as it is the last: later ones stay where they are.
-local function held_by(grant, same, ticks, rate, per, spaced, now)
-  local left = math.max(0, grant.ends - now)
-  local own_rate, own_per = math.max(1, grant.rate), math.max(1, grant.per)
-  local last, ends_in = same and left == math.ceil(ticks / rate), left * own_rate
-  local begun = ends_in <= capacity_of(grant) * own_per
-  if left == 0 or (not last and (spaced or not begun)) then return 0, false end
-  -- A grant ends within the millisecond before it says so. At which tick is known of the
-  -- last one, if that is the only one to end in it, and where all end at the same one.
-  local rounded = own_rate - 1
-  if own_per % own_rate == 0 then rounded = same and (rate - ticks % rate) % rate or 0 end
-  local held = last and own_per >= own_rate and ticks or math.max(0, ends_in - rounded)
-  return math.min(grant.permits, math.floor(held / own_per), math.floor(ticks / per)), last
 end
 
 -- The ticks that have not drained yet. No time has passed for a clock that stepped
@@ -87,18 +57,9 @@ local function bucket_meter(config, backlog, now, ahead, lead)
     return held
   end
 
+  can_owe(meter, function() return backlog, lead end, most, rate, per)
+
   function meter.promise(wait) lead = math.max(lead, wait) end
-
-  function meter.room() return math.max(0, math.floor((most - backlog + lead * rate) / per)) end
-
-  function meter.owe(permits) meter.take(permits) end
-
-  -- What was taken beyond what it holds when the last reservation begins.
-  function meter.debt() return math.max(0, math.ceil((backlog - most - lead * rate) / per)) end
-
-  function meter.most_owed()
-    return math.max(0, math.floor((most + MOST_AHEAD - backlog) / per))
-  end
 
   -- Nothing while slots are reserved one after the other: two callers would get one.
   function meter.give_back(permits)

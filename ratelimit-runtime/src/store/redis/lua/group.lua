@@ -1,15 +1,12 @@
 -- Decides a group by all there is to know: each caller takes of all its limiters or of none.
 --
 -- KEYS[1..3], ARGV[1..9]  of each limiter in turn: see limiter.lua
+
 local function turn_to(n)
   if #ALL_KEYS == 3 then return end
   KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
   ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
   ARGV[11] = ALL_ARGV[#ALL_KEYS * 3 + 2]
-end
-
-local function lacking(config)
-  return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(config) }
 end
 
 -- Everything is read before anything is written: a key of another type, and windows of a
@@ -19,10 +16,10 @@ local function read_group(from, to)
   for n = from, to do
     turn_to(n)
     local own = own_config(ARGV)
-    if lacks_window(own, now) then return nil, lacking(own) end
+    if lacks_window(own, now) then return nil, own end
     local stored, whole = stored_config()
     if to > from and whole and stored.mode == '0' and lacks_window(stored, now) then
-      return nil, lacking(stored)
+      return nil, stored
     end
     found[n] = { own = own, stored = stored, whole = whole }
     if to > from then
@@ -36,11 +33,10 @@ end
 -- Decides the limiters from one to another, or returns what stands in the way. What is
 -- known of a single one are the `fields` of settled numbers, and its state.
 local function decide_group(from, to, fields, text)
-  local found, obstacle
-  if not fields then found, obstacle = read_group(from, to) end
-  if obstacle then return obstacle end
+  local found, lacking
+  if not fields then found, lacking = read_group(from, to) end
   local limiters, counted = {}, true
-  for n = from, to do
+  for n = from, lacking and 0 or to do
     turn_to(n)
     local config, event = nil, NOTHING
     if fields then
@@ -52,10 +48,12 @@ local function decide_group(from, to, fields, text)
       text = limiter.text
     end
     -- A calendar of others, which we follow: nothing was written to get here.
-    if config and config.mode == '0' and lacks_window(config, now) then return lacking(config) end
+    lacking = config and config.mode == '0' and lacks_window(config, now) and config
+    if lacking then break end
     limiters[#limiters + 1] = open(config, event, text)
     counted = counted and limiters[#limiters].meter
   end
+  if lacking then return { NO_WINDOW, 0, 0, now, 0, 0, rule_of(lacking) } end
   if counted then take_all(limiters) end
   for n = from, to do
     turn_to(n)

@@ -69,22 +69,6 @@ local function over(per, now)
   return #expired, released
 end
 
--- The permits of the whole log that are not over, or nil when a member is foreign. It is
--- read in steps, and only for another rule, which keeps no log.
-local function used_of_log(per, now)
-  local used, rank = 0, 0
-  repeat
-    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
-    for i = 1, #flat, 2 do
-      local permits = permits_of(flat[i])
-      if not permits then return nil end
-      if tonumber(flat[i + 1]) > now - per then used = used + permits end
-    end
-    rank = rank + WALK
-  until #flat < WALK * 2
-  return used
-end
-
 -- Drops the oldest members.
 local function drop(members)
   if members > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, members - 1) end

@@ -8,14 +8,6 @@
 
 local GRACE = 1000 -- ms that a state outlives what it counts
 
--- What a state that is no counter says is used now, or nil when it is none.
-local function used_of(text, now)
-  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
-  if bucket then return math.ceil(backlog_of(bucket, now) / bucket.per) end
-  if warm then return math.ceil(pending_of(warm, now) / warm.per) end
-  return window and window_used(window, now)
-end
-
 -- Whether a limiter is counted by a meter. Where nobody is admitted, state of a
 -- meter is left for the numbers that come after.
 local function is_metered(config, text)
@@ -113,19 +105,4 @@ local function append_meter_waits(reply, runs, meter)
     end
   end
   return reply
-end
-
--- What another rule left, as a member of the log; what is above the rate is owed. Returns
--- the counter, which the log is to be counted for then.
-local function as_log(text, config, id, now)
-  local used = used_of(text, now)
-  if not used then return text end
-  redis.call('DEL', KEYS[2])
-  local all = used + (config.debt or 0)
-  used = math.min(all, config.rate, 4294967295)
-  store_debt(config, all - used)
-  if used > 0 then
-    redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #id + 1, id .. '!', used))
-  end
-  return nil
 end

@@ -83,36 +83,20 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
     stored = math.max(0, stored - permits * per)
   end
 
-  -- Takes the end away. The reservation before begins with the last permit that is
-  -- left, or before.
+  -- The reservation before begins with the last permit that is left, or before.
   local function shorten(ticks)
     pending = math.max(0, pending - ticks)
     lead = math.min(lead, math.max(0, math.ceil((pending - per) / rate)))
   end
 
-  -- It stays as warm as it is.
   function meter.give_back_grant(grant, same)
     local held = held_by(grant, same, pending, rate, per, true, now + ahead)
     if held > 0 then shorten(held * per) end
     return held
   end
 
+  can_owe(meter, function() return pending, lead end, rate * per, rate, per)
   function meter.promise(wait) lead = math.max(lead, wait) end
-
-  function meter.room()
-    return math.max(0, math.floor((rate * per - pending + lead * rate) / per))
-  end
-
-  function meter.owe(permits) meter.take(permits) end
-
-  -- What was taken beyond what it holds when the last reservation begins.
-  function meter.debt()
-    return math.max(0, math.ceil((pending - rate * per - lead * rate) / per))
-  end
-
-  function meter.most_owed()
-    return math.max(0, math.floor((rate * per + MOST_AHEAD - pending) / per))
-  end
 
   -- Nothing while slots are reserved: two callers would get one.
   function meter.give_back(permits)
@@ -143,12 +127,4 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   end
 
   return meter
-end
-
--- One of which so many permits were just taken: a cold one, unless there were any.
-local function carried_warm(config, used, lead, now)
-  local most = config.rate * config.per
-  local pending = carried_ticks(used, lead, config.rate, config.per, most)
-  local cold = pending == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
-  return warm_meter(config, pending, cold, now, 0, lead)
 end

@@ -1,0 +1,60 @@
+-- Counts by new numbers, or by another rule, what others left in use: to the last permit,
+-- as if it had been taken now.
+--
+-- KEYS[1]  hash    `debt`: what is owed beyond
+-- KEYS[2]  string  the counter, or the state of another rule
+-- KEYS[3]  zset    the log
+
+-- What a state that is no counter says is used now, or nil when it is none.
+local function used_of(text, now)
+  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
+  if bucket then return math.ceil(backlog_of(bucket, now) / bucket.per) end
+  if warm then return math.ceil(pending_of(warm, now) / warm.per) end
+  return window and window_used(window, now)
+end
+
+-- The permits of the whole log that are not over, or nil when a member is foreign. It is
+-- read in steps, and only for another rule, which keeps no log.
+local function used_of_log(per, now)
+  local used, rank = 0, 0
+  repeat
+    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
+    for i = 1, #flat, 2 do
+      local permits = permits_of(flat[i])
+      if not permits then return nil end
+      if tonumber(flat[i + 1]) > now - per then used = used + permits end
+    end
+    rank = rank + WALK
+  until #flat < WALK * 2
+  return used
+end
+
+-- What other numbers left in use, in ticks. It does not begin anew before the last
+-- reservation does, however fast it drains.
+local function carried_ticks(used, lead, rate, per, most)
+  local begun = lead > 0 and lead * rate + per or 0
+  return math.min(math.max(used * per, begun), most + MOST_AHEAD)
+end
+
+-- One of which so many permits were just taken: a cold one, unless there were any.
+local function carried_warm(config, used, lead, now)
+  local most = config.rate * config.per
+  local pending = carried_ticks(used, lead, config.rate, config.per, most)
+  local cold = pending == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
+  return warm_meter(config, pending, cold, now, 0, lead)
+end
+
+-- What another rule left, as a member of the log; what is above the rate is owed. Returns
+-- the counter, which the log is to be counted for then.
+local function as_log(text, config, id, now)
+  local used = used_of(text, now)
+  if not used then return text end
+  redis.call('DEL', KEYS[2])
+  local all = used + (config.debt or 0)
+  used = math.min(all, config.rate, 4294967295)
+  store_debt(config, all - used)
+  if used > 0 then
+    redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #id + 1, id .. '!', used))
+  end
+  return nil
+end

@@ -1,0 +1,100 @@
+//! Grants that are given back, and charges: what goes into their scripts, and what comes out.
+
+use redis::{Cmd, Value};
+
+use super::{
+    RedisStore,
+    link::Live,
+    read,
+    reply::{foreign, integer, read_limiter, unknown_reply},
+    rule::write_rule,
+    script::{CHARGE, Call, GIVE_BACK, Tell, add_request},
+    windows::Windows,
+};
+use crate::{
+    StoreError, clock,
+    store::{Charged, Config, Grant, Outcome, Reply, Request, StateKeys},
+};
+
+impl RedisStore {
+    pub(super) async fn give_back_grant(
+        &self,
+        keys: &StateKeys,
+        grant: &Grant,
+    ) -> Result<u64, StoreError> {
+        let (words, windows) = (give_back_words(grant), Windows::default());
+        let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
+        let (outcome, given): (u8, u64) = read(value)?;
+        if outcome == 4 { Err(foreign()) } else { Ok(given) }
+    }
+
+    pub(super) async fn charge_now(
+        &self,
+        request: &Request<'_>,
+        permits: u32,
+        max_debt: u64,
+    ) -> Result<(Reply, Charged), StoreError> {
+        let charge = |windows| ChargeCall { request, permits, max_debt, windows };
+        let windows = Windows::of(std::slice::from_ref(request));
+        let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
+        read_charged(&value, request)
+    }
+}
+
+/// What the script that gives a grant back takes.
+pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
+    let Grant { permits, ends_ms, config } = grant;
+    let Config { rate, per_ms, .. } = *config;
+    let mut words: Vec<_> =
+        [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
+    words.push(write_rule(config).into_owned());
+    words
+}
+
+/// A call of the script that charges.
+pub(super) struct ChargeCall<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) permits: u32,
+    pub(super) max_debt: u64,
+    pub(super) windows: Windows,
+}
+
+impl ChargeCall<'_> {
+    /// The command, with the time in microseconds since when the process has its configuration.
+    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+        let mut command = CHARGE.on(self.request.keys, by_name);
+        // Larger numbers are not exact in a script.
+        let words = format!("{}/{}", self.permits, self.max_debt.min(1 << 52));
+        add_request(&mut command, self.request, &words, since_us);
+        command
+    }
+}
+
+impl Call for ChargeCall<'_> {
+    fn keys(&self) -> &StateKeys {
+        self.request.keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        let mut command = self.since(live.server_time(self.request.since), by_name);
+        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
+        command
+    }
+}
+
+/// Reads what the script says.
+pub(super) fn read_charged(
+    value: &Value,
+    request: &Request<'_>,
+) -> Result<(Reply, Charged), StoreError> {
+    let (reply, rest) = read_limiter(value, &request.config)?;
+    if reply.outcome != Outcome::Granted {
+        return Ok((reply, Charged::default()));
+    }
+    let numbers: Option<Vec<u64>> = rest.iter().map(integer).collect();
+    let Some([again, taken, debt, excess]) = numbers.as_deref() else {
+        return Err(unknown_reply(value));
+    };
+    let charged = Charged { taken: *taken, debt: *debt, excess: *excess };
+    Ok((Reply { retry_after_ms: *again, ..reply }, charged))
+}

@@ -1,0 +1,107 @@
+//! The engine: one thread, started when first needed, ended with the last clone of its limits.
+
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ratelimit_runtime::{Event, Limits};
+use tests::{eventually, redis_server::RedisServer};
+
+use crate::world::{HOUR, SECOND, current_thread, limits, ms, park_on, quota};
+
+/// Threads are counted by one test at a time, in a process of their own.
+const ALONE: &str = "RATELIMIT_TEST_ALONE";
+static COUNTING: Mutex<()> = Mutex::new(());
+
+/// Runs a test of this file in a process where nothing else starts threads.
+fn alone(test: &str, body: impl FnOnce()) {
+    let _counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([&format!("engine::{test}"), "--exact", "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+fn engines() -> usize {
+    let names = fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    names.filter_map(name).filter(|name| name.trim() == "ratelimit").count()
+}
+
+/// A thread takes a moment to get its name, and to end.
+fn runs() {
+    eventually("the engine runs", 5 * SECOND, || engines() == 1);
+}
+
+fn ended() {
+    eventually("the engine has ended", 5 * SECOND, || engines() == 0);
+}
+
+#[test]
+fn it_starts_when_needed_and_ends_with_the_last_limits() {
+    alone("it_starts_when_needed_and_ends_with_the_last_limits", || {
+        let server = RedisServer::start();
+        let runtime = current_thread();
+        let limits = runtime.block_on(limits(&server.url(), ""));
+        let limiter = limits.limiter("x", quota(100, HOUR));
+        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().degraded);
+        assert_eq!(engines(), 0, "a runtime makes its own calls");
+        assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
+        assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
+        runs();
+        drop(limits);
+        assert_eq!(engines(), 1, "the limiter is a clone of its limits");
+        drop(limiter);
+        ended();
+    });
+}
+
+#[test]
+fn limits_that_nobody_used_leave_no_thread() {
+    alone("limits_that_nobody_used_leave_no_thread", || {
+        let memory = || Limits::builder().memory().no_limits_file();
+        let runtime = current_thread();
+        for _ in 0..10 {
+            drop(runtime.block_on(memory().build()).unwrap());
+        }
+        drop(park_on(memory().build()).unwrap());
+        ended();
+    });
+}
+
+#[test]
+fn it_ends_although_it_looks_for_a_server_or_watches_a_file() {
+    alone("it_ends_although_it_looks_for_a_server_or_watches_a_file", || {
+        let server = RedisServer::start();
+        let file = std::env::temp_dir().join(format!("engine-{}.yaml", std::process::id()));
+        fs::write(&file, "limiters: { x: { rate: 5, per: 1m } }\n").unwrap();
+        let reloads = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&reloads);
+        let builder = Limits::builder().redis(server.url()).limits_file(&file).watch(ms(10));
+        let builder = builder.on_event(move |event| {
+            seen.fetch_add(usize::from(*event == Event::Reloaded), Ordering::SeqCst);
+        });
+        let runtime = current_thread();
+        let limits = runtime.block_on(builder.build()).unwrap();
+        runs();
+        server.kill_hard();
+        assert!(runtime.block_on(limits.configured("x").try_acquire(1)).unwrap().degraded);
+        // The runtime that set the limits up is not driven; the file is watched all the same.
+        fs::write(&file, "limiters: { x: { rate: 7, per: 1m } }\n").unwrap();
+        eventually("the file is read again", 3 * SECOND, || reloads.load(Ordering::SeqCst) > 0);
+        drop(limits);
+        ended();
+        fs::remove_file(&file).unwrap();
+    });
+}

@@ -1,0 +1,202 @@
+//! A runtime that ends, idles or blocks, and a future that is never polled again: each harms only
+//! its own callers.
+
+use std::{
+    pin::pin,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_runtime::{Limiter, Limits};
+use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+use crate::world::{ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, poll_once, quota};
+
+/// What a caller on a busy machine may be late by.
+const SLACK: Duration = ms(100);
+
+async fn is_regular(limiter: &Limiter) -> bool {
+    limiter.try_acquire(1).await.is_ok_and(|decision| !decision.degraded)
+}
+
+/// Lets a runtime see the server fail, then does this to it while the server returns.
+fn recovers_after(retire: impl FnOnce(Runtime) -> Option<Runtime>) {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let (first, second) = (current_thread(), current_thread());
+    let limits = first.block_on(limits(&server.url(), ""));
+    let limiter = limits.limiter("x", quota(1_000_000, HOUR));
+    assert!(first.block_on(is_regular(&limiter)));
+    server.kill_hard();
+    assert!(!first.block_on(is_regular(&limiter)));
+    let retired = retire(first);
+    server.restart();
+    let returned = Instant::now();
+    while !second.block_on(is_regular(&limiter)) {
+        assert!(returned.elapsed() < ms(1_500), "the server is back, and the calls are not");
+        thread::sleep(ms(20));
+    }
+    drop(retired);
+}
+
+#[test]
+fn a_server_is_found_again_although_the_runtime_that_missed_it_ended() {
+    recovers_after(|runtime| {
+        drop(runtime);
+        None
+    });
+}
+
+#[test]
+fn a_server_is_found_again_although_the_runtime_that_missed_it_is_never_driven() {
+    recovers_after(Some);
+}
+
+/// The longest that one of a hundred calls takes from other threads meanwhile.
+async fn slowest_of_others(limiter: &Limiter) -> Duration {
+    let mut callers = JoinSet::new();
+    for _ in 0..4 {
+        let limiter = limiter.clone();
+        callers.spawn(async move {
+            let mut slowest = Duration::ZERO;
+            for _ in 0..25 {
+                let start = Instant::now();
+                limiter.try_acquire(1).await.unwrap();
+                slowest = slowest.max(start.elapsed());
+                tokio::time::sleep(ms(2)).await;
+            }
+            slowest
+        });
+    }
+    callers.join_all().await.into_iter().max().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_future_that_is_polled_once_and_kept_holds_nobody_up() {
+    let _alone = ALONE.lock().await;
+    let server = RedisServer::start();
+    let limits = limits(&server.url(), "").await;
+    let limiter = limits.limiter("kept", quota(1_000_000, HOUR));
+    let mut kept = pin!(limiter.acquire(1));
+    // Another thread may have made the call by the time this one looks.
+    let at_once = poll_once(kept.as_mut());
+    let slowest = slowest_of_others(&limiter).await;
+    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    let decision = match at_once {
+        Some(decision) => decision,
+        None => kept.await,
+    };
+    assert!(!decision.unwrap().degraded, "its reply waits for it");
+}
+
+#[test]
+fn a_future_of_a_runtime_that_is_not_driven_holds_nobody_up() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let (idle, other) = (current_thread(), current_thread());
+    let limiter = other.block_on(limits(&server.url(), "")).limiter("kept", quota(1_000_000, HOUR));
+    idle.block_on(async {
+        let mut kept = Box::pin(limiter.acquire(1));
+        assert!(poll_once(kept.as_mut()).is_none());
+        std::mem::forget(kept);
+    });
+    let slowest = other.block_on(slowest_of_others(&limiter));
+    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    assert!(other.block_on(is_regular(&limiter)));
+}
+
+/// Blocks a thread of a runtime while its call is in flight, and returns what others saw.
+fn beside_a_blocked_thread(limiter: &Limiter, blocked: &Runtime, other: &Runtime) -> Duration {
+    let blocking = limiter.clone();
+    let block = blocked.spawn(async move {
+        let mut call = Box::pin(blocking.try_acquire(1));
+        let at_once = poll_once(call.as_mut());
+        thread::sleep(4 * DEADLINE);
+        match at_once {
+            Some(decision) => decision,
+            None => call.await,
+        }
+    });
+    let slowest = other.block_on(async {
+        tokio::time::sleep(ms(5)).await;
+        slowest_of_others(limiter).await
+    });
+    // Its own answer is late and no more than that.
+    blocked.block_on(block).unwrap().unwrap();
+    slowest
+}
+
+#[test]
+fn a_blocked_thread_of_another_runtime_holds_nobody_up() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let build = |workers| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(workers).enable_all().build().unwrap()
+    };
+    let (blocked, other) = (build(1), build(2));
+    let limits = other.block_on(limits(&server.url(), ""));
+    let limiter = limits.limiter("blocked", quota(1_000_000, HOUR));
+    assert!(blocked.block_on(is_regular(&limiter)));
+    let slowest = beside_a_blocked_thread(&limiter, &blocked, &other);
+    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    assert!(other.block_on(is_regular(&limiter)), "a stalled runtime closes no gate");
+}
+
+#[test]
+fn a_blocked_thread_holds_up_no_other_thread_of_its_runtime() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(3).enable_all().build().unwrap();
+    let limits = runtime.block_on(limits(&server.url(), ""));
+    let limiter = limits.limiter("blocked", quota(1_000_000, HOUR));
+    assert!(runtime.block_on(is_regular(&limiter)));
+    let slowest = beside_a_blocked_thread(&limiter, &runtime, &runtime);
+    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+}
+
+/// Connections the server has now, that of the question not counted.
+fn connections(server: &RedisServer) -> usize {
+    let clients: String = server.cli(&["CLIENT", "LIST"]);
+    clients.lines().filter(|line| line.contains("lib-name=ratelimit-runtime")).count()
+}
+
+#[test]
+fn a_runtime_for_each_call_neither_degrades_nor_leaks() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let limits = current_thread().block_on(limits(&server.url(), ""));
+    let limiter = limits.limiter("x", quota(1_000_000, HOUR));
+    let calls = 1_000;
+    for nth in 0..calls {
+        let decision = current_thread().block_on(limiter.try_acquire(1)).unwrap();
+        assert!(!decision.degraded, "call {nth}");
+        assert_eq!(decision.remaining, 999_999 - nth, "each call counts once");
+    }
+    eventually("their connections are closed", 5 * SECOND, || connections(&server) <= 1);
+}
+
+#[test]
+fn a_runtime_that_ends_in_the_middle_of_calls_is_no_error_for_another() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let other = current_thread();
+    let limits: Limits = other.block_on(limits(&proxy.url(), ""));
+    let limiter = limits.limiter("x", quota(1_000_000, HOUR));
+    assert!(other.block_on(is_regular(&limiter)));
+    proxy.delay(ms(20));
+    for _ in 0..20 {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let ending = builder.worker_threads(2).enable_all().build().unwrap();
+        for _ in 0..50 {
+            let limiter = limiter.clone();
+            ending.spawn(async move { while limiter.try_acquire(1).await.is_ok() {} });
+        }
+        thread::sleep(ms(30));
+        ending.shutdown_background();
+        assert!(other.block_on(is_regular(&limiter)));
+    }
+}

@@ -1,0 +1,8 @@
+use ratelimit_runtime::rate_limit;
+
+#[rate_limit(key = "search", rate = 2, per = "1s", wait = "none", fallback = later())]
+async fn search(query: &str) {
+    let _ = query;
+}
+
+fn main() {}

@@ -1,8 +1,0 @@
-use ratelimit_runtime::rate_limit;
-
-#[rate_limit(key = "search", rate = 2, per = "1s", wait = "none", fallback = |rejection| drop(rejection))]
-async fn search(query: &str) {
-    let _ = query;
-}
-
-fn main() {}
