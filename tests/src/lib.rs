@@ -12,6 +12,7 @@
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
 //! - [`monitor`]: the commands a server was sent.
 //! - [`decide`]: questions to stores and scripts, past the limiter.
+//! - [`random_histories`]: a property, over histories of a seed.
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +21,7 @@
 
 mod binary;
 pub mod decide;
+mod histories;
 pub mod monitor;
 mod notes;
 pub mod ports;
@@ -33,6 +35,7 @@ mod waiting;
 pub mod window;
 
 pub use binary::{server_binary, server_version};
+pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use waiting::eventually;
 
