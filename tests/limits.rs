@@ -59,7 +59,7 @@ async fn a_name_without_any_quota_is_refused_with_a_reason() {
     assert_eq!(rejection.reason(), Reason::NotConfigured);
     assert_eq!(
         rejection.to_string(),
-        "rate limit `nobody` has no quota: neither this process nor the store has numbers for it"
+        "rate limit `nobody` has no quota: neither this process nor the store configures one"
     );
 }
 

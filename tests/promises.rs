@@ -5,7 +5,7 @@
 #[path = "promises/world.rs"]
 mod world;
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{Config, Outcome},
     Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
@@ -74,8 +74,6 @@ fn histories(steps_back: u32) -> impl Strategy<Value = (Config, Vec<Step>)> {
 fn on_both_stores(cases: u32, steps_back: u32, promise: impl Fn(&mut World, Config, Vec<Step>)) {
     let server = RedisServer::start();
     for redis in [None, Some(&server)] {
-        let config =
-            ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
         let mut world = World::new(redis);
         let world = std::cell::RefCell::new(&mut world);
         let run = |(config, history)| {
@@ -84,7 +82,7 @@ fn on_both_stores(cases: u32, steps_back: u32, promise: impl Fn(&mut World, Conf
             promise(&mut world, config, history);
             Ok(())
         };
-        TestRunner::new(config).run(&histories(steps_back), run).unwrap();
+        tests::random_histories(cases).run(&histories(steps_back), run).unwrap();
     }
 }
 
@@ -249,6 +247,52 @@ fn a_sliding_window_of_ten_in_2_s_goes_by_its_trace() {
                 _ => Err(reply.retry_after_ms),
             };
             assert_eq!(said, expected, "{permits} at {at} ms");
+        }
+    }
+}
+
+/// Three in a fixed window of a second, from its start: (how far the clock goes, or back, before the
+/// call, permits asked for, permits left or the wait), in milliseconds.
+const STEPS_BACK: [(i64, u32, Result<u64, u64>); 12] = [
+    (10, 3, Ok(0)),
+    // The window before is over already.
+    (-20, 1, Err(1010)),
+    (500, 1, Err(510)),
+    (509, 1, Err(1)),
+    (1, 1, Ok(2)),
+    (-1, 2, Ok(0)),
+    (1, 1, Err(1000)),
+    // Two windows back, what was used is used now.
+    (-2600, 1, Err(600)),
+    (599, 1, Err(1)),
+    (1, 2, Ok(1)),
+    (999, 2, Err(1)),
+    (1, 3, Ok(0)),
+];
+
+#[test]
+fn a_fixed_window_goes_by_its_trace_when_the_clock_steps_back() {
+    let (server, per) = (RedisServer::start(), 1000);
+    let config = Config::new(3, per, Mode::Overall).algorithm(FixedWindow, 0);
+    for redis in [None, Some(&server)] {
+        let mut world = World::new(redis);
+        world.acquire(config, 3);
+        let to_the_next = world.acquire(config, 1).retry_after_ms;
+        world.advance(to_the_next);
+        for (n, (moved, permits, expected)) in STEPS_BACK.into_iter().enumerate() {
+            match u64::try_from(moved) {
+                Ok(ms) => world.advance(ms),
+                Err(_) => world.step_back(moved.unsigned_abs()),
+            }
+            let seen = world.peek(config, permits);
+            let reply = world.acquire(config, permits);
+            let said = match reply.outcome {
+                Outcome::Granted => Ok(reply.remaining),
+                _ => Err(reply.retry_after_ms),
+            };
+            assert_eq!(said, expected, "step {n}: {permits}, {moved} ms later");
+            let wait = expected.err().unwrap_or(0);
+            assert_eq!((seen.outcome, seen.retry_after_ms), (reply.outcome, wait), "step {n}");
         }
     }
 }

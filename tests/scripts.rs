@@ -7,7 +7,10 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant as StdInstant},
+};
 
 use proptest::prelude::*;
 use ratelimit_runtime::{
@@ -32,6 +35,10 @@ use tokio::{
 
 const START_MS: u64 = 1_700_000_000_000;
 
+/// How long a limiter is kept that nobody uses: for ever, or for longer than any history takes. A
+/// server's keys expire in earnest, and not by the time of a history.
+const KEPT: &[u64] = &[0, 1 << 40, 1 << 41];
+
 /// A limiter in both worlds, with one time.
 struct Twins {
     runtime: Runtime,
@@ -41,7 +48,10 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
+    since: StdInstant,
     tally: Tally,
+    /// What was granted and not given back.
+    grants: Vec<Grant>,
 }
 
 /// What was decided alike.
@@ -56,13 +66,41 @@ struct Tally {
 enum Step {
     Advance(u64),
     Rewind(u64),
-    Acquire { process: usize, permits: u32 },
-    Batch { process: usize, costs: Vec<u32> },
-    Follow { permits: u32 },
-    Peek { permits: u32 },
-    First { process: usize, carry: bool },
-    Release { permits: u32 },
-    Write { process: usize, when: WriteWhen, state: KeepState },
+    Acquire {
+        process: usize,
+        permits: u32,
+    },
+    Batch {
+        process: usize,
+        costs: Vec<u32>,
+    },
+    Follow {
+        permits: u32,
+    },
+    Peek {
+        permits: u32,
+    },
+    First {
+        process: usize,
+        carry: bool,
+    },
+    Release {
+        permits: u32,
+    },
+    /// One of the last grants, from the end.
+    GiveBack {
+        back: usize,
+    },
+    Charge {
+        process: usize,
+        permits: u32,
+        max_debt: u64,
+    },
+    Write {
+        process: usize,
+        when: WriteWhen,
+        state: KeepState,
+    },
 }
 
 impl Twins {
@@ -76,7 +114,9 @@ impl Twins {
             base: Instant::now() + Duration::from_millis(1),
             redis,
             keys: StateKeys::new(name),
+            since: StdInstant::now(),
             tally: Tally::default(),
+            grants: Vec::new(),
         }
     }
 
@@ -131,6 +171,7 @@ impl Twins {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
+        let called = StdInstant::now();
         let (since_us, own) = (since * 1000, config.keep_alive_ms(0));
         let lua = if name == "peek" {
             let value = self.call(|by_name| script_peek(&request, costs[0], since_us, by_name));
@@ -141,8 +182,51 @@ impl Twins {
         };
         assert_eq!(lua, rust, "(lua, rust) {name} of {costs:?} by {config:?}, {assertion:?}");
         let count = |outcome| rust.iter().filter(|reply| reply.outcome == outcome).count() as u64;
+        if name == "acquire" {
+            self.note_grants(&rust, costs);
+        }
+        if name == "acquire" && count(Outcome::Granted) > 0 {
+            self.assert_expires_in_time(&rust[0], called);
+        }
         self.tally.granted += count(Outcome::Granted);
         self.tally.refused += count(Outcome::Refused);
+    }
+
+    fn note_grants(&mut self, replies: &[Reply], costs: &[u32]) {
+        let granted =
+            replies.iter().zip(costs).filter(|(reply, _)| reply.outcome == Outcome::Granted);
+        let (mut later, mut grants) = (0, Vec::new());
+        for (reply, cost) in granted.rev() {
+            grants.push(Grant::of(reply, *cost, later));
+            later += u64::from(*cost);
+        }
+        grants.reverse();
+        self.grants.extend(grants);
+    }
+
+    fn give_back(&mut self, back: usize) {
+        let Some(at) = self.grants.len().checked_sub(back + 1) else { return };
+        let (grant, keys) = (self.grants.remove(at), self.keys.clone());
+        let rust = self.runtime.block_on(self.memory.give_back(&keys, &grant)).unwrap();
+        let (_, lua): (u8, u64) = self.call(|by_name| script_give_back(&keys, &grant, by_name));
+        assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
+    }
+
+    fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: u64) {
+        let keys = self.keys.clone();
+        let request = self.request(&keys, config, since, Assertion::Steady);
+        let charge = self.memory.charge(&request, permits, max_debt);
+        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
+        reply.config.keep_alive_ms = 0;
+        let value =
+            self.call(|by_name| script_charge(&request, permits, max_debt, since * 1000, by_name));
+        let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
+        let lua = script_charged(&value, &own).unwrap();
+        assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged by {config:?}");
+        assert!(rust.taken + rust.excess <= permits.into(), "{rust:?} of {permits}");
+        if rust.debt > 0 {
+            assert_eq!(reply.remaining, 0, "nothing is free while something is owed");
+        }
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
@@ -181,6 +265,10 @@ impl Twins {
                     self.call(|by_name| script_release(&keys, permits, by_name));
                 assert_eq!(lua, rust, "(lua, rust) release of {permits}");
             }
+            Step::GiveBack { back } => self.give_back(back),
+            Step::Charge { process, permits, max_debt } => {
+                self.charge(configs[process], since(process), permits, max_debt);
+            }
             Step::Write { process, when, state } => {
                 let config = configs[process];
                 let write = self.memory.write(&self.keys, config, when, state);
@@ -218,6 +306,54 @@ impl Twins {
 }
 
 impl Twins {
+    /// Both stores know the same keep-alive, whichever process wrote it.
+    fn assert_kept_alike(&mut self) {
+        let lua: Option<u64> = redis::cmd("HGET")
+            .arg(self.keys.config())
+            .arg("keepAliveTime")
+            .query(&mut self.redis)
+            .unwrap();
+        assert_eq!(lua, self.keep_alive_ms(), "(lua, rust) keep-alive in milliseconds");
+    }
+
+    fn keep_alive_ms(&self) -> Option<u64> {
+        let stored = self.runtime.block_on(self.memory.read(&self.keys)).unwrap();
+        stored.map(|stored| stored.keep_alive_ms)
+    }
+
+    /// After a grant: state lives for a second longer than it counts, to the millisecond, and a log and
+    /// its counter for as long as the hash.
+    fn assert_expires_in_time(&mut self, after: &Reply, called: StdInstant) {
+        let keep = self.keep_alive_ms().unwrap_or(0).cast_signed();
+        let [hash, state, log] = self.ttls();
+        // What has passed since the script ran; a millisecond begins in between.
+        let passed = i64::try_from(called.elapsed().as_millis()).unwrap() + 1;
+        let within = |ttl: i64, least: i64, most: i64| (least - passed..=most).contains(&ttl);
+        let found = format!("{hash}, {state}, {log} ms left, {passed} ms later: {after:?}");
+        if after.config.algorithm == SlidingWindow {
+            // A log that was made again later than its hash has the hash's time as of then.
+            let history = i64::try_from(self.since.elapsed().as_millis()).unwrap() + 1;
+            let same = |ttl: i64| ttl == -2 || (ttl - hash).abs() <= history;
+            assert!(same(state) && same(log), "a log goes with its hash: {found}");
+            assert!(keep == 0 || within(hash, keep, keep + keep / 4 + 1), "kept {keep}: {found}");
+            return;
+        }
+        let counts = i64::try_from(after.reset_after_ms).unwrap() + 1_000;
+        let colder = i64::try_from(after.config.warm_up_ms).unwrap();
+        let whole = state == -2 && counts == 1_000;
+        assert!(whole || within(state, counts, counts + colder), "{found}");
+        assert!(keep == 0 || within(hash, keep, keep), "kept {keep}: {found}");
+    }
+
+    fn ttls(&mut self) -> [i64; 3] {
+        let keys = [self.keys.config(), self.keys.counter(), self.keys.log()];
+        let mut pipe = redis::pipe();
+        for key in keys {
+            pipe.cmd("PTTL").arg(key);
+        }
+        pipe.query(&mut self.redis).unwrap()
+    }
+
     /// The state of every rule but the sliding window ends by itself, and there is no log beside it.
     fn assert_ends(&mut self) {
         let ttl: i64 = redis::cmd("PTTL").arg(self.keys.counter()).query(&mut self.redis).unwrap();
@@ -234,7 +370,7 @@ fn permits_of(member: &[u8]) -> i64 {
 }
 
 /// Steps that matter for a window of this length.
-fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps_of(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {
     let advance = prop_oneof![
         Just(0),
         Just(1),
@@ -249,6 +385,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         0..per * 2
     ];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
+    let debt = prop_oneof![Just(0), 0..u64::from(rate) * 4];
     // Runs of equal costs among different ones, as callers come.
     let run = (permits.clone(), prop_oneof![Just(1), 1..5_usize]);
     let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
@@ -264,7 +401,10 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
         4 => (0..processes, batch).prop_map(|(process, costs)| Step::Batch { process, costs }),
         1 => permits.clone().prop_map(|permits| Step::Follow { permits }),
         2 => permits.clone().prop_map(|permits| Step::Peek { permits }),
-        1 => permits.prop_map(|permits| Step::Release { permits }),
+        1 => permits.clone().prop_map(|permits| Step::Release { permits }),
+        3 => (0..4_usize).prop_map(|back| Step::GiveBack { back }),
+        1 => (0..processes, permits, debt)
+            .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
         1 => (0..processes, when, state)
             .prop_map(|(process, when, state)| Step::Write { process, when, state }),
@@ -293,28 +433,37 @@ fn random_traces_after(
 ) -> Tally {
     let processes = algorithms.len();
     let server = RedisServer::start();
-    let trace = (rates, prop::sample::select(pers), prop::sample::select(vec![0, 1 << 40]))
-        .prop_flat_map(move |(rate, per, keep)| {
-            let configs: Vec<Config> = (0..)
-                .zip(algorithms)
-                .map(|(n, algorithm)| {
-                    let rate = rate * (n % 3 + 1) / 2 + 1;
-                    let (burst, warm_up_ms) = match algorithm {
-                        Algorithm::TokenBucket if warm_up_ms > 0 => (0, warm_up_ms),
-                        Algorithm::TokenBucket => (rate * (n % 2 * 3 + 1) / 2 + 1, 0),
-                        _ => (0, 0),
-                    };
-                    let config = Config::new(rate.into(), per, Mode::Overall);
-                    let config = config.algorithm(*algorithm, burst).warm_up_ms(warm_up_ms);
-                    config.keep_alive_ms(keep)
-                })
-                .collect();
-            (Just(configs), steps(per, rate, processes))
-        });
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(cases)
+    // Each process has a window and a keep-alive of its own, or just a keep-alive, or all have the same.
+    let kept = prop::sample::select(KEPT);
+    let own = (prop::sample::select(pers), kept.clone());
+    let one_window = (prop::sample::select(pers), prop::collection::vec(kept, processes));
+    let own = prop_oneof![
+        prop::collection::vec(own.clone(), processes),
+        one_window.prop_map(|(per, kept)| kept.into_iter().map(|keep| (per, keep)).collect()),
+        own.prop_map(move |alike| vec![alike; processes]),
+    ];
+    let trace = (rates, own).prop_flat_map(move |(rate, own)| {
+        let configs: Vec<Config> = (0..)
+            .zip(algorithms)
+            .zip(&own)
+            .map(|((n, algorithm), &(per, keep))| {
+                let rate = rate * (n % 3 + 1) / 2 + 1;
+                let (burst, warm_up_ms) = match algorithm {
+                    Algorithm::TokenBucket if warm_up_ms > 0 => (0, warm_up_ms),
+                    Algorithm::TokenBucket => (rate * (n % 2 * 3 + 1) / 2 + 1, 0),
+                    _ => (0, 0),
+                };
+                let config = Config::new(rate.into(), per, Mode::Overall);
+                let config = config.algorithm(*algorithm, burst).warm_up_ms(warm_up_ms);
+                config.keep_alive_ms(keep)
+            })
+            .collect();
+        let pers: Vec<u64> = own.iter().map(|(per, _)| *per).collect();
+        let steps = prop::sample::select(pers);
+        let steps = steps.prop_flat_map(move |per| steps_of(per, rate, processes));
+        (Just(configs), steps)
     });
+    let mut runner = tests::random_histories(cases);
     let (case, tally) = (Cell::new(0), Cell::new(Tally::default()));
     let connection = Cell::new(None);
     runner
@@ -325,6 +474,7 @@ fn random_traces_after(
             for step in trace {
                 twins.run(&configs, step);
                 twins.assert_whole();
+                twins.assert_kept_alike();
             }
             tally.set(tally.get().and(twins.tally));
             connection.set(Some(twins.redis));
@@ -438,6 +588,49 @@ fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
         let ttl: i64 = shared.server.cli(&["PTTL", "{shared}:permits"]);
         assert!(ttl > 600_000, "{ttl} after {permits}");
     }
+}
+
+#[test]
+fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
+    // An expiry outlived the keep-alive that it came of, in one store or in both.
+    let server = RedisServer::start();
+    let mut wrong = Vec::new();
+    for algorithm in [SlidingWindow, TokenBucket, FixedWindow, LeakyBucket] {
+        let ways = [[KEPT[1], 0], [0, KEPT[1]], [KEPT[1], KEPT[2]]];
+        let (always, keep) = (WriteWhen::Always, KeepState::Keep);
+        let changes = [
+            Step::First { process: 1, carry: true },
+            Step::First { process: 1, carry: false },
+            Step::Write { process: 1, when: always, state: keep },
+            Step::Write { process: 1, when: always, state: KeepState::Reset },
+        ];
+        for (kept, change) in
+            ways.into_iter().flat_map(|kept| changes.clone().map(|change| (kept, change)))
+        {
+            let name = format!("{algorithm} {kept:?} {change:?}");
+            let mut twins = Twins::new(server.connect().unwrap(), name.clone());
+            let config = |(rate, keep)| {
+                let burst = if algorithm == TokenBucket { 9 } else { 0 };
+                let config = Config::new(rate, 60_000, Mode::Overall);
+                config.algorithm(algorithm, burst).keep_alive_ms(keep)
+            };
+            let configs = [config((8, kept[0])), config((9, kept[1]))];
+            twins.run(&configs, Step::Acquire { process: 0, permits: 1 });
+            twins.run(&configs, change);
+            twins.run(&configs, Step::Advance(60_000));
+            twins.run(&configs, Step::Acquire { process: 1, permits: 1 });
+            let rust = twins.runtime.block_on(twins.memory.ttl(&twins.keys)).unwrap();
+            let lua = twins.ttls()[0];
+            let keep = i64::try_from(kept[1]).unwrap();
+            let by_lua =
+                if keep > 0 { (keep - 5_000..=keep + keep / 4).contains(&lua) } else { lua == -1 };
+            let by_rust = rust == (keep > 0).then(|| Duration::from_millis(kept[1]));
+            if !(by_lua && by_rust) {
+                wrong.push(format!("{name}: {lua} ms (lua), {rust:?} (rust)"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 #[path = "settlement/charges.rs"]
 mod charges;
+#[path = "settlement/max_debt.rs"]
+mod max_debt;
 #[path = "settlement/refunds.rs"]
 mod refunds;
 

@@ -120,7 +120,7 @@ async fn waits_for_the_second() -> Result<(), Rejection> {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_the_second_with_the_permits_of_the_first() {
+async fn a_call_that_waits_for_the_second_holds_nothing_of_the_first() {
     let clock = ManualClock::new();
     let limits = embedded().clock(clock.clone()).build().await.unwrap();
     let before = limits.scope(async { limiter!("stacked-before") }).await;
@@ -129,11 +129,13 @@ async fn a_call_waits_for_the_second_with_the_permits_of_the_first() {
         let limits = limits.clone();
         async move { limits.scope(waits_for_the_second()).await }
     });
-    eventually(async || free(&before).await == 0).await;
-    assert_eq!(refused_by(limits.scope(waits_for_the_second()).await).1, "stacked-before");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiter.is_finished(), "it waits for the second");
+    assert_eq!(free(&before).await, 1);
     clock.advance(10 * SECOND);
     waiter.await.unwrap().unwrap();
     assert_eq!(free(&before).await, 0);
+    assert_eq!(refused_by(limits.scope(waits_for_the_second()).await).1, "stacked-before");
 }
 
 async fn a_dropped_call_gives_back(limits: &Limits) {
@@ -155,18 +157,21 @@ async fn a_call_that_is_dropped_while_it_waits_gives_back_what_it_took() {
 }
 
 #[test]
-fn a_call_that_is_dropped_outside_any_runtime_is_spent() {
+fn a_call_that_is_dropped_outside_any_runtime_gives_back_too() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let limits = runtime.block_on(embedded().build()).unwrap();
+    let clock = ManualClock::new();
+    let limits = runtime.block_on(embedded().clock(clock.clone()).build()).unwrap();
     let before = runtime.block_on(limits.scope(async { limiter!("stacked-before") }));
     let mut waiting = Box::pin(limits.scope(waits_for_the_second()));
     runtime.block_on(limits.scope(waits_for_the_second())).unwrap();
     runtime.block_on(async {
         let poll = timeout(Duration::from_millis(20), waiting.as_mut());
         poll.await.expect_err("it waits for the second");
+        clock.advance(10 * SECOND);
+        eventually(async || free(&before).await == 0).await;
     });
     drop(waiting);
-    assert_eq!(runtime.block_on(free(&before)), 0);
+    assert_eq!(runtime.block_on(free(&before)), 1, "it never looked at its permits");
 }
 
 #[rate_limit(key = "stacked-patient", rate = 1, per = "10s", wait = "1m")]
@@ -181,6 +186,16 @@ async fn each_waits_as_long_as_it_says() {
     let limits = embedded().clock(clock.clone()).build().await.unwrap();
     let patient = limits.scope(async { limiter!("stacked-patient") }).await;
     limits.scope(waits_for_both()).await.unwrap();
+    for left in [0, 1] {
+        // No wait for the first could make up for that of the second.
+        let (reason, by) = refused_by(limits.scope(waits_for_both()).await);
+        assert_eq!((reason, &*by), (Reason::WaitTooLong, "stacked-impatient"));
+        assert_eq!(free(&patient).await, left);
+        clock.advance(10 * SECOND);
+    }
+    limits.scope(async { limiter!("stacked-impatient") }).await.delete().await.unwrap();
+    limits.scope(waits_for_both()).await.unwrap();
+    limits.scope(async { limiter!("stacked-impatient") }).await.delete().await.unwrap();
     let waiter = tokio::spawn({
         let limits = limits.clone();
         async move { limits.scope(waits_for_both()).await }
@@ -188,9 +203,7 @@ async fn each_waits_as_long_as_it_says() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!waiter.is_finished(), "it waits for the first");
     clock.advance(10 * SECOND);
-    let (reason, by) = refused_by(waiter.await.unwrap());
-    assert_eq!((reason, &*by), (Reason::WaitTooLong, "stacked-impatient"));
-    assert_eq!(free(&patient).await, 1);
+    waiter.await.unwrap().unwrap();
 }
 
 #[rate_limit(key = "stacked-here", rate = 3, per = "1h", wait = "none", mode = "per_client")]

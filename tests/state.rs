@@ -292,7 +292,7 @@ async fn a_long_log_of_a_peer_counts_in_full_when_the_rule_changes() {
         let bucket =
             Quota::new(1000, Duration::from_secs(3600)).unwrap().token_bucket(1000).unwrap();
         let limiter = limits(&server).await.limiter(name, quota(1000));
-        assert!(limiter.update_rate(&bucket, KeepState::Keep).await.unwrap());
+        assert!(limiter.update_rate(RateChange::new(bucket).carry()).await.unwrap());
         let free = limiter.available_permits().await.unwrap();
         // A permit comes back every four seconds.
         assert!((left..=left + 2).contains(&free), "{free} of {name}");
@@ -309,7 +309,7 @@ async fn a_reset_leaves_what_is_no_limiters_alone() {
     for _ in 0..2 {
         let rejection = limiter.try_acquire(1).await.unwrap_err();
         assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
-        assert!(limiter.set_rate(&quota(5)).await.is_err());
+        assert!(limiter.set_rate(quota(5)).await.is_err());
         assert!(limiter.release(1).await.is_err());
     }
     let found: Vec<String> = server.cli(&["LRANGE", "{list}:value", "0", "-1"]);

@@ -1,9 +1,14 @@
 //! Rules about the code itself: floors, sizes, headers, indexes.
 
+#[path = "tidy/circles.rs"]
+mod circles;
+
 use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+use self::circles::Crate;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -40,7 +45,7 @@ fn floor(module: &str) -> Option<u8> {
         | "clock" | "calendar" | "engine" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
-        "limiter" | "waiting" | "limits" | "settings" => 3,
+        "limiter" | "limits" | "settings" => 3,
         "call_site" | "web" | "__private" => 4,
         // Told by every floor, and knows words alone.
         "events" | "lib" | "guide" => return None,
@@ -120,6 +125,63 @@ fn imports_point_down() {
             assert!(!rules, "{name}: Lua is an implementation of its own");
         }
     }
+}
+
+#[test]
+fn a_circle_is_found_wherever_it_is() {
+    let circles = |files: &[(&str, &str)]| Crate::read(files.iter().copied()).circles();
+    let room = ("room.rs", "mod a; mod b; pub(crate) use self::{a::A, b::B};");
+    let (a, b) = (("room/a.rs", "use super::B; pub struct A(B);"), ("room/b.rs", "pub struct B;"));
+    assert!(circles(&[room, a, b]).is_empty(), "one way, and what a room shows of its files");
+    for back in [
+        "use super::A;",
+        "fn b() { super::a::A }",
+        "use crate::room::{a::A as Other};",
+        "use {super::{a}};",
+        "mod inner { use super::super::A; }",
+        "use super::a; fn b() { a::A }",
+    ] {
+        let found = circles(&[room, a, ("room/b.rs", back)]);
+        assert_eq!(found.len(), 1, "{back}: {found:?}");
+        assert!(found[0].starts_with("room::a <-> room::b: "), "{back}: {found:?}");
+    }
+    let tested = "#[cfg(test)] mod tests { use super::super::A; }";
+    assert!(circles(&[room, a, ("room/b.rs", tested)]).is_empty(), "tests may");
+    // Rooms, by any of their files.
+    let other = ("other.rs", "use crate::room::A;");
+    let found = circles(&[room, a, ("room/b.rs", "fn b() { crate::other::of() }"), other]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("other <-> room: "), "{found:?}");
+}
+
+/// The circles there still are; one that is gone is taken off.
+const CIRCLES: &[&str] = &[
+    "ratelimit-runtime: limiter <-> limits",
+    "ratelimit-runtime: limiter::batch <-> limiter::decide",
+    "ratelimit-runtime: limiter::core <-> limiter::numbers",
+    "ratelimit-runtime: limiter::core <-> limiter::per_process",
+    "ratelimit-runtime: limiter::core <-> limiter::plan",
+    "ratelimit-runtime: limiter::core <-> limiter::wait",
+    "ratelimit-runtime: limiter::decide <-> limiter::denials",
+    "ratelimit-runtime: limiter::decide <-> limiter::per_process",
+    "ratelimit-runtime: limiter::decide <-> limiter::taken",
+    "ratelimit-runtime: limiter::numbers <-> limiter::plan",
+    "ratelimit-runtime: limiter::wait::chair <-> limiter::wait::driver",
+];
+
+#[test]
+fn no_two_modules_import_each_other() {
+    let mut found = Vec::new();
+    for name in ["ratelimit-spec", "ratelimit-runtime", "ratelimit-macros", "xtask"] {
+        let folder = format!("{name}/src");
+        let files = files(&folder, "rs");
+        let below = files.iter().map(|(file, text)| (&file[folder.len() + 1..], text.as_str()));
+        let circles = Crate::read(below).circles();
+        found.extend(circles.into_iter().map(|circle| format!("{name}: {circle}")));
+    }
+    let pairs: Vec<_> =
+        found.iter().filter_map(|circle| Some(circle.rsplit_once(": ")?.0)).collect();
+    assert_eq!(pairs, CIRCLES, "{} circles:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]

@@ -96,6 +96,8 @@ pub struct Effective {
     pub wait: Sourced<Wait>,
     /// How many calls of this process may wait at the same time.
     pub max_waiters: Sourced<u32>,
+    /// How many permits can be owed; `None` for as many as can be granted at once.
+    pub max_debt: Option<Sourced<u32>>,
     /// What decides while the store is away.
     pub on_store_error: Sourced<OnStoreError>,
     /// Whether a call whose body fails gives its permits back.
@@ -177,6 +179,7 @@ impl Effective {
             warm_up: warm_up.filter(|_| is_bucket),
             wait: or_built_in(first(layers, |s| s.wait), Wait::Forever),
             max_waiters: or_built_in(first(layers, |s| s.max_waiters), MAX_WAITERS),
+            max_debt: first(layers, |s| s.max_debt),
             on_store_error: or_built_in(first(layers, |s| s.on_store_error), OnStoreError::Local),
             refund_on: or_built_in(first(layers, |s| s.refund_on), RefundOn::Never),
             on_drift: or_built_in(first(layers, |s| s.on_drift), OnDrift::Reset),

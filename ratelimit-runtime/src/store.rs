@@ -67,7 +67,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes permits that are free now or within so many milliseconds, for each of several costs in order
     /// and in one atomic step, and says when each caller may go: later callers come after it. What is
     /// free too late is refused, with nothing taken, and so is everything after it; so is all that is
-    /// counted by a rule without reservations ([`Reservation`]). `request.permits` is not read. What is
+    /// counted by a rule without reservations ([`Reservation`]). What is
     /// said once (`reconciled`, `ahead_ms`) is in the first reply.
     ///
     /// However long it can wait, nobody reserves further ahead than 2^51 / `rate` milliseconds: 17
@@ -103,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn give_back(
         &self,
         keys: &StateKeys,
@@ -116,7 +116,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for `acquire`.
+    /// As for `reserve`.
     fn charge(
         &self,
         request: &Request<'_>,

@@ -108,6 +108,8 @@ pub struct Settings {
     pub wait: Option<Wait>,
     /// How many calls of one process may wait at the same time.
     pub max_waiters: Option<u32>,
+    /// How many permits can be owed for charges.
+    pub max_debt: Option<u32>,
     /// What a call gets while the store does not answer.
     pub on_store_error: Option<OnStoreError>,
     /// Whether a call whose body fails gets its permits back.
@@ -209,6 +211,7 @@ impl Settings {
             warm_up: self.warm_up.or(other.warm_up.filter(|_| !several)),
             wait: self.wait.or(other.wait),
             max_waiters: self.max_waiters.or(other.max_waiters),
+            max_debt: self.max_debt.or(other.max_debt),
             on_store_error: self.on_store_error.or(other.on_store_error),
             refund_on: self.refund_on.or(other.refund_on),
             on_drift: self.on_drift.or(other.on_drift),

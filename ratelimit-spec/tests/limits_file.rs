@@ -49,6 +49,7 @@ fn every_option_is_read() {
         warm_up: None,
         wait: Some(Wait::Forever),
         max_waiters: Some(10_000),
+        max_debt: Some(100),
         on_store_error: Some(OnStoreError::Local),
         refund_on: Some(RefundOn::Never),
         on_drift: Some(OnDrift::Reset),
@@ -114,7 +115,7 @@ fn other_ways_to_write_a_file_are_read_too() {
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
     let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `wait`, \
-                    `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
+                    `max_waiters`, `max_debt`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         (
@@ -244,6 +245,10 @@ fn numbers_and_durations_are_what_they_seem() {
     check_reports(&[
         ("revision: -1\n", "1:11: `revision` cannot be `-1`; write a whole number such as `7`"),
         ("instances: 0\n", "1:12: `instances` cannot be `0`; write a whole number from 1"),
+        (
+            "limiters:\n  a: { max_debt: -1 }\n",
+            "2:18: `max_debt` cannot be `-1`; write a whole number from 0 (nothing is owed) to 4294967295",
+        ),
         (
             "limiters:\n  a: { max_waiters: -1 }\n",
             "2:21: `max_waiters` cannot be `-1`; write a whole number from 0 (nobody waits) to 4294967295",
@@ -691,7 +696,7 @@ store: ''
 4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
 5:11: unknown mode `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
-`burst`, `warm_up`, `wait`, `max_waiters`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
+`burst`, `warm_up`, `wait`, `max_waiters`, `max_debt`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
     assert_eq!(report(text), expected);

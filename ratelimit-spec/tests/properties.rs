@@ -1,5 +1,8 @@
 //! What holds for every text and every value.
 
+#[path = "properties/seeded.rs"]
+mod seeded;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -8,6 +11,8 @@ use ratelimit_spec::{
     KeyWriter, LimitsFile, MAX_NAME, MAX_PER, MIN_PER, Template, Wait, expand_env, format_duration,
     nearest, parse_duration, safe_name,
 };
+
+use self::seeded::seeded;
 
 /// The texts that have broken limiters, and random ones.
 fn value() -> impl Strategy<Value = String> {
@@ -117,7 +122,7 @@ fn is_key_of(name: &str, other: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(seeded(1_000))]
 
     #[test]
     fn a_duration_is_read_as_it_was_written(

@@ -1,6 +1,6 @@
 //! What both stores decide around changes of the clocks, month ends and leap days.
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{Assertion, Config, Outcome, Reconciled},
     Mode, OnDrift,
@@ -210,9 +210,8 @@ fn random_traces(name: &str, cases: u32, configs: &[Config]) {
     let server = RedisServer::start();
     let mut case = 0;
     let case = std::cell::RefCell::new(&mut case);
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
     let traces = (0..TIMES.len(), -200_i64..200, trace(configs.len()));
-    let result = TestRunner::new(config).run(&traces, |(start, off, trace)| {
+    let result = tests::random_histories(cases).run(&traces, |(start, off, trace)| {
         **case.borrow_mut() += 1;
         let start = TIMES[start].saturating_add_signed(off);
         let mut twins = Twins::new(&server, &format!("{name}:{}", case.borrow()), start);

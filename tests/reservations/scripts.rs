@@ -5,8 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, MemoryStore, Outcome, Request, StateKeys, Store, Ticket, script_give_up,
-        script_peek, script_peeked, script_release, script_reservation, script_reserve,
+        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
+        Ticket, WriteWhen, script_charge, script_charged, script_give_back, script_give_up,
+        script_peek, script_peeked, script_release, script_reservations, script_reserve,
+        script_write,
     },
     Algorithm, ManualClock, Mode,
 };
@@ -29,16 +31,28 @@ enum Step {
     },
     Reserve {
         process: usize,
-        permits: u32,
+        costs: Vec<u32>,
         within: u64,
     },
     /// One of the last reservations, from the end.
     GiveUp(usize),
+    /// Likewise, by its grant.
+    GiveBack(usize),
+    Charge {
+        process: usize,
+        permits: u32,
+        max_debt: u64,
+    },
     Peek {
         permits: u32,
     },
     Release {
         permits: u32,
+    },
+    /// New numbers on purpose.
+    Write {
+        process: usize,
+        state: KeepState,
     },
 }
 
@@ -51,7 +65,7 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
-    reserved: Vec<(u32, Ticket)>,
+    reserved: Vec<(u32, Ticket, Grant)>,
 }
 
 impl Twins {
@@ -80,12 +94,17 @@ impl Twins {
                 self.clock.step_back(Duration::from_millis(ms));
             }
             Step::Acquire { process, permits } => self.acquire(configs[process], process, permits),
-            Step::Reserve { process, permits, within } => {
-                self.reserve(configs[process], process, permits, within);
+            Step::Reserve { process, costs, within } => {
+                self.reserve(configs[process], process, &costs, within);
             }
             Step::GiveUp(back) => self.give_up(back),
+            Step::GiveBack(back) => self.give_back(back),
+            Step::Charge { process, permits, max_debt } => {
+                self.charge(configs[process], process, permits, max_debt);
+            }
             Step::Peek { permits } => self.peek(configs[0], permits),
             Step::Release { permits } => self.release(permits),
+            Step::Write { process, state } => self.write(configs[process], state),
         }
     }
 
@@ -99,18 +118,46 @@ impl Twins {
         assert_eq!(lua[0], rust, "(lua, rust) acquire of {permits} by {config:?}");
     }
 
-    fn reserve(&mut self, config: Config, process: usize, permits: u32, within: u64) {
+    fn reserve(&mut self, config: Config, process: usize, costs: &[u32], within: u64) {
         let keys = self.keys.clone();
         let (request, since) = request(&keys, self.base, config, process);
-        let rust = self.runtime.block_on(self.memory.reserve(&request, permits, within)).unwrap();
-        let mut call = script_reserve(&request, permits, within, since);
+        let rust = self.runtime.block_on(self.memory.reserve(&request, costs, within)).unwrap();
+        let mut call = script_reserve(&request, costs, within, since);
         let value = call.arg(self.now).query(&mut self.redis).unwrap();
-        let lua = script_reservation(&value, &request, permits).unwrap();
-        assert_eq!(lua, rust, "(lua, rust) {permits} within {within} by {config:?}");
-        if lua.reply.outcome == Outcome::Granted {
-            assert!(lua.wait_ms <= within && lua.wait_ms <= lua.reply.reset_after_ms);
-            self.reserved.push((permits, lua.ticket));
+        let lua = script_reservations(&value, &request, costs).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) {costs:?} within {within} by {config:?}");
+        let (mut before, mut open) = (0, true);
+        for (told, permits) in lua.iter().zip(costs) {
+            assert_eq!(told.grant(*permits).is_some(), told.reply.outcome == Outcome::Granted);
+            let Some(grant) = told.grant(*permits) else {
+                open = false;
+                continue;
+            };
+            assert!(told.wait_ms <= within && told.wait_ms <= told.reply.reset_after_ms);
+            assert!(open && before <= told.wait_ms, "in order, until one is refused");
+            before = told.wait_ms;
+            self.reserved.push((*permits, told.ticket, grant));
         }
+    }
+
+    fn give_back(&mut self, back: usize) {
+        let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
+        let (_, _, grant) = self.reserved.remove(at);
+        let rust = self.runtime.block_on(self.memory.give_back(&self.keys, &grant)).unwrap();
+        let mut call = script_give_back(&self.keys, &grant, false);
+        let (_, lua): (u8, u64) = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
+    }
+
+    fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: u64) {
+        let keys = self.keys.clone();
+        let (request, since) = request(&keys, self.base, config, process);
+        let rust = self.memory.charge(&request, permits, max_debt);
+        let rust = self.runtime.block_on(rust).unwrap();
+        let mut call = script_charge(&request, permits, max_debt, since, false);
+        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua = script_charged(&value, &request).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) {permits} charged by {config:?}");
     }
 
     fn peek(&mut self, config: Config, permits: u32) {
@@ -131,9 +178,17 @@ impl Twins {
         assert_eq!(lua, rust, "(lua, rust) release of {permits}");
     }
 
+    fn write(&mut self, config: Config, state: KeepState) {
+        let write = self.memory.write(&self.keys, config, WriteWhen::Always, state);
+        let rust = self.runtime.block_on(write).unwrap();
+        let mut call = script_write(&self.keys, config, WriteWhen::Always, state, false);
+        let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
+        assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
+    }
+
     fn give_up(&mut self, back: usize) {
         let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
-        let (permits, ticket) = self.reserved[at];
+        let (permits, ticket, _) = self.reserved[at];
         let rust = self.memory.give_up(&self.keys, permits, ticket);
         let rust = self.runtime.block_on(rust).unwrap();
         let mut call = script_give_up(&self.keys, permits, ticket);
@@ -156,6 +211,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
     let advance = prop_oneof![Just(0), Just(1), Just(per / 10), Just(per), 0..per * 2];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate + 1)];
     let within = prop_oneof![Just(0), Just(per), Just(u64::MAX), 0..per * 4];
+    let state = prop::sample::select(vec![KeepState::Keep, KeepState::Keep, KeepState::Reset]);
     let step = prop_oneof![
         4 => advance.prop_map(Step::Advance),
         1 => (1..per * 3).prop_map(Step::Rewind),
@@ -163,9 +219,13 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         1 => permits.clone().prop_map(|permits| Step::Peek { permits }),
         1 => permits.clone().prop_map(|permits| Step::Release { permits }),
-        8 => (0..processes, permits, within)
-            .prop_map(|(process, permits, within)| Step::Reserve { process, permits, within }),
+        1 => (0..processes, permits.clone(), 0..u64::from(rate) * 4)
+            .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
+        8 => (0..processes, prop::collection::vec(permits, 1..4), within)
+            .prop_map(|(process, costs, within)| Step::Reserve { process, costs, within }),
         3 => (0..3_usize).prop_map(Step::GiveUp),
+        3 => (0..3_usize).prop_map(Step::GiveBack),
+        1 => (0..processes, state).prop_map(|(process, state)| Step::Write { process, state }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -196,10 +256,7 @@ fn random_traces(
         let configs: Vec<Config> = (0..).zip(algorithms).map(config).collect();
         (Just(configs), steps(per, rate, algorithms.len()))
     });
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(cases)
-    });
+    let mut runner = tests::random_histories(cases);
     let case = std::cell::Cell::new(0);
     let run = |(configs, trace): (Vec<Config>, Vec<Step>)| {
         case.set(case.get() + 1);
@@ -222,6 +279,37 @@ fn also_when_a_bucket_warms_up() {
     random_traces("warm", 300, 1..40, &[Algorithm::TokenBucket], &[7, 1000, 60_000], warm_ups);
     // As many ticks as are allowed: 2^40.
     random_traces("long", 100, 1 << 19..1 << 20, &[Algorithm::TokenBucket], &[1000], &[2_097_000]);
+}
+
+#[test]
+fn also_when_a_slot_is_given_up_after_new_numbers() {
+    // A slot was given back by the numbers in force, although it was taken by others.
+    let server = RedisServer::start();
+    let config = |rate| {
+        let config = Config::new(rate, 1000, Mode::Overall);
+        config.algorithm(Algorithm::TokenBucket, 0).warm_up_ms(4000)
+    };
+    let configs = [config(2), config(4), config(3)];
+    for (case, process) in [1, 2].into_iter().enumerate() {
+        let mut twins = Twins::new(server.connect().unwrap(), format!("numbers:{case}"));
+        let reserve = Step::Reserve { process: 0, costs: vec![1], within: u64::MAX };
+        let write = Step::Write { process, state: KeepState::Keep };
+        let steps = [
+            Step::Acquire { process: 0, permits: 1 },
+            reserve.clone(),
+            write.clone(),
+            Step::GiveUp(0),
+            Step::Peek { permits: 1 },
+            // The same, with a caller in between who knows the new numbers.
+            reserve.clone(),
+            write,
+            Step::Advance(10),
+            Step::Acquire { process, permits: 1 },
+            Step::GiveUp(0),
+            Step::Reserve { process, costs: vec![1], within: u64::MAX },
+        ];
+        steps.into_iter().for_each(|step| twins.run(&configs, step));
+    }
 }
 
 #[test]

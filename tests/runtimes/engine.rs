@@ -55,10 +55,10 @@ fn it_starts_when_needed_and_ends_with_the_last_limits() {
         let runtime = current_thread();
         let limits = runtime.block_on(limits(&server.url(), ""));
         let limiter = limits.limiter("x", quota(100, HOUR));
-        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().degraded);
+        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().is_degraded());
         assert_eq!(engines(), 0, "a runtime makes its own calls");
-        assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
-        assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
+        assert!(!park_on(limiter.try_acquire(1)).unwrap().is_degraded());
+        assert!(!park_on(limiter.try_acquire(1)).unwrap().is_degraded());
         runs();
         drop(limits);
         assert_eq!(engines(), 1, "the limiter is a clone of its limits");
@@ -90,13 +90,13 @@ fn it_ends_although_it_looks_for_a_server_or_watches_a_file() {
         let seen = Arc::clone(&reloads);
         let builder = Limits::builder().redis(server.url()).limits_file(&file).watch(ms(10));
         let builder = builder.on_event(move |event| {
-            seen.fetch_add(usize::from(*event == Event::Reloaded), Ordering::SeqCst);
+            seen.fetch_add(usize::from(matches!(event, Event::Reloaded)), Ordering::SeqCst);
         });
         let runtime = current_thread();
         let limits = runtime.block_on(builder.build()).unwrap();
         runs();
         server.kill_hard();
-        assert!(runtime.block_on(limits.configured("x").try_acquire(1)).unwrap().degraded);
+        assert!(runtime.block_on(limits.configured("x").try_acquire(1)).unwrap().is_degraded());
         // The runtime that set the limits up is not driven; the file is watched all the same.
         fs::write(&file, "limiters: { x: { rate: 7, per: 1m } }\n").unwrap();
         eventually("the file is read again", 3 * SECOND, || reloads.load(Ordering::SeqCst) > 0);

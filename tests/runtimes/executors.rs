@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Decision, Limits, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{Limits, Permit, Reason, Rejection, rate_limit};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
 use crate::world::{DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, poll_once, quota};
 
-type Call<'a> = Pin<Box<dyn Future<Output = Result<Decision, Rejection>> + 'a>>;
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Permit, Rejection>> + 'a>>;
 
 #[rate_limit(key = "executors", rate = 2, per = "300ms")]
 async fn annotated() -> u32 {
@@ -24,7 +24,7 @@ fn everything_works_outside_any_runtime() {
         let limits = limits(&server.url(), "").await;
         let limiter = limits.limiter("outside", quota(3, ms(300)));
         for _ in 0..9 {
-            assert!(!limiter.acquire(1).await.unwrap().degraded);
+            assert!(!limiter.acquire(1).await.unwrap().is_degraded());
         }
         assert_eq!(limiter.try_acquire(1).await.unwrap_err().reason(), Reason::Limited);
         assert_eq!(limiter.release(2).await.unwrap(), 2);
@@ -74,14 +74,14 @@ fn a_server_that_is_gone_costs_the_deadline_outside_any_runtime() {
     park_on(async {
         let limits = limits(&server.url(), "").await;
         let limiter = limits.limiter("outside", quota(1_000_000, HOUR));
-        assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
         server.stop();
         let start = Instant::now();
-        assert!(limiter.try_acquire(1).await.unwrap().degraded);
+        assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
         assert!(start.elapsed() < DEADLINE + ms(150), "{:?}", start.elapsed());
         server.cont();
         let returned = Instant::now();
-        while limiter.try_acquire(1).await.unwrap().degraded {
+        while limiter.try_acquire(1).await.unwrap().is_degraded() {
             assert!(returned.elapsed() < 3 * SECOND, "it never came back");
             std::thread::sleep(ms(20));
         }
@@ -97,7 +97,7 @@ fn many_threads_without_a_runtime_share_the_engine() {
         for _ in 0..16 {
             threads.spawn(|| {
                 for _ in 0..50 {
-                    assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
+                    assert!(!park_on(limiter.try_acquire(1)).unwrap().is_degraded());
                 }
             });
         }
@@ -113,28 +113,28 @@ fn a_call_may_be_started_in_one_executor_and_finished_in_another() {
     let limits = first.block_on(limits(&proxy.url(), ""));
     let limiter = limits.limiter("moves", quota(1_000, HOUR));
     for runtime in [&first, &second] {
-        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().degraded);
+        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().is_degraded());
     }
-    assert!(!park_on(limiter.try_acquire(1)).unwrap().degraded);
+    assert!(!park_on(limiter.try_acquire(1)).unwrap().is_degraded());
     proxy.delay(ms(20));
     // Started in a runtime, finished in another one, while the first is idle.
     let mut call = Box::pin(limiter.try_acquire(1));
     first.block_on(async { assert!(poll_once(call.as_mut()).is_none()) });
-    assert!(!second.block_on(call).unwrap().degraded);
+    assert!(!second.block_on(call).unwrap().is_degraded());
     // Started in a runtime, finished outside of any.
     let mut call = Box::pin(limiter.try_acquire(1));
     first.block_on(async { assert!(poll_once(call.as_mut()).is_none()) });
-    assert!(!park_on(call).unwrap().degraded);
+    assert!(!park_on(call).unwrap().is_degraded());
     // Started outside, finished in a runtime.
     let mut call = Box::pin(limiter.try_acquire(1));
     assert!(poll_once(call.as_mut()).is_none());
-    assert!(!second.block_on(call).unwrap().degraded);
+    assert!(!second.block_on(call).unwrap().is_degraded());
     // Started in a runtime that ends.
     let mut call = Box::pin(limiter.try_acquire(1));
     first.block_on(async { assert!(poll_once(call.as_mut()).is_none()) });
     drop(first);
-    assert!(!second.block_on(call).unwrap().degraded);
-    assert!(!second.block_on(limiter.try_acquire(1)).unwrap().degraded);
+    assert!(!second.block_on(call).unwrap().is_degraded());
+    assert!(!second.block_on(limiter.try_acquire(1)).unwrap().is_degraded());
 }
 
 #[test]
@@ -176,8 +176,8 @@ async fn paused_time_does_not_time_calls_out() {
             proxy.delay(ms(20));
         }
         let decision = limiter.try_acquire(1).await.unwrap();
-        assert!(!decision.degraded, "call {nth}");
-        assert_eq!(decision.remaining, 99 - nth);
+        assert!(!decision.is_degraded(), "call {nth}");
+        assert_eq!(decision.remaining(), 99 - nth);
     }
 }
 
@@ -188,7 +188,7 @@ async fn waiting_for_redis_takes_real_time_although_time_is_paused() {
     let limiter = limits.limiter("paused", quota(2, ms(200)));
     let start = Instant::now();
     for _ in 0..6 {
-        assert!(!limiter.acquire(1).await.unwrap().degraded);
+        assert!(!limiter.acquire(1).await.unwrap().is_degraded());
     }
     let took = start.elapsed();
     assert!(took >= ms(390), "{took:?}");
@@ -202,13 +202,13 @@ async fn waiting_for_redis_takes_real_time_although_time_is_paused() {
 async fn time_that_is_paused_later_does_not_time_calls_out() {
     let server = RedisServer::start();
     let limiter = limits(&server.url(), "").await.limiter("paused", quota(100, HOUR));
-    assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     tokio::time::pause();
     for _ in 0..5 {
-        assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     }
     tokio::time::advance(Duration::from_secs(5)).await;
-    assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     tokio::time::resume();
-    assert!(!limiter.try_acquire(1).await.unwrap().degraded);
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
 }

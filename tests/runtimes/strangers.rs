@@ -17,7 +17,7 @@ use crate::world::{ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, po
 const SLACK: Duration = ms(100);
 
 async fn is_regular(limiter: &Limiter) -> bool {
-    limiter.try_acquire(1).await.is_ok_and(|decision| !decision.degraded)
+    limiter.try_acquire(1).await.is_ok_and(|decision| !decision.is_degraded())
 }
 
 /// Lets a runtime see the server fail, then does this to it while the server returns.
@@ -87,7 +87,7 @@ async fn a_future_that_is_polled_once_and_kept_holds_nobody_up() {
         Some(decision) => decision,
         None => kept.await,
     };
-    assert!(!decision.unwrap().degraded, "its reply waits for it");
+    assert!(!decision.unwrap().is_degraded(), "its reply waits for it");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn a_runtime_for_each_call_neither_degrades_nor_leaks() {
     let calls = 1_000;
     for nth in 0..calls {
         let decision = current_thread().block_on(limiter.try_acquire(1)).unwrap();
-        assert!(!decision.degraded, "call {nth}");
-        assert_eq!(decision.remaining, 999_999 - nth, "each call counts once");
+        assert!(!decision.is_degraded(), "call {nth}");
+        assert_eq!(decision.remaining(), 999_999 - nth, "each call counts once");
     }
     eventually("their connections are closed", 5 * SECOND, || connections(&server) <= 1);
 }

@@ -28,7 +28,7 @@ pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-pub(crate) fn quota(rate: u32, per: Duration) -> Quota {
+pub(crate) fn quota(rate: u64, per: Duration) -> Quota {
     Quota::new(rate, per).unwrap()
 }
 

@@ -13,6 +13,7 @@
 //! - [`ledger`]: did a limiter admit a call whose permits were not free?
 //! - [`monitor`]: the commands a server was sent.
 //! - [`decide`]: questions to stores and scripts, past the limiter.
+//! - [`random_histories`]: a property, over histories of a seed.
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
@@ -21,6 +22,7 @@
 
 mod binary;
 pub mod decide;
+mod histories;
 pub mod ledger;
 pub mod monitor;
 mod notes;
@@ -36,6 +38,7 @@ mod waiting;
 pub mod window;
 
 pub use binary::{server_binary, server_version};
+pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use waiting::eventually;
 

@@ -1,18 +1,23 @@
 use std::{env, fs::OpenOptions, io::Write, thread};
 
-/// Says that the calling test cannot run here, so that nothing is skipped silently.
+/// Fails the calling test, because it cannot run here: a test that passes has run.
 ///
-/// `cargo xtask test` prints these notes when everything has run. Return from the test right after
-/// it.
+/// With `RATELIMIT_SKIP_MISSING` set the reason is noted instead; return from the test right after it.
+/// `cargo xtask test` sets it, and prints these notes when everything has run.
 ///
 /// # Panics
 ///
-/// Panics in CI (`CI=true`), where everything is expected to be present.
+/// Panics unless `RATELIMIT_SKIP_MISSING` is set, and always in CI (`CI=true`), where everything is
+/// expected to be present.
 pub fn could_not_run(reason: &str) {
     let test = thread::current().name().unwrap_or("a test").to_owned();
     assert!(
         env::var("CI").as_deref() != Ok("true"),
         "`{test}` could not run, which is a failure in CI: {reason}"
+    );
+    assert!(
+        env::var_os("RATELIMIT_SKIP_MISSING").is_some(),
+        "`{test}` could not run: {reason}; set RATELIMIT_SKIP_MISSING=1 to skip what cannot run here"
     );
     note(reason);
 }

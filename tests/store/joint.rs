@@ -2,7 +2,7 @@
 
 use ratelimit_runtime::__private::store::{
     Assertion, Config,
-    Outcome::{self, ExceedsCapacity, Granted, PerClient, Refused, Spared, Unknown},
+    Outcome::{self, ExceedsCapacity, Granted, NotTaken, PerClient, Refused, Unknown},
     Reconciled, Reply, StateKeys, Store,
 };
 use ratelimit_runtime::{Algorithm, OnDrift};
@@ -79,11 +79,11 @@ async fn takes_of_all_or_of_none<S: Store>([few, many]: [&Process<'_, S>; 2]) {
         let [one, other] = of([permits]);
         outcomes(&ask(&[few, many], &[&one, &other]).await)
     };
-    assert_eq!(told(4).await, [ExceedsCapacity, Spared], "4 of 3 and of 5");
+    assert_eq!(told(4).await, [ExceedsCapacity, NotTaken], "4 of 3 and of 5");
     assert_eq!(told(6).await, [ExceedsCapacity, ExceedsCapacity], "6 of 3 and of 5");
     assert_eq!(told(3).await, [Granted, Granted], "nothing was taken yet");
     // Three of five are used, or a leaky bucket is closed.
-    let room = if many.spaces() { Refused } else { Spared };
+    let room = if many.spaces() { Refused } else { NotTaken };
     for _ in 0..3 {
         assert_eq!(told(1).await, [Refused, room], "one is used up");
     }
@@ -109,7 +109,7 @@ async fn names_who_refuses<S: Store>(
     assert_eq!([granted[0].outcome, granted[1].outcome], [Granted, Granted]);
     assert_eq!(granted[0].now_ms, granted[1].now_ms, "one instant");
     let refused = told().await;
-    assert_eq!([refused[0].outcome, refused[1].outcome], [Refused, Spared], "1 in 400 ms");
+    assert_eq!([refused[0].outcome, refused[1].outcome], [Refused, NotTaken], "1 in 400 ms");
     assert_eq!((refused[1].remaining, refused[1].retry_after_ms), (1, 0), "it has room");
     time.pass(refused[0].retry_after_ms).await;
     let granted = told().await;
@@ -120,7 +120,7 @@ async fn names_who_refuses<S: Store>(
     assert!(refused[1].retry_after_ms > HOUR_MS - 60_000, "each by its own wait: {refused:?}");
     time.pass(refused[0].retry_after_ms).await;
     let refused = told().await;
-    assert_eq!([refused[0].outcome, refused[1].outcome], [Spared, Refused], "2 in an hour");
+    assert_eq!([refused[0].outcome, refused[1].outcome], [NotTaken, Refused], "2 in an hour");
 }
 
 async fn decides_callers_in_order<S: Store>([wide, narrow]: [&Process<'_, S>; 2]) {
@@ -140,7 +140,7 @@ async fn decides_callers_in_order<S: Store>([wide, narrow]: [&Process<'_, S>; 2]
     ];
     assert_eq!(told(0), expected);
     let expected =
-        [(Granted, 5), (Granted, 3), (Spared, 3), (Refused, 3), (Spared, 3), (Granted, 0)];
+        [(Granted, 5), (Granted, 3), (NotTaken, 3), (Refused, 3), (NotTaken, 3), (Granted, 0)];
     assert_eq!(told(1), expected, "who comes later may fit");
 }
 
@@ -152,7 +152,7 @@ async fn reconciles_each<S: Store>(limiters: [&Process<'_, S>; 2]) {
         assert_eq!(row[1].reconciled, None, "it is told once");
     }
     let replies = ask_as(&limiters, &[&[9], &[1]], first).await;
-    assert_eq!(outcomes(&replies), [ExceedsCapacity, Spared]);
+    assert_eq!(outcomes(&replies), [ExceedsCapacity, NotTaken]);
     for row in replies {
         assert_eq!(row[0].reconciled, Some(Reconciled::Unchanged), "and when nothing is granted");
     }
@@ -165,12 +165,12 @@ async fn takes_nothing_where_one_is_not_counted<'a, S: Store>(
     let part = process(super::per_client(second_of(5)));
     let replies = ask(&[whole, &part], &[&[1, 9], &[1, 1]]).await;
     let told: Vec<_> = replies.iter().flatten().map(|reply| reply.outcome).collect();
-    assert_eq!(told, [Spared, Spared, PerClient, PerClient], "for each caller");
+    assert_eq!(told, [NotTaken, NotTaken, PerClient, PerClient], "for each caller");
     let unknown = Process { keys: StateKeys::new(format!("{}:no", part.keys.config())), ..part };
     let follow = Assertion::Follow { first: true };
     let requests = [whole.request(Assertion::Steady), unknown.request(follow)];
     let replies = whole.store.acquire_jointly(&requests, &[&[1], &[1]]).await;
-    assert_eq!(outcomes(&replies.expect("the store answers")), [Spared, Unknown]);
+    assert_eq!(outcomes(&replies.expect("the store answers")), [NotTaken, Unknown]);
     assert_eq!(whole.peek(1).await.remaining, 5, "nothing was taken");
 }
 

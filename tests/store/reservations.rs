@@ -1,8 +1,6 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_runtime::__private::store::{
-    Config, Grant, Outcome, Reservation, StateKeys, Store, Ticket,
-};
+use ratelimit_runtime::__private::store::{Grant, Outcome, Reservation, StateKeys, Store, Ticket};
 use ratelimit_runtime::Algorithm;
 use tokio::time::Instant;
 
@@ -30,8 +28,12 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
 
 impl<S: Store> Process<'_, S> {
     async fn reserve(&self, permits: u32, within_ms: u64) -> Reservation {
+        self.reserve_all(&[permits], within_ms).await.remove(0)
+    }
+
+    async fn reserve_all(&self, costs: &[u32], within_ms: u64) -> Vec<Reservation> {
         let request = self.request(super::Assertion::Steady);
-        self.store.reserve(&request, permits, within_ms).await.expect("the store answers")
+        self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
     }
 
     async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {

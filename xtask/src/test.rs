@@ -29,6 +29,8 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
         .args(arguments)
         .env("REDIS_SERVER_BIN", &server.binary)
         .env("RATELIMIT_TEST_NOTES", &notes)
+        // What cannot run is listed at the end.
+        .env("RATELIMIT_SKIP_MISSING", "1")
         .envs(interop)
         .stdout(Stdio::piped());
 
@@ -42,6 +44,11 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
         println!("{line}");
     }
     outcome
+}
+
+/// Runs the tests against Redisson, or those of them that the arguments choose.
+pub(crate) fn run_interop(arguments: &[String]) -> Outcome {
+    run_tests(&interop::arguments(arguments)?)
 }
 
 /// Passes on what the tests print, and gives their summary lines, to be repeated where they are

@@ -61,11 +61,12 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// The permits a grant still holds, and whether it is the last one. `now` is when the backlog was
+    /// The ticks a grant still holds, and whether it is the last one. `now` is when the backlog was
     /// written last if that is later; `same` is whether it was counted by the numbers of the grant.
     ///
     /// A slot that was reserved and has not begun is held only as long as it is the last: later ones
-    /// stay where they are, so that two callers never share one.
+    /// stay where they are, so that two callers never share one. Slots and permits of other numbers are
+    /// held whole or not at all.
     pub(super) fn held_by(&self, grant: &Grant, same: bool, now: u64) -> (u64, bool) {
         let left = grant.ends_ms.saturating_sub(now);
         let (rate, per) = (grant.config.rate.max(1), grant.config.per_ms.max(1));
@@ -86,13 +87,18 @@ impl Backlog {
             true => self.ticks,
             false => ends_in.saturating_sub(rounded),
         };
-        (u64::from(grant.permits).min(ticks / per).min(self.ticks / self.per), is_last)
+        let permits = u64::from(grant.permits);
+        let held = match same && !self.spaced {
+            true => permits.saturating_mul(self.per).min(ticks).min(self.ticks),
+            false => permits.min(ticks / per).min(self.ticks / self.per) * self.per,
+        };
+        (held, is_last)
     }
 }
 
 impl State {
     /// Gives back what this grant still holds, and nothing of any other. Returns how many permits
-    /// that were.
+    /// that were; one of a bucket that drained in part counts as one.
     pub(crate) fn give_back(&mut self, config: &Config, grant: &Grant, now: u64) -> u64 {
         use Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket};
         match (self, grant.config.algorithm, config.algorithm) {
@@ -187,8 +193,11 @@ mod tests {
         let first = granted(&mut state, config, 5, 0);
         let second = granted(&mut state, config, 5, 0);
         let at = |now, grant| state.clone().give_back(&config, grant, now);
-        assert_eq!([0, 1, 300, 500].map(|now| at(now, &first)), [5, 4, 2, 0]);
-        assert_eq!([0, 300, 600, 999].map(|now| at(now, &second)), [5, 5, 4, 0]);
+        assert_eq!([0, 1, 300, 500].map(|now| at(now, &first)), [5, 5, 2, 0]);
+        assert_eq!([0, 300, 600, 999].map(|now| at(now, &second)), [5, 5, 4, 1]);
+        let mut begun = state.clone();
+        assert_eq!(begun.give_back(&config, &first, 1), 5);
+        assert_eq!(begun.peek(&config, 1, 1).reset_after, 500, "what drained stays drained");
         assert_eq!(state.give_back(&config, &first, 300), 2);
         assert_eq!(state.peek(&config, 1, 300).reset_after, 500);
     }
@@ -222,11 +231,19 @@ mod tests {
                 let ends_ms = ends.div_ceil(rate);
                 grants.push((Grant { permits, ends_ms, config }, ends));
                 for (grant, ends) in grants.iter().rev().take(5) {
-                    let back = state.clone().give_back(&config, grant, now);
-                    let held = ends.saturating_sub(now * rate) / per;
+                    let mut after = state.clone();
+                    let permits = after.give_back(&config, grant, now);
+                    let level = |state: &State| {
+                        let State::Bucket(bucket) = state else { panic!() };
+                        let Ticket { empty_at_ms, ticks, .. } = bucket.ticket();
+                        (empty_at_ms * rate + ticks).saturating_sub(now * rate)
+                    };
+                    let back = level(&state) - level(&after);
+                    let held = ends.saturating_sub(now * rate).min(u64::from(grant.permits) * per);
                     assert!(back <= held, "{back} of {held} by {rate}/{per}");
-                    let missed = held.min(grant.permits.into()) - back;
-                    assert!(missed <= rate.div_ceil(per), "{missed} are a millisecond's");
+                    assert_eq!(permits, back.div_ceil(per));
+                    let missed = held - back;
+                    assert!(missed < rate, "{missed} are a millisecond's");
                     assert!(missed == 0 || per % rate > 0, "{grant:?} lost {missed}");
                 }
             }

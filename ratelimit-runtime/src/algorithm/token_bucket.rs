@@ -11,7 +11,7 @@ use super::{
     Config, Grant, Ticket,
     grant::Backlog,
     meter::Meter,
-    reserve::{MOST_AHEAD, Promised},
+    ticket::{MOST_AHEAD, Promised},
 };
 
 /// When the backlog is gone, and the numbers it was counted by.
@@ -90,7 +90,7 @@ impl Bucket {
         let own = Config { rate: self.rate, per_ms: self.per, ..*config };
         let mut level = self.at(&own, now);
         let back = permits.min(level.backlog.div_ceil(level.per.max(1)));
-        level.shorten(permits);
+        level.shorten(level.ticks(permits));
         *self = level.at(now);
         back
     }
@@ -142,7 +142,8 @@ impl Level {
         permits.min(used)
     }
 
-    /// Gives back what a grant still holds, and returns how many permits that were.
+    /// Gives back what a grant still holds, and returns how many permits that were: one that drained in
+    /// part counts as one.
     pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
         let Self { backlog: ticks, rate, per, spaced, .. } = *self;
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced };
@@ -150,14 +151,15 @@ impl Level {
         if is_last {
             self.shorten(held);
         } else {
-            self.backlog -= self.ticks(held);
+            self.backlog -= held;
         }
-        held
+        held.div_ceil(backlog.per)
     }
 
-    /// Takes the end away. The reservation before begins with the last permit that is left, or before.
-    fn shorten(&mut self, permits: u64) {
-        self.backlog = self.backlog.saturating_sub(self.ticks(permits));
+    /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
+    /// before.
+    fn shorten(&mut self, ticks: u64) {
+        self.backlog = self.backlog.saturating_sub(ticks);
         let own = if self.spaced { self.per } else { self.most() };
         self.lead = self.lead.min(self.backlog.saturating_sub(own).div_ceil(self.rate));
     }

@@ -9,7 +9,7 @@ use super::{
     Config, Grant, Ticket,
     grant::Backlog,
     meter::Meter,
-    reserve::{MOST_AHEAD, Promised},
+    ticket::{MOST_AHEAD, Promised},
 };
 
 /// When the next caller may go, what was stored then, and the numbers it was counted by.
@@ -147,9 +147,9 @@ impl Heat {
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true };
         let (held, _) = backlog.held_by(grant, same, now + self.ahead);
         if held > 0 {
-            self.shorten(held * per);
+            self.shorten(held);
         }
-        held
+        held.div_ceil(backlog.per)
     }
 
     /// Takes ticks from the end. The reservation before begins with the last permit that is left, or

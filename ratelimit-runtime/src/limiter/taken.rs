@@ -153,6 +153,9 @@ impl Taken {
         for Counted { core, source, grant } in self.counted() {
             let grant = Grant { permits: grant.permits.min(permits), ..*grant };
             let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
+            // Who sees the permits in the store must not be refused by what was known before.
+            core.denials.forget();
+            self.core.denials.forget();
             let back = match source {
                 Source::Store => limits.store.give_back(keys, &grant).await?,
                 Source::Process => {

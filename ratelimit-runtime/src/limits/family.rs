@@ -81,6 +81,7 @@ fn merge(layers: &[Settings]) -> Settings {
         warm_up: first(layers, |s| s.warm_up),
         wait: first(layers, |s| s.wait),
         max_waiters: first(layers, |s| s.max_waiters),
+        max_debt: first(layers, |s| s.max_debt),
         on_store_error: first(layers, |s| s.on_store_error),
         refund_on: first(layers, |s| s.refund_on),
         on_drift: first(layers, |s| s.on_drift),

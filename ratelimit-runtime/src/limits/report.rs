@@ -138,6 +138,9 @@ impl fmt::Display for LimiterReport {
         }
         line(f, "wait", &settings.wait, settings.wait.value)?;
         line(f, "max_waiters", &settings.max_waiters, settings.max_waiters.value)?;
+        if let Some(max_debt) = &settings.max_debt {
+            line(f, "max_debt", max_debt, max_debt.value)?;
+        }
         line(f, "on_store_error", &settings.on_store_error, settings.on_store_error.value)?;
         line(f, "refund_on", &settings.refund_on, settings.refund_on.value)?;
         line(f, "on_drift", &settings.on_drift, settings.on_drift.value)?;

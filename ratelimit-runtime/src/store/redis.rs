@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod attempt;
+mod call;
 mod connect;
 mod fault;
 mod groups;
@@ -24,12 +25,13 @@ use redis::{FromRedisValue, Value};
 use self::{
     address::Address,
     attempt::Attempt,
+    call::{Call, Plain, Tell},
     fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
     reserve::{Reserve, give_up_words, read_reservations},
     rule::write_rule,
-    script::{ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell},
+    script::{ASSERT, EXPIRE, GIVE_UP, PEEK, RELEASE, SET_RATE, Script},
     windows::Windows,
 };
 use super::{

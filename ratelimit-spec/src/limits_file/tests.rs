@@ -1,8 +1,12 @@
 //! The guard and the outline, held against the YAML parser.
 
+#[path = "../../tests/properties/seeded.rs"]
+mod seeded;
+
 use proptest::prelude::*;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use self::seeded::seeded;
 use super::node::{Node, Value};
 use super::outline::outline;
 use super::scan::scan;
@@ -201,7 +205,7 @@ fn yaml_like() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(seeded(4_000))]
 
     #[test]
     fn what_the_guard_lets_through_is_what_it_took_it_for(text in yaml_like()) {

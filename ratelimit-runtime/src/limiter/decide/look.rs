@@ -173,7 +173,9 @@ impl Core {
         let mut strictest = Settlement::default();
         for part in self.parts(&rule) {
             let config = part.in_force();
-            let max_debt = config.capacity();
+            let max_debt = numbers.effective.max_debt.map_or(config.capacity(), |most| {
+                self.share.map_or(most.value, |share| share.part(most.value)).into()
+            });
             let charged = if config.mode == ratelimit_spec::Mode::PerClient {
                 let config = counted_here(config);
                 inner.per_client.charge_counted(&part.core.keys, config, permits, max_debt).1

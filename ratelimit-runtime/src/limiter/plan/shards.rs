@@ -31,7 +31,7 @@ pub(crate) struct Share {
 impl Share {
     /// The numbers of this shard.
     pub(in crate::limiter) fn of(self, whole: Config) -> Config {
-        let part = |number: u32| shard_of(number, self.of, self.index);
+        let part = |number: u32| self.part(number);
         // A rate that was configured is one that a file or an attribute can hold.
         let rate = part(u32::try_from(whole.rate).unwrap_or(u32::MAX)).into();
         // There may be fewer shards one day, so none of them stays for ever.
@@ -40,6 +40,11 @@ impl Share {
             ms => ms,
         };
         Config { rate, burst: part(whole.burst), keep_alive_ms, ..whole }
+    }
+
+    /// The part of this many permits that is this shard's.
+    pub(in crate::limiter) fn part(self, permits: u32) -> u32 {
+        shard_of(permits, self.of, self.index)
     }
 
     fn name(self, whole: &str) -> String {

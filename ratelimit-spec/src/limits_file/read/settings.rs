@@ -25,6 +25,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "warm_up",
     "wait",
     "max_waiters",
+    "max_debt",
     "on_store_error",
     "refund_on",
     "on_drift",
@@ -95,6 +96,10 @@ impl SettingsReader {
             "max_waiters" => {
                 let expected = "a whole number from 0 (nobody waits) to 4294967295";
                 settings.max_waiters = report.number(field, (0, u32::MAX.into()), expected);
+            }
+            "max_debt" => {
+                let expected = "a whole number from 0 (nothing is owed) to 4294967295";
+                settings.max_debt = report.number(field, (0, u32::MAX.into()), expected);
             }
             "on_store_error" => {
                 settings.on_store_error = report.word(field, &either(OnStoreError::WORDS));

@@ -7,9 +7,10 @@ local function lead_of(state, now)
   return math.max(0, state.last - math.max(now, state.at))
 end
 
--- The permits that a grant still holds of a backlog, and whether it is the last one.
+-- The ticks that a grant still holds of a backlog, and whether it is the last one.
 -- `same` is whether both were counted by the same numbers. A slot that was reserved and
 -- has not begun is held only as long as it is the last: later ones stay where they are.
+-- Slots and permits of other numbers are held whole or not at all.
 local function held_by(grant, same, ticks, rate, per, spaced, now)
   local left = math.max(0, grant.ends - now)
   local own_rate, own_per = math.max(1, grant.rate), math.max(1, grant.per)
@@ -21,7 +22,8 @@ local function held_by(grant, same, ticks, rate, per, spaced, now)
   local rounded = own_rate - 1
   if own_per % own_rate == 0 then rounded = same and (rate - ticks % rate) % rate or 0 end
   local held = last and own_per >= own_rate and ticks or math.max(0, ends_in - rounded)
-  return math.min(grant.permits, math.floor(held / own_per), math.floor(ticks / per)), last
+  if same and not spaced then return math.min(grant.permits * per, held, ticks), last end
+  return math.min(grant.permits, math.floor(held / own_per), math.floor(ticks / per)) * per, last
 end
 
 -- Lets a meter owe permits: `level` returns its backlog, and how long until the last

@@ -38,23 +38,23 @@ local function bucket_meter(config, backlog, now, ahead, lead)
 
   function meter.take(permits) backlog = backlog + permits * per end
 
-  -- Takes the end away. The reservation before begins with the last permit that is
-  -- left, or before.
-  local function shorten(permits)
-    backlog = math.max(0, backlog - permits * per)
+  -- Takes ticks from the end. The reservation before begins with the last permit that
+  -- is left, or before.
+  local function shorten(ticks)
+    backlog = math.max(0, backlog - ticks)
     lead = math.min(lead, math.max(0, math.ceil((backlog - (spaced and per or most)) / rate)))
   end
 
   function meter.undo(permits)
     local back = math.min(permits, math.ceil(backlog / per))
-    shorten(permits)
+    shorten(permits * per)
     return back
   end
 
   function meter.give_back_grant(grant, same)
     local held, last = held_by(grant, same, backlog, rate, per, spaced, now + ahead)
-    if last then shorten(held) else backlog = backlog - held * per end
-    return held
+    if last then shorten(held) else backlog = backlog - held end
+    return math.ceil(held / per)
   end
 
   can_owe(meter, function() return backlog, lead end, most, rate, per)

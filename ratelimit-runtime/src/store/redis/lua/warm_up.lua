@@ -91,8 +91,8 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
 
   function meter.give_back_grant(grant, same)
     local held = held_by(grant, same, pending, rate, per, true, now + ahead)
-    if held > 0 then shorten(held * per) end
-    return held
+    if held > 0 then shorten(held) end
+    return math.ceil(held / per)
   end
 
   can_owe(meter, function() return pending, lead end, rate * per, rate, per)

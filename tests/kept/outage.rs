@@ -1,0 +1,100 @@
+//! What a process may grant while the store is away.
+
+use std::time::Duration;
+
+use ratelimit_runtime::Limits;
+use tests::redis_server::RedisServer;
+
+use super::calls::{DEADLINE, File, HOUR, admitted_of, on_redis, quota};
+
+/// A process of four that lost its server.
+async fn one_of_four(server: &RedisServer) -> Limits {
+    let builder = Limits::builder().redis(server.url()).no_limits_file();
+    let limits = builder.deadline(DEADLINE).instances(4).build().await.unwrap();
+    server.kill_hard();
+    limits
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_local_share_of_a_bucket_of_eight_among_four_processes_holds_two() {
+    // The rate was divided among the processes, what a bucket holds was not.
+    let limits = one_of_four(&RedisServer::start()).await;
+    let limiter = limits.limiter("x", quota(4, HOUR).token_bucket(8).unwrap());
+    assert_eq!(admitted_of(&limiter, 20).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_processes_without_a_store_admit_one_quota_together() {
+    // As above, for every rule: eight among four are two for each.
+    let server = RedisServer::start();
+    let limits = one_of_four(&server).await;
+    let day = Duration::from_secs(86_400);
+    for (name, quota) in [
+        ("sliding", quota(8, day)),
+        ("fixed", quota(8, day).fixed_window()),
+        ("bucket", quota(8, day).token_bucket(8).unwrap()),
+    ] {
+        assert_eq!(admitted_of(&limits.limiter(name, quota), 20).await, 2, "{name}");
+    }
+}
+
+const NOBODY: &str = "limiters:\n  \
+    bucket: { rate: 0, per: 1s, algorithm: token_bucket, burst: 5 }\n  \
+    own: { rate: 0, per: 1s, algorithm: token_bucket, burst: 5, mode: per_client }\n  \
+    window: { rate: 0, per: 1s }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_of_0_admits_nobody_while_the_store_is_away() {
+    // A share is rounded to one permit at least, also that of a limiter that admits nobody.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), NOBODY).await;
+    server.kill_hard();
+    for name in ["bucket", "own", "window"] {
+        let limiter = limits.configured(name);
+        for _ in 0..5 {
+            assert!(limiter.try_acquire(1).await.is_err(), "{name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_that_becomes_0_admits_nobody_from_then_on() {
+    // As below, for a limiter that admitted callers before.
+    let server = RedisServer::start();
+    for builder in [Limits::builder().memory(), Limits::builder().redis(server.url())] {
+        let with = |rate| {
+            let numbers = format!("rate: {rate}, per: 10ms, algorithm: token_bucket, burst: 5");
+            let own = format!("{{ {numbers}, mode: per_client }}");
+            format!("limiters:\n  shared: {{ {numbers} }}\n  own: {own}\n")
+        };
+        let file = File::new("closed", &with(5));
+        let limits = file.open(builder).await;
+        let limiters = ["shared", "own"].map(|name| limits.configured(name));
+        for limiter in &limiters {
+            assert!(admitted_of(limiter, 5).await > 0);
+        }
+        file.write(&with(0));
+        limits.reload().unwrap();
+        for limiter in &limiters {
+            for _ in 0..5 {
+                assert!(limiter.try_acquire(1).await.is_err(), "{limiter:?}");
+                tokio::time::sleep(Duration::from_millis(15)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_of_0_admits_nobody_whatever_its_burst_on_both_stores() {
+    // What a bucket holds was handed out although nothing ever flows into it.
+    let server = RedisServer::start();
+    for limits in super::calls::on_both(&server, NOBODY).await {
+        for name in ["bucket", "own", "window"] {
+            let limiter = limits.configured(name);
+            for _ in 0..5 {
+                assert!(limiter.try_acquire(1).await.is_err(), "{name}");
+            }
+            assert!(limiter.acquire_timeout(1, Duration::from_millis(50)).await.is_err(), "{name}");
+        }
+    }
+}

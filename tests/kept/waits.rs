@@ -1,0 +1,113 @@
+//! Waits that have to succeed, and answers that have to come in time.
+
+use std::time::Instant;
+
+use ratelimit_runtime::{Limiter, ManualClock};
+use tests::{proxy::Proxy, redis_server::RedisServer};
+use tokio::time::sleep;
+
+use super::calls::{
+    SECOND, admitted, admitted_of, embedded, embedded_at, every_rule, ms, on_both, on_redis,
+    on_redis_within, quota, reason,
+};
+
+/// A first permit, then waits of exactly one window, each of which may last as long as it takes.
+async fn waits_of_a_whole_window(rule: &str, limiter: Limiter) {
+    limiter.acquire(1).await.unwrap();
+    for n in 1..=3 {
+        let refused = reason(limiter.acquire_timeout(1, SECOND).await);
+        assert_eq!(refused, None, "{rule}: wait {n}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_waits_of_the_whole_window_in_a_row_succeed() {
+    // A wait that ends in its very last millisecond counted as too long.
+    let limits = embedded("{}").await;
+    for (rule, quota) in every_rule(1, SECOND) {
+        waits_of_a_whole_window(rule, limits.limiter(rule, quota)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_waits_of_the_whole_window_in_a_row_succeed_on_redis() {
+    // As above; and the time a reply took counted against the caller twice.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "{}").await;
+    let waits = every_rule(1, SECOND).map(|(rule, quota)| {
+        tokio::spawn(waits_of_a_whole_window(rule, limits.limiter(rule, quota)))
+    });
+    for wait in waits {
+        wait.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_window_after_the_permit_was_taken_a_wait_of_a_little_more_succeeds() {
+    // The estimate of a wait began a whole window from now, whenever the permits were taken.
+    let server = RedisServer::start();
+    for limits in on_both(&server, "{}").await {
+        let limiters =
+            every_rule(1, SECOND).map(|(rule, quota)| (rule, limits.limiter(rule, quota)));
+        for (_, limiter) in &limiters {
+            limiter.acquire(1).await.unwrap();
+        }
+        sleep(ms(500)).await;
+        let waits = limiters.map(|(rule, limiter)| {
+            let wait = async move { (rule, reason(limiter.acquire_timeout(1, ms(600)).await)) };
+            tokio::spawn(wait)
+        });
+        for wait in waits {
+            let (rule, refused) = wait.await.unwrap();
+            // A fixed window may have begun in between, which makes the wait longer.
+            assert!(refused.is_none() || rule == "fixed window", "{rule}: {refused:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_behind_another_caller_is_judged_by_what_is_free_by_then() {
+    // As above, for a caller that finds another one waiting.
+    let clock = ManualClock::new();
+    let limits = embedded_at(&clock, "{}").await;
+    let limiter = limits.limiter("x", quota(2, SECOND));
+    assert_eq!(admitted_of(&limiter, 2).await, 2);
+    clock.advance(ms(500));
+    let waits = [(); 2].map(|()| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.acquire_timeout(1, ms(600)).await })
+    });
+    for _ in 0..60 {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(ms(10));
+    }
+    for wait in waits {
+        assert!(admitted(wait.await.unwrap()), "both permits are free after 500 ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_queues_behind_a_slow_answer_is_answered_by_its_own_deadline() {
+    // The deadline of a queued caller began when its own call went out, and not when it came.
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = on_redis_within(ms(500), proxy.url(), "{}").await;
+    let limiter = limits.limiter("x", quota(100, SECOND));
+    assert!(admitted(limiter.try_acquire(1).await));
+    proxy.delay(ms(400));
+    let timed = |limiter: Limiter| {
+        tokio::spawn(async move {
+            let start = Instant::now();
+            assert!(admitted(limiter.try_acquire(1).await), "either store or policy has permits");
+            start.elapsed()
+        })
+    };
+    let first = timed(limiter.clone());
+    sleep(ms(20)).await;
+    let second = timed(limiter);
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    assert!(first >= ms(400), "answers take 400 ms, not {first:?}");
+    assert!(second < ms(600), "the second caller was answered after {second:?}");
+}
