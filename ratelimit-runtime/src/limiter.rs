@@ -6,18 +6,20 @@ mod core;
 mod decide;
 mod denials;
 mod handle;
+mod looks;
 mod numbers;
 mod per_process;
 mod permit;
 mod plan;
 mod rate_change;
+mod replies;
+mod share;
 mod taken;
 mod tally;
 mod wait;
 
 pub(crate) use self::{
-    batch::Lanes, core::Core, numbers::Numbers, plan::Claim, taken::Taken, tally::Tally,
-    wait::acquire,
+    batch::Lanes, core::Core, plan::Claim, taken::Taken, tally::Tally, wait::acquire,
 };
 pub use self::{
     handle::Limiter,

@@ -33,7 +33,7 @@ use self::{
 };
 use super::{
     Core, Taken,
-    decide::{Asked, Replies},
+    replies::{Asked, Replies},
 };
 use crate::{Limits, StoreError, clock, home::Home, limits::AnyStore};
 

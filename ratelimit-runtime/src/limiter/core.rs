@@ -12,18 +12,14 @@ use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
 use ratelimit_spec::KeyName;
 
-use super::{
-    Numbers,
-    denials::Denials,
-    numbers::{Rule, assertion},
-    per_process::Looks,
-    plan::Share,
-    wait::Queue,
-};
+use tokio::time::Instant;
+
+use super::{denials::Denials, looks::Looks, share::Share, wait::Queue};
 use crate::{
     Quotas,
     events::Event,
     limits::{Family, Inner},
+    settings::{Effective, Unresolved},
     store::{Config, Outcome, Reconciled, Reply, Request, Slot, StateKeys},
 };
 
@@ -58,6 +54,47 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was told of.
     pub(super) complained: AtomicBool,
+}
+
+/// What this process is configured with for a key, as of one generation of the limits.
+pub(super) struct Rule {
+    /// No other rule of this process has it.
+    pub(super) number: u64,
+    pub(super) generation: u64,
+    pub(super) since: Instant,
+    pub(super) numbers: Result<Numbers, Unresolved>,
+    /// The stored limiters of the key.
+    pub(super) members: Members,
+    /// Whether this process has stated them to the store.
+    pub(super) stated: AtomicBool,
+}
+
+/// The numbers themselves.
+#[derive(Clone)]
+pub(crate) struct Numbers {
+    pub(crate) effective: Effective,
+    pub(crate) config: Config,
+    /// Nobody configured any here: whatever is stored is right.
+    pub(crate) follow: bool,
+}
+
+/// The stored limiters of one key.
+#[derive(Clone, Default)]
+pub(super) enum Members {
+    /// The limiter itself.
+    #[default]
+    Itself,
+    /// Itself, and the limits beside the first: a call takes from all of them.
+    All(Vec<Additional>),
+    /// Its shards: a call takes from any one of them.
+    Any(Arc<[Arc<Core>]>),
+}
+
+/// A limit beside the first, and what this process is configured with for it.
+#[derive(Clone)]
+pub(super) struct Additional {
+    pub(super) core: Arc<Core>,
+    pub(super) rule: Arc<Rule>,
 }
 
 /// What the store said is in force, and when, by its clock.
@@ -160,7 +197,7 @@ impl Core {
     pub(super) fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
-            .assertion(assertion(rule, numbers))
+            .assertion(rule.assertion(numbers))
             .in_force(self.in_force().and_then(|config| config.calendar))
     }
 

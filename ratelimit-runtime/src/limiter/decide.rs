@@ -6,7 +6,6 @@
 //! steps took is given back when a later one refuses. If the store does not answer, the policy decides.
 
 mod answer;
-mod combine;
 mod known;
 mod look;
 mod policy;
@@ -15,18 +14,12 @@ use std::sync::Arc;
 
 use ratelimit_spec::Wait;
 
-use self::combine::combined;
-pub(super) use self::{
-    answer::{Ready, answers_of},
-    combine::next_refusal,
-    policy::local_share,
-};
-pub(super) use super::plan::Part;
+pub(super) use self::answer::Ready;
 use super::{
-    Core, Numbers,
+    core::Rule,
     denials::Manner,
-    numbers::Rule,
     plan::Claim,
+    replies::{Asked, Replies, combined},
     taken::{Held, Source, Taken},
 };
 use crate::{
@@ -64,15 +57,6 @@ enum Side {
     Process,
     /// By the first of its shards that has room.
     Shards,
-}
-
-/// A claim on its way to a decision.
-pub(super) struct Asked<'a> {
-    position: usize,
-    pub(super) core: &'a Arc<Core>,
-    pub(super) rule: &'a Rule,
-    pub(super) numbers: &'a Numbers,
-    pub(super) permits: u32,
 }
 
 /// Takes the permits of all claims, or of none.
@@ -219,21 +203,6 @@ async fn together(
         return outcome(asked, super::per_process::count(inner, asked), Source::Process);
     }
     outcome(asked, replies.into_iter().map(Ok).collect(), Source::Store)
-}
-
-/// The replies to one claim, one for each of its limits.
-pub(super) struct Replies {
-    pub(super) each: Vec<Reply>,
-    /// Permits that the same batch granted after these.
-    pub(super) granted_after: u64,
-    /// Whether they were counted without the store.
-    pub(super) degraded: bool,
-}
-
-impl Replies {
-    pub(super) fn new(each: Vec<Reply>) -> Self {
-        Self { each, granted_after: 0, degraded: false }
-    }
 }
 
 /// What became of claims that were decided in one step.

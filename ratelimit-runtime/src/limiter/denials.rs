@@ -17,7 +17,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::decide::answers_of;
+use super::replies::answers_of;
 use crate::{
     Answer,
     clock::{self, whole_ms},

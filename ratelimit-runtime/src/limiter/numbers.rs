@@ -6,42 +6,30 @@ use std::sync::{
 };
 
 use ratelimit_spec::Wait;
-use tokio::time::Instant;
 
 use super::{
-    Core,
-    plan::{Additional, Members, Share, shards},
+    core::{Core, Members, Numbers, Rule},
+    share::Share,
 };
 use crate::{
     Quotas, Rejection, clock,
     limits::{Current, Family, Inner},
-    settings::{Effective, Unresolved},
-    store::{Assertion, Config, StateKeys},
+    settings::Unresolved,
+    store::{Assertion, Config},
 };
 
-/// What this process is configured with for a key, as of one generation of the limits.
-pub(super) struct Rule {
-    /// No other rule of this process has it.
-    pub(super) number: u64,
-    generation: u64,
-    pub(super) since: Instant,
-    pub(super) numbers: Result<Numbers, Unresolved>,
-    /// The stored limiters of the key.
-    pub(super) members: Members,
-    /// Whether this process has stated them to the store.
-    stated: AtomicBool,
-}
-
-/// The numbers themselves.
-#[derive(Clone)]
-pub(crate) struct Numbers {
-    pub(crate) effective: Effective,
-    pub(crate) config: Config,
-    /// Nobody configured any here: whatever is stored is right.
-    pub(crate) follow: bool,
-}
-
 impl Rule {
+    /// Whether a request states the numbers, and how.
+    pub(super) fn assertion(&self, numbers: &Numbers) -> Assertion {
+        if numbers.follow {
+            Assertion::Follow { first: !self.is_stated() }
+        } else if self.is_stated() {
+            Assertion::Steady
+        } else {
+            Assertion::First(numbers.effective.on_drift.value)
+        }
+    }
+
     pub(super) fn is_stated(&self) -> bool {
         self.stated.load(Ordering::Acquire)
     }
@@ -65,32 +53,6 @@ impl Rule {
             members: Members::Itself,
             stated: AtomicBool::new(false),
         }
-    }
-
-    /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
-    /// known of them before is kept.
-    pub(super) fn of(
-        limits: &Inner,
-        (keys, family): (&StateKeys, &Arc<Family>),
-        itself: (&str, Option<Share>),
-        given: Option<&Quotas>,
-        before: Option<&Self>,
-    ) -> Self {
-        let current = limits.current();
-        let numbers = numbers(&current, family, itself, given);
-        let known = before.map_or(&Members::Itself, |rule| &rule.members);
-        let rule = match before {
-            Some(before) => Self::after(before, &current, numbers),
-            None => Self::new(&current, numbers),
-        };
-        let shards = shards(limits, family, itself, given, &rule, known);
-        let members = shards.unwrap_or_else(|| {
-            match Additional::of((keys, family, itself.0), &current, &rule, known) {
-                additional if additional.is_empty() => Members::Itself,
-                additional => Members::All(additional),
-            }
-        });
-        Self { members, ..rule }
     }
 
     /// A rule in the place of another. Equal numbers are not a new configuration, so they are as old as
@@ -179,7 +141,8 @@ impl Core {
     }
 }
 
-fn numbers(
+/// What a limiter of this name goes by, as of one reading of the limits.
+pub(super) fn resolve(
     current: &Current,
     family: &Family,
     (name, share): (&str, Option<Share>),
@@ -196,15 +159,4 @@ fn numbers(
     let whole = effective.config();
     let config = share.map_or(whole, |share| share.of(whole));
     Ok(Numbers { effective, config, follow })
-}
-
-/// Whether a request states the numbers, and how.
-pub(super) fn assertion(rule: &Rule, numbers: &Numbers) -> Assertion {
-    if numbers.follow {
-        Assertion::Follow { first: !rule.is_stated() }
-    } else if rule.is_stated() {
-        Assertion::Steady
-    } else {
-        Assertion::First(numbers.effective.on_drift.value)
-    }
 }

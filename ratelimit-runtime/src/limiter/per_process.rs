@@ -1,26 +1,19 @@
 //! Limiters with a budget for each process: counted here, with only their configuration in the store.
 
-use std::{
-    iter,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::iter;
 
 use ratelimit_spec::Mode;
 
 use super::{
-    Core,
-    decide::{Asked, Replies},
-    numbers::Rule,
+    core::{Core, Rule},
     plan::Part,
+    replies::{Asked, Replies},
 };
 use crate::{
     Reason, Rejection, clock,
     limits::Inner,
     store::{Assertion, Config, Lease, Reply},
 };
-
-/// How often a process that counts by itself looks at the stored configuration.
-pub(super) const LOOK_EVERY_MS: u64 = 10_000;
 
 /// Takes permits in this process, from all limiters or from none, with a look at their stored
 /// configurations now and then. `None` if a look found that the store counts one of them again.
@@ -127,44 +120,15 @@ impl Part<'_> {
         }
     }
 }
-/// When a limiter that is counted here looks at the stored configuration.
-#[derive(Debug, Default)]
-pub(super) struct Looks {
-    due_ms: AtomicU64,
-    /// When the stored configuration expires by what this process said; 0 is never.
-    lapses_ms: AtomicU64,
-    /// Held by the one caller that looks for the first time.
-    first: tokio::sync::Mutex<()>,
-}
-
-impl Looks {
-    fn due_ms(&self) -> u64 {
-        self.due_ms.load(Ordering::Acquire)
-    }
-
-    /// Whether this caller is to look now.
-    fn begin(&self, now: u64, stated: bool, keep_alive_ms: u64) -> bool {
-        let due = self.due_ms();
-        if stated && now < due {
-            return false;
-        }
-        let every = match keep_alive_ms {
-            0 => LOOK_EVERY_MS,
-            ms => LOOK_EVERY_MS.min(ms / 2),
-        };
-        let lapses = Some(self.lapses_ms.load(Ordering::Acquire)).filter(|lapses| *lapses > now);
-        let next = (now + every).min(lapses.unwrap_or(u64::MAX));
-        self.due_ms.compare_exchange(due, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Lets the next call look.
-    pub(super) fn hurry(&self, lapses_ms: u64) {
-        self.lapses_ms.store(lapses_ms, Ordering::Release);
-        self.due_ms.store(0, Ordering::Release);
-    }
-}
-
 /// The numbers as they count within one process, whatever the mode of the limiter.
 pub(super) fn counted_here(config: Config) -> Config {
     Config { mode: Mode::Overall, ..config }
+}
+
+/// The share of a quota that this process may grant while the store is unavailable.
+pub(super) fn local_share(limits: &Inner, config: Config) -> Config {
+    let mut config = counted_here(config);
+    config.rate = config.rate.div_ceil(limits.instances().into());
+    config.burst = config.burst.div_ceil(limits.instances());
+    config
 }

@@ -12,8 +12,12 @@ use std::{iter, sync::Arc};
 
 use ratelimit_spec::{Algorithm, Wait, format_duration};
 
-pub(super) use self::shards::{Share, shards};
-use super::{Core, Numbers, numbers::Rule};
+use self::shards::shards;
+use super::{
+    core::{Additional, Core, Members, Numbers, Rule},
+    numbers::resolve,
+    share::Share,
+};
 use crate::{
     Quota, Quotas, StoreError,
     limits::{Current, Family, Inner},
@@ -28,25 +32,6 @@ pub(crate) struct Claim {
     pub(crate) wait: Wait,
     /// Whether the call can return a rejection.
     pub(crate) fallible: bool,
-}
-
-/// The stored limiters of one key.
-#[derive(Clone, Default)]
-pub(super) enum Members {
-    /// The limiter itself.
-    #[default]
-    Itself,
-    /// Itself, and the limits beside the first: a call takes from all of them.
-    All(Vec<Additional>),
-    /// Its shards: a call takes from any one of them.
-    Any(Arc<[Arc<Core>]>),
-}
-
-/// A limit beside the first, and what this process is configured with for it.
-#[derive(Clone)]
-pub(super) struct Additional {
-    core: Arc<Core>,
-    rule: Arc<Rule>,
 }
 
 /// One of the stored limiters that a call takes from.
@@ -108,6 +93,32 @@ impl<'a> Part<'a> {
 }
 
 impl Rule {
+    /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
+    /// known of them before is kept.
+    pub(super) fn of(
+        limits: &Inner,
+        (keys, family): (&StateKeys, &Arc<Family>),
+        itself: (&str, Option<Share>),
+        given: Option<&Quotas>,
+        before: Option<&Self>,
+    ) -> Self {
+        let current = limits.current();
+        let numbers = resolve(&current, family, itself, given);
+        let known = before.map_or(&Members::Itself, |rule| &rule.members);
+        let rule = match before {
+            Some(before) => Self::after(before, &current, numbers),
+            None => Self::new(&current, numbers),
+        };
+        let shards = shards(limits, family, itself, given, &rule, known);
+        let members = shards.unwrap_or_else(|| {
+            match Additional::of((keys, family, itself.0), &current, &rule, known) {
+                additional if additional.is_empty() => Members::Itself,
+                additional => Members::All(additional),
+            }
+        });
+        Self { members, ..rule }
+    }
+
     /// Whether the key has several limits.
     pub(super) fn is_joint(&self) -> bool {
         matches!(self.members, Members::All(_))

@@ -6,9 +6,10 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    decide::{Asked, Replies, local_share},
     handle::charge_all,
     per_process::counted_here,
+    per_process::local_share,
+    replies::{Asked, Replies},
 };
 use crate::{
     Limits, Settlement, StoreError,

@@ -13,9 +13,9 @@ use crate::{
     Limits, StoreError,
     limiter::{
         Core,
-        decide::{Asked, Replies, next_refusal},
-        per_process::LOOK_EVERY_MS,
+        looks::LOOK_EVERY_MS,
         plan::Part,
+        replies::{Asked, Replies, next_refusal},
         taken::Taken,
     },
     limits::{AnyStore, Inner},

@@ -5,11 +5,15 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::{Why, combine::bit};
+use super::Why;
 use crate::{
     Answer, Quota, Reason, Rejection,
     events::Event,
-    limiter::{Core, Numbers, numbers::Rule},
+    limiter::{
+        core::{Core, Numbers, Rule},
+        plan::Part,
+        replies::{answer_of, answers_of, bit},
+    },
     limits::Inner,
     settings::Unresolved,
     store::{Config, Heard, Outcome, Reply},
@@ -67,7 +71,7 @@ impl Core {
         }
         if rule.is_joint() {
             let capacity = |config: Config| config.capacity();
-            let short = |part: &crate::limiter::plan::Part<'_>| {
+            let short = |part: &Part<'_>| {
                 permits > capacity(part.numbers.config).max(capacity(part.in_force()))
             };
             if let Some(part) = self.parts(rule).into_iter().find(short) {
@@ -229,34 +233,6 @@ impl Answer {
     /// A refusal as shadow mode says it.
     pub(super) fn in_shadow(self) -> Self {
         Self { allowed: true, shadowed: Some(Reason::Limited), ..self }
-    }
-}
-
-/// The answer of each of several limits.
-pub(in crate::limiter) fn answers_of(replies: &[Reply]) -> Arc<[Answer]> {
-    let answer = |reply: &Reply| {
-        let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);
-        let answer = answer_of(reply, false);
-        let retry_after = answer.retry_after.filter(|_| !had_room);
-        Answer { allowed: had_room, retry_after, ..answer }
-    };
-    replies.iter().map(answer).collect()
-}
-
-fn answer_of(reply: &Reply, degraded: bool) -> Answer {
-    let allowed = reply.outcome == Outcome::Granted;
-    Answer {
-        allowed,
-        shadowed: None,
-        remaining: reply.remaining,
-        retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
-        reset_after: Duration::from_millis(reply.reset_after_ms),
-        quota: reply.config.quota(),
-        off: false,
-        degraded,
-        at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
-        violated: None,
-        parts: None,
     }
 }
 

@@ -7,12 +7,15 @@ use ratelimit_spec::OnStoreError;
 use super::{
     Answer, Outcome, Why,
     answer::{Ready, unlimited},
-    combine::combined,
-    policy::local_share,
 };
 use crate::{
     Limits, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
-    limiter::{Core, Numbers, numbers::Rule, per_process::counted_here, plan::Part},
+    limiter::{
+        core::{Core, Numbers, Rule},
+        per_process::{counted_here, local_share},
+        plan::Part,
+        replies::combined,
+    },
     limits::Inner,
     store::{Config, MemoryStore, Reply},
 };

@@ -4,17 +4,18 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::OnStoreError;
 
-use super::{Asked, Granted, Refusals, Replies, Why, answer::unlimited, outcome};
+use super::{Granted, Refusals, Why, answer::unlimited, outcome};
 use crate::{
     Answer, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limiter::{
         Core,
-        per_process::counted_here,
+        per_process::local_share,
+        replies::{Asked, Replies},
         taken::{Source, Taken},
     },
     limits::Inner,
-    store::{Config, Outcome, Reply},
+    store::{Outcome, Reply},
 };
 
 /// Decides by each limiter's policy, because the store did not.
@@ -79,14 +80,6 @@ fn count_locally(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Re
         Ok(Replies { degraded: true, ..Replies::new(each) })
     });
     each.collect()
-}
-
-/// The share of a quota that this process may grant while the store is unavailable.
-pub(in crate::limiter) fn local_share(limits: &Inner, config: Config) -> Config {
-    let mut config = counted_here(config);
-    config.rate = config.rate.div_ceil(limits.instances().into());
-    config.burst = config.burst.div_ceil(limits.instances());
-    config
 }
 
 impl Core {

@@ -5,52 +5,18 @@
 //! no call is refused while any shard has room, and all shards together admit as much as the whole
 //! limiter would. The embedded store has no nodes and splits no limiter.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering};
 
-use ratelimit_spec::{check_shards, shard_of};
+use ratelimit_spec::check_shards;
 
-use super::{Core, Members, Rule};
 use crate::{
     Quotas,
-    clock::whole_ms,
+    limiter::{
+        core::{Core, Members, Rule},
+        share::Share,
+    },
     limits::{Family, Inner},
-    settings::kept_idle,
-    store::Config,
 };
-
-/// Which shard of a limiter a core is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    index: u32,
-    of: u32,
-}
-
-impl Share {
-    /// The numbers of this shard.
-    pub(in crate::limiter) fn of(self, whole: Config) -> Config {
-        let part = |number: u32| self.part(number);
-        // A rate that was configured is one that a file or an attribute can hold.
-        let rate = part(u32::try_from(whole.rate).unwrap_or(u32::MAX)).into();
-        // There may be fewer shards one day, so none of them stays for ever.
-        let keep_alive_ms = match whole.keep_alive_ms {
-            0 => whole_ms(kept_idle(Duration::from_millis(whole.per_ms))),
-            ms => ms,
-        };
-        Config { rate, burst: part(whole.burst), keep_alive_ms, ..whole }
-    }
-
-    /// The part of this many permits that is this shard's.
-    pub(in crate::limiter) fn part(self, permits: u32) -> u32 {
-        shard_of(permits, self.of, self.index)
-    }
-
-    fn name(self, whole: &str) -> String {
-        format!("{whole}:shard-{}", self.index)
-    }
-}
 
 /// The shards that a configuration asks for: those of before if there are as many, or `None` if the
 /// limiter is not split.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Core, Ticket, Waiting};
 use crate::{
-    limiter::{decide::Part, per_process::counted_here, taken::Source},
+    limiter::{per_process::counted_here, plan::Part, taken::Source},
     limits::Inner,
     store::{Grant, Outcome, Reply, Reservation},
 };

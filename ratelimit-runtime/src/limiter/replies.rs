@@ -1,8 +1,40 @@
-//! One reply made of those of several limits.
+//! What a claim asks of the side that counts it, and what the side replies.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
-use crate::store::{Heard, Outcome, Reply};
+use super::core::{Core, Numbers, Rule};
+use crate::{
+    Answer,
+    store::{Heard, Outcome, Reply},
+};
+
+/// A claim on its way to a decision.
+pub(super) struct Asked<'a> {
+    pub(super) position: usize,
+    pub(super) core: &'a Arc<Core>,
+    pub(super) rule: &'a Rule,
+    pub(super) numbers: &'a Numbers,
+    pub(super) permits: u32,
+}
+
+/// The replies to one claim, one for each of its limits.
+pub(super) struct Replies {
+    pub(super) each: Vec<Reply>,
+    /// Permits that the same batch granted after these.
+    pub(super) granted_after: u64,
+    /// Whether they were counted without the store.
+    pub(super) degraded: bool,
+}
+
+impl Replies {
+    pub(super) fn new(each: Vec<Reply>) -> Self {
+        Self { each, granted_after: 0, degraded: false }
+    }
+}
 
 /// How one limit is written among the [violated](Reply::violated) ones.
 pub(super) fn bit(n: usize) -> u8 {
@@ -29,7 +61,7 @@ fn weight(outcome: Outcome) -> u8 {
 
 /// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
 /// violated one with the longest wait, or the one that is used up the most.
-pub(in crate::limiter) fn combined(replies: &[Reply]) -> Heard {
+pub(super) fn combined(replies: &[Reply]) -> Heard {
     let mut parts = replies.to_vec();
     parts.sort_by_key(|reply| Reverse(decides(reply)));
     let several = parts.len() > 1;
@@ -66,11 +98,39 @@ fn decisive(replies: &[Reply]) -> Reply {
 }
 
 /// The same with the numbers of the limits that would refuse the request if it came again.
-pub(in crate::limiter) fn next_refusal(replies: &[Reply]) -> Heard {
+pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
     let all = combined(replies);
     let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
     let config = longest.map_or(all.reply.config, |longest| longest.config);
     let waits = |reply: &Reply| reply.retry_after_ms > 0;
     let violated = if replies.len() > 1 { bits(replies, waits) } else { 0 };
     Heard { reply: Reply { config, violated, ..all.reply }, ..all }
+}
+
+/// The answer of each of several limits.
+pub(super) fn answers_of(replies: &[Reply]) -> Arc<[Answer]> {
+    let answer = |reply: &Reply| {
+        let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);
+        let answer = answer_of(reply, false);
+        let retry_after = answer.retry_after.filter(|_| !had_room);
+        Answer { allowed: had_room, retry_after, ..answer }
+    };
+    replies.iter().map(answer).collect()
+}
+
+pub(super) fn answer_of(reply: &Reply, degraded: bool) -> Answer {
+    let allowed = reply.outcome == Outcome::Granted;
+    Answer {
+        allowed,
+        shadowed: None,
+        remaining: reply.remaining,
+        retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
+        reset_after: Duration::from_millis(reply.reset_after_ms),
+        quota: reply.config.quota(),
+        off: false,
+        degraded,
+        at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
+        violated: None,
+        parts: None,
+    }
 }

@@ -1,0 +1,38 @@
+//! One shard's part of a limiter.
+
+use std::time::Duration;
+
+use ratelimit_spec::shard_of;
+
+use crate::{clock::whole_ms, settings::kept_idle, store::Config};
+
+/// Which shard of a limiter a core is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(super) index: u32,
+    pub(super) of: u32,
+}
+
+impl Share {
+    /// The numbers of this shard.
+    pub(super) fn of(self, whole: Config) -> Config {
+        let part = |number: u32| self.part(number);
+        // A rate that was configured is one that a file or an attribute can hold.
+        let rate = part(u32::try_from(whole.rate).unwrap_or(u32::MAX)).into();
+        // There may be fewer shards one day, so none of them stays for ever.
+        let keep_alive_ms = match whole.keep_alive_ms {
+            0 => whole_ms(kept_idle(Duration::from_millis(whole.per_ms))),
+            ms => ms,
+        };
+        Config { rate, burst: part(whole.burst), keep_alive_ms, ..whole }
+    }
+
+    /// The part of this many permits that is this shard's.
+    pub(super) fn part(self, permits: u32) -> u32 {
+        shard_of(permits, self.of, self.index)
+    }
+
+    pub(super) fn name(self, whole: &str) -> String {
+        format!("{whole}:shard-{}", self.index)
+    }
+}
