@@ -61,6 +61,7 @@ async fn change_to_and_fro(
     let mut rates = Rates::new(low, per_ms);
     if !matches!(rule, "sliding" | "fixed") {
         rates.promised(MOST_SLOTS * costs * per_ms / low);
+        rates.rounded(costs);
     }
     let limiter = own_limits(server).await.configured("wanted");
     let end = tokio::time::Instant::now() + run;
@@ -96,12 +97,14 @@ fn assert_kept(rule: (&str, Rule), rates: &Rates, record: &Record) {
     let admitted = record.all().len();
     println!("{}: {} tried, {admitted} admitted", rule.0, record.tried);
     assert!(admitted > 20, "{}: {admitted} of {} calls admitted", rule.0, record.tried);
-    assert!(
-        over.is_empty(),
-        "{}: {} of {admitted} above the bound, the first {:?}",
-        rule.0,
-        over.len(),
-        &over[..over.len().min(5)]
+    let Some(first) = over.first() else { return };
+    let mut around: Vec<_> = record.all();
+    around.retain(|one| one.at_ms + 20 > first.at_ms && one.at_ms <= first.at_ms);
+    around.sort_by_key(|one| (one.at_ms, one.permits));
+    let (rate, over) = (rates.at(first.at_ms), over.len());
+    panic!(
+        "{}: {over} of {admitted} above the bound, the first {first:?} at a rate of {rate} after {around:#?}",
+        rule.0
     );
 }
 
@@ -176,7 +179,9 @@ async fn anything(rule: &str) {
     // 200 000 calls of each rule take about two minutes.
     let run = if full_length() { 120 * SECOND } else { 3 * SECOND };
     let server = RedisServer::start();
-    let (low, high, per_ms) = (400, 500, 250);
+    // A slot of a bucket that spaces its callers takes longer than what its times are rounded by.
+    let (low, high) = if rule.1 == Rule::LeakyBucket { (50, 60) } else { (400, 500) };
+    let per_ms = 250;
     let file = limits_file(&server, &numbers(rule.0, low, per_ms, 20));
     let habits = Habits { tasks: 48, run, costs: 4, drops: 25, changes: 30 };
     let mut swarms = Swarms::start(&server, &file, 4, habits);

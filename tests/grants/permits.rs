@@ -121,10 +121,13 @@ async fn nothing_of_another_call(place: Place) {
             return;
         }
         let others = limiter.acquire(4).await.unwrap();
-        assert_eq!(mine.give_back().await.unwrap(), 5, "{name}");
-        assert_eq!(in_use(limiter).await, 4, "{name}");
-        assert_eq!(others.give_back().await.unwrap(), 4, "{name}");
-        assert_eq!(in_use(limiter).await, 0, "{name}");
+        let back = mine.give_back().await.unwrap();
+        // A bucket drains meanwhile, and gives back whole permits.
+        assert!(back == 5 || (back == 4 && name == "token"), "{name}: {back}");
+        assert_eq!(in_use(limiter).await, 9 - back, "{name}");
+        let back_too = others.give_back().await.unwrap();
+        assert!(back_too == 4 || (back_too == 3 && name == "token"), "{name}: {back_too}");
+        assert_eq!(in_use(limiter).await, 9 - back - back_too, "{name}");
     })
     .await;
 }
@@ -137,6 +140,34 @@ async fn nothing_of_another_call_embedded() {
 #[tokio::test]
 async fn nothing_of_another_call_redis() {
     nothing_of_another_call(Place::redis()).await;
+}
+
+/// A call of one permit that fails a moment later leaves the limiter as it was.
+async fn one_permit_a_moment_later(place: Place) {
+    let limits = place.limits().await;
+    for (name, _, quota) in rules(RATE, ms(PER_MS)) {
+        if name == "warming" {
+            continue;
+        }
+        window_begins_long(&limits).await;
+        let limiter = limits.limiter(&format!("{name}:one"), quota);
+        for _ in 0..3 {
+            let permit = limiter.acquire(1).await.unwrap();
+            sleep(ms(10)).await;
+            permit.give_back().await.unwrap();
+            assert_eq!(in_use(&limiter).await, 0, "{name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_permit_a_moment_later_embedded() {
+    one_permit_a_moment_later(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn one_permit_a_moment_later_redis() {
+    one_permit_a_moment_later(Place::redis()).await;
 }
 
 async fn once_polled_it_finishes(place: Place) {

@@ -37,13 +37,14 @@ pub struct Rates {
     /// Not before the first time and not after the second, this rate came into force.
     changes: Vec<(u64, u64, u64)>,
     promised_ms: u64,
+    rounded_ms: u64,
 }
 
 impl Rates {
     /// A limiter of one rate.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64) -> Self {
-        Self { per_ms, changes: vec![(0, 0, rate)], promised_ms: 0 }
+        Self { per_ms, changes: vec![(0, 0, rate)], promised_ms: 0, rounded_ms: 1 }
     }
 
     /// The rate became this one, between these times.
@@ -54,6 +55,12 @@ impl Rates {
     /// For how long after a change calls may be admitted that were promised their permits before.
     pub fn promised(&mut self, ms: u64) {
         self.promised_ms = ms;
+    }
+
+    /// By how much a time may be later than it could be: a millisecond, and more where permits that were
+    /// reserved together are admitted one after the other.
+    pub fn rounded(&mut self, ms: u64) {
+        self.rounded_ms = ms;
     }
 
     /// The highest rate that may be in force at this time.
@@ -178,8 +185,7 @@ fn in_bucket(record: &[&Admission], rates: &Rates, burst: f64) -> Vec<Excess> {
         match what {
             What::Back(permits) => level = (level - as_f64(permits)).max(0.0),
             What::Take(permits) => {
-                // Times are whole milliseconds, so one may be missing between two.
-                let slack = as_f64(rates.at(at)) / as_f64(rates.per_ms) + 1e-6;
+                let slack = as_f64(rates.at(at) * rates.rounded_ms) / as_f64(rates.per_ms) + 1e-6;
                 let (used, allowed) = match burst > 0.0 {
                     true => (level + as_f64(permits), burst),
                     false => (level, 0.0),

@@ -27,7 +27,6 @@ impl Place {
 
     /// Limits of this store, without a limits file. No decision misses its deadline because the
     /// machine is busy.
-    #[must_use]
     pub fn builder(&self) -> LimitsBuilder {
         match self {
             Self::Embedded => Limits::builder().memory().no_limits_file(),

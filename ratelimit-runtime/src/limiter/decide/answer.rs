@@ -179,18 +179,22 @@ impl Core {
     /// the limiter is enforced, or no limit refused the request.
     pub(super) fn shadowed(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
         let answer = self.in_shadow(limits, rule, why)?;
+        self.note_shadowed(limits, || match why {
+            Why::NotNow(answer) => self.refused(Reason::Limited, answer),
+            Why::Rejected(rejection) => rejection.clone(),
+        });
+        Some(answer)
+    }
+
+    /// Counts a call that only shadow mode admits, and reports it now and then.
+    pub(super) fn note_shadowed(&self, limits: &Inner, rejection: impl FnOnce() -> Rejection) {
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {
-            let rejection = match why {
-                Why::NotNow(answer) => self.refused(Reason::Limited, answer),
-                Why::Rejected(rejection) => rejection.clone(),
-            };
-            limits.events.emit(&Event::WouldReject { rejection });
+            limits.events.emit(&Event::WouldReject { rejection: rejection() });
         }
-        Some(answer)
     }
 
     /// The same without a trace.
@@ -200,8 +204,7 @@ impl Core {
         }
         let rejection = match why {
             Why::NotNow(answer) => {
-                let shadowed = Some(Reason::Limited);
-                return Some(Answer { allowed: true, shadowed, ..(**answer).clone() });
+                return Some((**answer).clone().in_shadow());
             }
             Why::Rejected(rejection) => rejection,
         };
@@ -219,6 +222,13 @@ impl Core {
             degraded: reason == Reason::StoreUnavailable,
             ..unlimited
         })
+    }
+}
+
+impl Answer {
+    /// A refusal as shadow mode says it.
+    pub(super) fn in_shadow(self) -> Self {
+        Self { allowed: true, shadowed: Some(Reason::Limited), ..self }
     }
 }
 

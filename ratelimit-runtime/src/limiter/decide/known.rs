@@ -18,7 +18,8 @@ use crate::{
 };
 
 impl Core {
-    /// The whole of a call that needs neither the store nor a wait.
+    /// The whole of a call that needs neither the store nor a wait. In shadow mode the reply may be a
+    /// refusal.
     pub(crate) fn acquire_at_once(
         &self,
         limits: &Inner,
@@ -33,6 +34,10 @@ impl Core {
         let result = match reply.outcome {
             Outcome::Granted => Ok((reply, source)),
             // The rule in use is the one that decided this; no reload is behind it.
+            Outcome::Refused if self.shadowed.load(Ordering::Acquire) => {
+                self.note_shadowed(limits, || self.rejected_at_once(&reply, permits));
+                Ok((reply, source))
+            }
             _ if self.shadowed.load(Ordering::Acquire) => return None,
             Outcome::Refused if wait() != Wait::None => return None,
             _ => Err(self.rejected_at_once(&reply, permits)),
@@ -59,6 +64,9 @@ impl Core {
         permits: u32,
     ) -> Granted {
         let answer = self.answer(&(*reply).into(), permits, false);
+        if reply.outcome != Outcome::Granted {
+            return Granted::free(self, answer.in_shadow());
+        }
         Granted { answer, taken: Taken::one(self, *source, reply, permits), again_ms: 0 }
     }
 
@@ -70,6 +78,9 @@ impl Core {
             if let Some(reply) = reply {
                 return Some((reply, source));
             }
+        }
+        if self.shadowed.load(Ordering::Acquire) {
+            return None;
         }
         let reply = self.denials.repeated(permits, Manner::Tries)?;
         // A reload that no call has noticed yet may change it.

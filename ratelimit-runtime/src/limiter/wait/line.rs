@@ -434,7 +434,9 @@ mod tests {
     #[test]
     fn more_is_reserved_when_half_is_used() {
         let mut line = Names::default();
-        (0..9).for_each(|_| drop(line.join(1, None, true, "a caller", (0, 0))));
+        for _ in 0..9 {
+            line.join(1, None, true, "a caller", (0, 0));
+        }
         let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
         assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
         (1..=7).for_each(|at| line.put(slot(at, 0)));
@@ -508,7 +510,9 @@ mod tests {
             let only = line.join(1, None, true, "only", (0, 0));
             (1..=7).for_each(|at| line.put(slot(at, 0)));
             line.leave(only, 1);
-            (0..7).for_each(|_| drop(line.join(1, None, true, "late", (0, 0))));
+            for _ in 0..7 {
+                line.join(1, None, true, "late", (0, 0));
+            }
             assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
         }
     }
