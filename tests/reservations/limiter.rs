@@ -133,21 +133,26 @@ async fn a_wait_that_is_too_long_is_refused_at_once_with_the_exact_time() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_gives_its_slot_back_unless_somebody_comes_after() {
+async fn a_slot_passes_to_the_next_caller_and_is_given_up_when_none_waits() {
     let server = RedisServer::start();
-    let limiter = on(&server).await.limiter("lim", quota(60, HOUR).leaky_bucket().unwrap());
+    let quota = quota(60, HOUR).leaky_bucket().unwrap();
+    // A process that has just started knows what is reserved in the store alone.
+    let seen_by_another = async || refused_for(&on(&server).await.limiter("lim", quota)).await;
     let minutes = |n: u64| Duration::from_secs(60 * n);
-    let within = |wait: Duration, n: u64| minutes(n) - SECOND < wait && wait <= minutes(n);
+    let within = |wait: Duration, n: u64| minutes(n) - 5 * SECOND < wait && wait <= minutes(n);
+    let limiter = on(&server).await.limiter("lim", quota);
     limiter.acquire(1).await.unwrap();
     let [first, second, third] =
         [waits(&limiter).await, waits(&limiter).await, waits(&limiter).await];
-    assert!(within(refused_for(&limiter).await, 4));
-    drops(third).await;
-    assert!(within(refused_for(&limiter).await, 3), "it was the last one");
-    drops(first).await;
-    assert!(within(refused_for(&limiter).await, 3), "a slot in the middle is lost");
+    assert!(within(seen_by_another().await, 2), "of three that wait, one has a slot");
+    for leaves in [third, first] {
+        drops(leaves).await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert!(within(seen_by_another().await, 2), "the next one has it");
+    }
     drops(second).await;
-    assert!(within(refused_for(&limiter).await, 2), "and this was the last one again");
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(within(seen_by_another().await, 1), "none waits");
 }
 
 #[tokio::test]
@@ -207,7 +212,7 @@ async fn a_call_that_needs_no_wait_is_the_one_call_it_always_was() {
 /// cargo test -p tests --test reservations at_once -- --nocapture
 /// ```
 #[tokio::test]
-async fn many_that_wait_at_once_take_a_call_and_a_sleep_each() {
+async fn many_that_wait_at_once_take_a_call_each_at_most() {
     const CALLERS: u64 = 256;
     let server = RedisServer::start();
     let limiter = on(&server).await.limiter("lim", quota(200, SECOND).leaky_bucket().unwrap());
@@ -229,10 +234,13 @@ async fn many_that_wait_at_once_take_a_call_and_a_sleep_each() {
     let entries = monitor.finish();
     let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA").count() as u64;
     println!("{CALLERS} callers: {calls} calls, {passed:?}");
-    assert!((CALLERS..=CALLERS + 2).contains(&calls), "{calls} calls");
+    assert!(calls <= CALLERS + 2, "{calls} calls");
     slots.sort_unstable();
-    // The first may come when the bucket is empty for a while already.
-    assert!(slots[1..].windows(2).all(|pair| pair[1] - pair[0] == 5), "{slots:?}");
+    let gaps: Vec<u128> = slots.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap >= 5), "no two share a slot: {gaps:?}");
+    // On a busy machine a slot may pass before the next is reserved.
+    let late = gaps.iter().filter(|gap| **gap > 5).count();
+    assert!(late <= 12, "{late} gaps of more than 5 ms: {gaps:?}");
 }
 
 #[tokio::test]
@@ -262,7 +270,7 @@ async fn so_does_a_limiter_that_is_counted_in_each_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_owed_is_paid_before_anybody_takes_a_slot() {
+async fn what_is_charged_takes_slots_of_its_own() {
     let limits = embedded("{}").await;
     let limiter = limits.limiter("lim", quota(4, SECOND).leaky_bucket().unwrap());
     let start = Instant::now();
@@ -273,13 +281,13 @@ async fn what_is_owed_is_paid_before_anybody_takes_a_slot() {
         })
     };
     limiter.acquire(1).await.unwrap();
-    assert_eq!(limiter.charge(2).await.unwrap().debt, 2);
+    let charged = limiter.charge(2).await.unwrap();
+    assert_eq!((charged.taken, charged.debt), (2, 0), "the next two slots");
     let [first, second] = [goes(limiter.clone()), goes(limiter.clone())];
-    assert_eq!(first.await.unwrap(), 250, "it pays, with the first slot");
-    assert_eq!(limiter.charge(0).await.unwrap().debt, 0);
+    assert_eq!(first.await.unwrap(), 750, "it goes behind them");
     tokio::time::sleep(Duration::from_millis(50)).await;
     let later = goes(limiter.clone());
-    assert_eq!(second.await.unwrap(), 1000, "what was owed took two slots");
+    assert_eq!(second.await.unwrap(), 1000);
     assert_eq!(later.await.unwrap(), 1250, "nobody is overtaken for having waited meanwhile");
 }
 

@@ -177,9 +177,9 @@ async fn attempt(limits: &Limits, claims: Vec<Claim>) -> Outcome {
     let seen = Seen::of(limits.inner(), &claims);
     let result = match first_try(limits, &claims, started).await {
         Ok(granted) => Ok(granted),
-        Err(Blocked::For(position, wait_ms)) => {
+        Err(Blocked::For(delay)) => {
             // Few calls wait, and those that do not need no room for it.
-            Box::pin(in_line(limits, claims.clone(), (position, wait_ms), started, &seen)).await
+            Box::pin(in_line(limits, claims.clone(), delay, started, &seen)).await
         }
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     };
@@ -215,10 +215,27 @@ impl Seen {
 
 /// Why a call is not admitted now.
 enum Blocked {
-    /// This claim has to wait for this many milliseconds.
-    For(usize, u64),
+    /// One claim has to wait.
+    For(Delay),
     /// This claim rejects the call.
     By(usize, Rejection),
+}
+
+/// The wait of a claim.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    position: usize,
+    /// Milliseconds from now.
+    after: u64,
+    lag: u64,
+}
+
+/// How much sooner permits may be free than by a reply to a question of this time, in milliseconds: the
+/// store counted from when it decided, and in whole milliseconds of its own clock. A wait that may be
+/// over in time is not too long.
+fn lag(limits: &Inner, asked_at: u64) -> u64 {
+    let tick = u64::from(limits.store.is_shared());
+    limits.clock.now_ms().saturating_sub(asked_at) + tick
 }
 
 async fn first_try(
@@ -239,15 +256,22 @@ async fn first_try(
         let head_in = core.queue.head_in(started);
         return Err(match wait {
             Wait::None => Blocked::By(position, core.not_before(Reason::Limited, head_in)),
-            _ => Blocked::For(position, head_in),
+            _ => Blocked::For(Delay { position, after: head_in, lag: 0 }),
         });
     }
-    decide(limits, claims).await.map_err(|refusals| blocked(inner, claims, refusals, started))
+    let refused = |refusals| blocked(inner, claims, refusals, started, lag(inner, started));
+    decide(limits, claims).await.map_err(refused)
 }
 
 /// What refusals come to: a claim that may not wait for as long as it would have to rejects the call;
 /// else the one with the longest wait is waited for.
-fn blocked(limits: &Inner, claims: &[Claim], refusals: Refusals, started: u64) -> Blocked {
+fn blocked(
+    limits: &Inner,
+    claims: &[Claim],
+    refusals: Refusals,
+    started: u64,
+    lag: u64,
+) -> Blocked {
     let now = limits.clock.now_ms();
     let mut longest = (0, 0);
     for (position, why) in refusals {
@@ -257,25 +281,29 @@ fn blocked(limits: &Inner, claims: &[Claim], refusals: Refusals, started: u64) -
             Why::NotNow(answer) => answer,
         };
         let after = whole_ms(answer.retry_after.unwrap_or(answer.quota.per()));
-        if until(*wait, started).is_some_and(|until| now.saturating_add(after) > until) {
-            let reason = if *wait == Wait::None { Reason::Limited } else { Reason::WaitTooLong };
-            return Blocked::By(position, core.refused(reason, &answer));
+        if *wait == Wait::None {
+            return Blocked::By(position, core.refused(Reason::Limited, &answer));
+        }
+        if until(*wait, started)
+            .is_some_and(|until| now.saturating_add(after) > until.saturating_add(lag))
+        {
+            return Blocked::By(position, core.refused(Reason::WaitTooLong, &answer));
         }
         longest = longest.max((after, position));
     }
-    Blocked::For(longest.1, longest.0)
+    Blocked::For(Delay { position: longest.1, after: longest.0, lag })
 }
 
 /// Waits in the queue of one claim, and whichever else it is sent to from there.
 async fn in_line(
     limits: &Limits,
     claims: Vec<Claim>,
-    blocked: (usize, u64),
+    delay: Delay,
     started: u64,
     seen: &Seen,
 ) -> Outcome {
     let chair = Chair::new(claims, started);
-    chair.join(limits, blocked, seen)?;
+    chair.join(limits, delay, seen)?;
     let granted = Turn::new(limits, chair).await?;
     if let Some(claim) = granted.first() {
         claim.taken.count_wait();

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Outcome, Seen, Slot, Ticket, driver, until};
+use super::{Delay, Outcome, Seen, Slot, Ticket, driver, until};
 use crate::{
     Limits, Reason, Rejection,
     limiter::{Core, plan::Claim, taken::Taken},
@@ -48,7 +48,7 @@ impl Chair {
     pub(super) fn join(
         self: &Arc<Self>,
         limits: &Limits,
-        (position, wait_ms): (usize, u64),
+        Delay { position, after, lag }: Delay,
         seen: &Seen,
     ) -> Result<(), (usize, Rejection)> {
         let inner = limits.inner();
@@ -59,12 +59,13 @@ impl Chair {
         let room = core.numbers(inner).map_err(refused)?.effective.max_waiters.value;
         let (now, until) = (inner.clock.now_ms(), until(*wait, self.started));
         let earliest = core.earliest(inner, permits, now);
-        if until.is_some_and(|until| now.saturating_add(earliest) > until) {
+        let late = lag.max(core.queue.waiting().line().lag());
+        if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made at once; any other request is made when it can be granted.
         let at_once = core.pace(inner).is_some() || seen.is_stale(inner, &self.claims, position);
-        let due = if at_once { now } else { now.saturating_add(wait_ms) };
+        let due = if at_once { now } else { now.saturating_add(after) };
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());
@@ -72,10 +73,10 @@ impl Chair {
         let number = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let seat = Arc::clone(self);
-            (!full).then(|| line.join(permits, until, self.claims.len() == 1, seat, due))
+            (!full).then(|| line.join(permits, until, self.claims.len() == 1, seat, (due, lag)))
         });
         let Some(number) = number else {
-            let after = if core.queue.is_empty() { wait_ms } else { core.queue.head_in(now) };
+            let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
             return Err((position, core.not_before(Reason::QueueFull, after)));
         };
         state.place = Some((Arc::clone(core), number));

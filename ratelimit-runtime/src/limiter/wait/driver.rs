@@ -11,9 +11,9 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Blocked, Core, LOOK_AGAIN, Seen, Slot, Ticket, blocked,
+    Blocked, Core, Delay, LOOK_AGAIN, Seen, Slot, Ticket, blocked,
     chair::Chair,
-    decide,
+    decide, lag,
     line::{Leaving, Step},
 };
 use crate::{
@@ -135,7 +135,7 @@ impl Drop for Driver {
         drivers.retain(|home| *home != self.home);
         drop(drivers);
         if self.working {
-            waiting.line().answered(0);
+            waiting.line().answered(0, 0);
         }
         waiting.changed.notify_waiters();
     }
@@ -157,12 +157,13 @@ async fn ask(core: Arc<Core>, limits: Limits) {
     let inner = limits.inner();
     let head = core.queue.waiting().line().head().map(|head| (head.number, Arc::clone(&head.seat)));
     let Some((number, chair)) = head else {
-        core.queue.change(|line| line.answered(0));
+        core.queue.change(|line| line.answered(0, 0));
         return;
     };
     let seen = Seen::of(inner, &chair.claims);
+    let (asked_at, late) = (inner.clock.now_ms(), core.queue.waiting().line().lag());
     let result = decide(&limits, &chair.claims).await;
-    let now = inner.clock.now_ms();
+    let (now, lag) = (inner.clock.now_ms(), lag(inner, asked_at));
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
     let (outcome, again) = match result {
         Ok(granted) => {
@@ -170,19 +171,21 @@ async fn ask(core: Arc<Core>, limits: Limits) {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now + again.unwrap_or(0))
         }
-        Err(refusals) => match blocked(inner, &chair.claims, refusals, chair.started) {
+        Err(refusals) => match blocked(inner, &chair.claims, refusals, chair.started, late + lag) {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
-            Blocked::For(position, after) if Arc::ptr_eq(&chair.claims[position].core, &core) => {
-                core.queue.change(|line| line.answered(now + look_again(&limits, after)));
+            Blocked::For(Delay { position, after, .. })
+                if Arc::ptr_eq(&chair.claims[position].core, &core) =>
+            {
+                core.queue.change(|line| line.answered(now + look_again(&limits, after), lag));
                 return;
             }
-            Blocked::For(position, after) => {
+            Blocked::For(delay) => {
                 // Another limiter keeps the call: those that wait for this one alone need not wait.
                 core.queue.change(|line| {
                     line.leave(number, now);
-                    line.answered(now);
+                    line.answered(now, 0);
                 });
-                if let Err(rejected) = chair.join(&limits, (position, after), &seen) {
+                if let Err(rejected) = chair.join(&limits, Delay { lag, ..delay }, &seen) {
                     let _ = chair.answer(Err(rejected), None);
                 }
                 return;
@@ -194,7 +197,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
         let asked = cost(line.leave(number, now).map(|place| place.permits));
         let next = cost(line.head().map(|place| place.permits));
         // The reply says when the same request can be granted again.
-        line.answered(if asked == next { again } else { now });
+        line.answered(if asked == next { again } else { now }, lag);
     });
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
         Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
@@ -211,23 +214,26 @@ fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
 async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option<u64>) {
     let inner = limits.inner();
     let (asked_at, sent) = (inner.clock.now_ms(), clock::instant());
-    let within_ms = until.map_or(u64::MAX, |until| until.saturating_sub(asked_at));
+    let tick = lag(inner, asked_at);
+    let within_ms =
+        until.map_or(u64::MAX, |until| until.saturating_add(tick).saturating_sub(asked_at));
     let reserved = core.reserve(inner, &costs, within_ms).await;
     let now = inner.clock.now_ms();
     let waiting = core.queue.waiting();
     let Some(reserved) = reserved else {
         // The policy decides, or the rule in force takes no reservations.
         waiting.polling.store(true, Ordering::Release);
-        core.queue.change(|line| line.answered(now));
+        core.queue.change(|line| line.answered(now, 0));
         return;
     };
+    let lag = lag(inner, asked_at);
     waiting.note_round_trip(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
     let again = reserved.refused_for_ms.map_or(now, |ms| now + ms.min(whole_ms(LOOK_AGAIN)));
     core.queue.change(|line| {
         for (wait_ms, permits, ticket) in reserved.slots {
-            line.put(Slot { at: now + wait_ms, permits, ticket });
+            line.put(Slot { at: now + wait_ms, lag, permits, ticket });
         }
-        line.answered(again);
+        line.answered(again, lag);
     });
 }
 
@@ -252,6 +258,6 @@ async fn give_up(core: Arc<Core>, limits: Limits, slots: Vec<Slot<Ticket>>) {
         if reserves {
             line.keep(kept);
         }
-        line.answered(0);
+        line.answered(0, 0);
     });
 }

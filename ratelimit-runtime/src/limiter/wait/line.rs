@@ -38,6 +38,8 @@ pub(super) trait Part: Clone {
 pub(super) struct Slot<T> {
     /// In milliseconds by the clock of the limits.
     pub(super) at: u64,
+    /// How much sooner that may have been, in milliseconds.
+    pub(super) lag: u64,
     pub(super) permits: u32,
     /// Identifies the reservation in its store.
     pub(super) ticket: T,
@@ -113,6 +115,8 @@ pub(super) struct Line<S, T> {
     asking: bool,
     /// When the store is to be asked next.
     due: u64,
+    /// How much sooner that may have been, in milliseconds.
+    lag: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
     /// Whether no caller waited since reservations were handed out last.
@@ -130,6 +134,7 @@ impl<S, T> Default for Line<S, T> {
             next_number: 0,
             asking: false,
             due: 0,
+            lag: 0,
             empty_since: None,
             was_empty: false,
             stale: false,
@@ -164,6 +169,11 @@ impl<S, T: Part> Line<S, T> {
         self.slots.front().map_or(self.due, |slot| slot.at)
     }
 
+    /// How much sooner that may be, in milliseconds: no wait is too long that ends in time by then.
+    pub(super) fn lag(&self) -> u64 {
+        self.slots.front().map_or(self.lag, |slot| slot.lag)
+    }
+
     /// Adds a caller at the end, and returns the number of its place. The first one is to ask at `due`.
     pub(super) fn join(
         &mut self,
@@ -171,10 +181,10 @@ impl<S, T: Part> Line<S, T> {
         until: Option<u64>,
         alone: bool,
         seat: S,
-        due: u64,
+        (due, lag): (u64, u64),
     ) -> u64 {
         if self.places.is_empty() && !self.asking {
-            self.due = due;
+            (self.due, self.lag) = (due, lag);
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -216,8 +226,9 @@ impl<S, T: Part> Line<S, T> {
         self.slots.insert(index, slot);
     }
 
-    /// The store has answered; it is to be asked again at this time.
-    pub(super) fn answered(&mut self, again: u64) {
+    /// The store has answered; it is to be asked again at this time, or by so much sooner.
+    pub(super) fn answered(&mut self, again: u64, lag: u64) {
+        self.lag = lag;
         // A change that came meanwhile is still to be looked at.
         self.due = if self.asking && self.stale { 0 } else { again };
         self.asking = false;
@@ -249,7 +260,7 @@ impl<S, T: Part> Line<S, T> {
     }
 
     fn next(&mut self, now: u64, pace: Option<Pace>) -> Step<T> {
-        let until = self.limits.first().map(|(until, _)| until + 1);
+        let until = self.next_limit().map(|(until, _)| until.saturating_add(self.lag() + 1));
         let Some(head) = self.places.front() else {
             let kept_until = self.empty_since.map_or(0, |since| since + KEPT_MS);
             return match (self.asking, self.slots.is_empty()) {
@@ -319,7 +330,7 @@ impl<S, T: Part> Line<S, T> {
                 let spaced = pace.filter(|pace| pace.spaced);
                 let later = spaced.map_or(0, |pace| pace.span_ms(head.permits.into()));
                 let ticket = slot.ticket.split_off(rest, later);
-                self.put(Slot { at: slot.at + later, permits: rest, ticket });
+                self.put(Slot { at: slot.at + later, lag: slot.lag, permits: rest, ticket });
             }
             let used = Slot { permits: head.permits, ..slot };
             leaving.push(Leaving::Admitted(head, used));
@@ -329,11 +340,18 @@ impl<S, T: Part> Line<S, T> {
     /// Removes the callers that cannot be admitted in time: no caller goes before the head does.
     fn turn_away(&mut self, now: u64, leaving: &mut Vec<Leaving<S, T>>) {
         let earliest = if self.asking { now } else { self.head_at().max(now) };
-        while let Some(&(until, number)) = self.limits.first() {
-            let over = until < earliest || until < now;
+        let lag = self.lag();
+        while let Some((until, number)) = self.next_limit() {
+            let over = until.saturating_add(lag) < earliest;
             let Some(place) = over.then(|| self.leave(number, now)).flatten() else { return };
             leaving.push(Leaving::TooLate(place, earliest.saturating_sub(now)));
         }
+    }
+
+    /// The place whose wait is over first. The one that the store is being asked for has its answer.
+    fn next_limit(&self) -> Option<(u64, u64)> {
+        let head = self.head().filter(|_| self.asking).map(|head| head.number);
+        self.limits.iter().find(|(_, number)| Some(*number) != head).copied()
     }
 
     /// The costs to reserve for next: none while more than half of the reservations are left.
@@ -373,17 +391,17 @@ mod tests {
     }
 
     fn slot(at: u64, ticket: u32) -> Slot<u32> {
-        Slot { at, permits: 1, ticket }
+        Slot { at, lag: 0, permits: 1, ticket }
     }
 
     #[test]
     fn a_slot_passes_to_the_next_caller_when_its_caller_leaves() {
         let mut line = Names::default();
-        let first = line.join(1, None, true, "first", 0);
-        line.join(1, None, true, "second", 0);
+        let first = line.join(1, None, true, "first", (0, 0));
+        line.join(1, None, true, "second", (0, 0));
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![1], None));
         line.put(slot(100, 7));
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)).0, Step::Sleep(100));
         line.leave(first, 50);
         let (next, left) = step(&mut line, 100, Some(TEN_A_SECOND));
@@ -393,16 +411,16 @@ mod tests {
     #[test]
     fn a_queue_that_stays_empty_gives_its_slots_up_the_last_first() {
         let mut line = Names::default();
-        let only = line.join(1, None, true, "only", 0);
+        let only = line.join(1, None, true, "only", (0, 0));
         step(&mut line, 0, Some(TEN_A_SECOND));
         line.put(slot(100, 1));
         line.put(slot(200, 2));
-        line.answered(0);
+        line.answered(0, 0);
         line.leave(only, 10);
         assert_eq!(step(&mut line, 20, Some(TEN_A_SECOND)).0, Step::Sleep(110));
         let given_up = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
         assert_eq!(step(&mut line, 110, Some(TEN_A_SECOND)).0, given_up);
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
     }
 
@@ -417,12 +435,12 @@ mod tests {
     fn more_is_reserved_when_half_is_used() {
         let mut line = Names::default();
         for _ in 0..9 {
-            line.join(1, None, true, "a caller", 0);
+            line.join(1, None, true, "a caller", (0, 0));
         }
         let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
         assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
         (1..=7).for_each(|at| line.put(slot(at, 0)));
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 3, pace), (Step::Sleep(4), vec!["a caller by 0".to_owned(); 3]));
         assert_eq!(
             step(&mut line, 4, pace).0,
@@ -434,12 +452,12 @@ mod tests {
     #[test]
     fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
         let mut line = Names::default();
-        line.join(5, None, true, "head", 300);
-        line.join(1, None, true, "next", 0);
+        line.join(5, None, true, "head", (300, 0));
+        line.join(1, None, true, "next", (0, 0));
         assert_eq!(step(&mut line, 0, None).0, Step::Sleep(300));
         assert_eq!(step(&mut line, 300, None).0, Step::Ask);
         assert_eq!(step(&mut line, 301, None).0, Step::Sleep(u64::MAX), "the store is asked once");
-        line.answered(700);
+        line.answered(700, 0);
         assert_eq!(step(&mut line, 302, None).0, Step::Sleep(700));
         line.change();
         assert_eq!(step(&mut line, 303, None).0, Step::Ask);
@@ -448,26 +466,38 @@ mod tests {
     #[test]
     fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
         let mut line = Names::default();
-        line.join(1, Some(400), true, "head", 300);
-        line.join(1, Some(299), true, "hopeless", 0);
+        line.join(1, Some(400), true, "head", (300, 0));
+        line.join(1, Some(299), true, "hopeless", (0, 0));
         let told = vec!["hopeless not before 300".to_owned()];
         assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), told));
         assert_eq!(step(&mut line, 300, None).0, Step::Ask);
-        line.answered(500);
+        line.answered(500, 0);
         let told = vec!["head not before 199".to_owned()];
         assert_eq!(step(&mut line, 301, None), (Step::End, told));
     }
 
     #[test]
+    fn a_wait_that_may_be_over_in_time_is_not_too_long() {
+        let mut line = Names::default();
+        line.join(1, Some(300), true, "head", (303, 3));
+        assert_eq!(step(&mut line, 301, None).0, Step::Sleep(303));
+        assert_eq!(step(&mut line, 303, None).0, Step::Ask);
+        assert_eq!(step(&mut line, 310, None).0, Step::Sleep(u64::MAX), "its answer is on its way");
+        line.answered(311, 3);
+        let told = vec!["head not before 1".to_owned()];
+        assert_eq!(step(&mut line, 310, None), (Step::End, told));
+    }
+
+    #[test]
     fn what_a_large_slot_has_left_is_for_the_next() {
         let mut line = Names::default();
-        line.join(2, None, true, "two", 0);
-        line.join(1, None, true, "one", 0);
-        line.put(Slot { at: 10, permits: 3, ticket: 9 });
+        line.join(2, None, true, "two", (0, 0));
+        line.join(1, None, true, "one", (0, 0));
+        line.put(Slot { at: 10, lag: 0, permits: 3, ticket: 9 });
         let (next, left) = step(&mut line, 10, Some(TEN_A_SECOND));
         assert_eq!((next, left), (Step::Sleep(210), vec!["two by 9".to_owned()]), "spaced");
         let not_spaced = Some(Pace { spaced: false, ..TEN_A_SECOND });
-        line.join(1, None, true, "other", 0);
+        line.join(1, None, true, "other", (0, 0));
         assert_eq!(step(&mut line, 210, not_spaced).1, ["one by 9"]);
     }
 
@@ -477,11 +507,11 @@ mod tests {
         let tokens = pace.map(|pace| Pace { spaced: false, capacity: 3, ..pace });
         for (pace, at_once) in [(pace, 1), (tokens, 3)] {
             let mut line = Names::default();
-            let only = line.join(1, None, true, "only", 0);
+            let only = line.join(1, None, true, "only", (0, 0));
             (1..=7).for_each(|at| line.put(slot(at, 0)));
             line.leave(only, 1);
             for _ in 0..7 {
-                line.join(1, None, true, "late", 0);
+                line.join(1, None, true, "late", (0, 0));
             }
             assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
         }
@@ -490,18 +520,18 @@ mod tests {
     #[test]
     fn what_cannot_be_given_up_is_used() {
         let mut line = Names::default();
-        let head = line.join(1, None, true, "head", 0);
+        let head = line.join(1, None, true, "head", (0, 0));
         line.put(slot(100, 1));
         line.change();
         let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
         line.keep(slots.clone());
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
         line.leave(head, 10);
-        line.join(2, None, true, "two", 10);
+        line.join(2, None, true, "two", (10, 0));
         assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
         line.keep(slots);
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
     }
 
@@ -509,9 +539,9 @@ mod tests {
     fn reservations_that_are_too_small_are_given_up() {
         let mut line = Names::default();
         line.put(slot(100, 1));
-        line.join(2, None, true, "two", 0);
+        line.join(2, None, true, "two", (0, 0));
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
-        line.answered(0);
+        line.answered(0, 0);
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
     }
 }
