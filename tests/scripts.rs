@@ -596,8 +596,18 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
     let server = RedisServer::start();
     let mut wrong = Vec::new();
     for algorithm in [SlidingWindow, TokenBucket, FixedWindow, LeakyBucket] {
-        for kept in [[KEPT[1], 0], [0, KEPT[1]], [KEPT[1], KEPT[2]]] {
-            let name = format!("{algorithm} {kept:?}");
+        let ways = [[KEPT[1], 0], [0, KEPT[1]], [KEPT[1], KEPT[2]]];
+        let (always, keep) = (WriteWhen::Always, KeepState::Keep);
+        let changes = [
+            Step::First { process: 1, carry: true },
+            Step::First { process: 1, carry: false },
+            Step::Write { process: 1, when: always, state: keep },
+            Step::Write { process: 1, when: always, state: KeepState::Reset },
+        ];
+        for (kept, change) in
+            ways.into_iter().flat_map(|kept| changes.clone().map(|change| (kept, change)))
+        {
+            let name = format!("{algorithm} {kept:?} {change:?}");
             let mut twins = Twins::new(server.connect().unwrap(), name.clone());
             let config = |(rate, keep)| {
                 let burst = if algorithm == TokenBucket { 9 } else { 0 };
@@ -606,7 +616,7 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
             };
             let configs = [config((8, kept[0])), config((9, kept[1]))];
             twins.run(&configs, Step::Acquire { process: 0, permits: 1 });
-            twins.run(&configs, Step::First { process: 1, carry: true });
+            twins.run(&configs, change);
             twins.run(&configs, Step::Advance(60_000));
             twins.run(&configs, Step::Acquire { process: 1, permits: 1 });
             let rust = twins.runtime.block_on(twins.memory.ttl(&twins.keys)).unwrap();

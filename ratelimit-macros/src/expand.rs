@@ -14,9 +14,10 @@ use self::annotation::annotation;
 use self::settlement::{settled, settles};
 use crate::args::Args;
 use crate::function::{Body, Code, Function};
+use crate::hygiene::{generated, reported_at};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
-use crate::site::{self, Runtime, generated, reported_at};
+use crate::site::{self, Runtime};
 use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_body, validate};
 
 /// The whole attribute: what it takes, what it is on, what it becomes.

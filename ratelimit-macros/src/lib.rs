@@ -10,6 +10,7 @@ mod args;
 mod async_trait;
 mod expand;
 mod function;
+mod hygiene;
 mod key;
 mod limiter;
 mod limits_file;

@@ -8,10 +8,11 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprAssign, ExprField, Ident, LitStr, Member, Path, Token};
 
+use crate::hygiene::{generated, reported_at};
 use crate::key::{Key, written};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
-use crate::site::{self, Runtime, generated, reported_at};
+use crate::site::{self, Runtime};
 use crate::suggest::did_you_mean;
 use crate::validate::{Part, declared};
 

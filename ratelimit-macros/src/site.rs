@@ -8,22 +8,10 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use ratelimit_spec::{Limit, Per, Wait};
 
+use crate::hygiene::{generated, reported_at};
 use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::validate::{DeclaredNumbers, Numbers, Part};
-
-/// `quote!` with names that neither capture the user's nor can be captured by them.
-macro_rules! generated {
-    ($($tokens:tt)*) => {
-        quote::quote_spanned!(proc_macro2::Span::mixed_site()=> $($tokens)*)
-    };
-}
-pub(crate) use generated;
-
-/// For generated code that rustc should report at a place of the user's source.
-pub(crate) fn reported_at(place: Span) -> Span {
-    Span::mixed_site().located_at(place)
-}
 
 /// Paths into the runtime.
 pub(crate) struct Runtime(TokenStream);

@@ -17,10 +17,11 @@ pub(crate) mod reconcile;
 mod reserve;
 mod sliding_window;
 mod state;
+mod ticket;
 mod token_bucket;
 mod warm_up;
 
-pub use self::{charge::Charged, config::Config, grant::Grant, reserve::Ticket};
+pub use self::{charge::Charged, config::Config, grant::Grant, ticket::Ticket};
 pub(crate) use self::{open::decide_jointly, reserve::Booking, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.

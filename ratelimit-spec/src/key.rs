@@ -10,7 +10,10 @@ use std::fmt::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::{name::KeyName, template::MAX_NAME};
+use crate::name::KeyName;
+
+/// The most bytes a rendered name can have, not counting the key prefix.
+pub const MAX_NAME: usize = 480;
 
 /// The most bytes a value takes in a name; what needs more is hashed.
 pub(crate) const MAX_PART: usize = 64;

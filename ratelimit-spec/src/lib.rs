@@ -24,7 +24,7 @@ pub mod words;
 pub use algorithm::{Algorithm, TooLarge};
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
-pub use key::{KeyWriter, PrefixError, check_prefix, safe_name};
+pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
 pub use limits_file::{
     LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
@@ -33,6 +33,6 @@ pub use limits_file::{
 pub use name::KeyName;
 pub use per::{CalendarError, Per};
 pub use suggest::nearest;
-pub use template::{MAX_NAME, Placeholder, Template, TemplateError};
+pub use template::{Placeholder, Template, TemplateError};
 pub use warm_up::{WarmUpError, check_warm_up};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

@@ -7,13 +7,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::key::{MAX_PART, is_derived, is_value_char, works_on_cluster};
+use crate::key::{MAX_NAME, MAX_PART, is_derived, is_value_char, works_on_cluster};
 use crate::quote::Quoted;
 
 mod parse;
-
-/// The most bytes a rendered name can have, not counting the key prefix.
-pub const MAX_NAME: usize = 480;
 
 /// What a template reserves for each value: [`MAX_PART`], and one more for what [`KeyWriter`] may
 /// append.

@@ -10,6 +10,7 @@
 //!   [`redis_sentinel::RedisSentinel`], [`tls::TlsServer`]: the processes, with their ways to die,
 //!   hang and come back.
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
+//! - [`ledger`]: did a limiter admit a call whose permits were not free?
 //! - [`monitor`]: the commands a server was sent.
 //! - [`decide`]: questions to stores and scripts, past the limiter.
 //! - [`random_histories`]: a property, over histories of a seed.
@@ -22,8 +23,10 @@
 mod binary;
 pub mod decide;
 mod histories;
+pub mod ledger;
 pub mod monitor;
 mod notes;
+pub mod place;
 pub mod ports;
 mod process;
 pub mod proxy;

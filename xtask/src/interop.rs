@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use crate::{
     Failed, Outcome, java,
     shell::{say, target_dir},
-    test,
 };
 
 /// Where the tests find the compiled project.
@@ -18,19 +17,19 @@ const ABSENT: &str = "RATELIMIT_INTEROP_ABSENT";
 
 const PROJECT: &str = "tests/interop/java";
 
-/// Runs the tests against Redisson, or those of them that the arguments choose.
-pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
+/// The arguments of `cargo test` for the tests against Redisson, or those of them that are chosen here.
+pub(crate) fn arguments(chosen: &[String]) -> Result<Vec<String>, Failed> {
     if let Some(problem) = missing() {
         eprintln!("{problem}");
         return Err(Failed);
     }
     let mut all: Vec<String> =
         ["--package", "tests", "--test", "interop"].map(String::from).to_vec();
-    if !arguments.is_empty() {
+    if !chosen.is_empty() {
         all.push("--".to_owned());
-        all.extend_from_slice(arguments);
+        all.extend_from_slice(chosen);
     }
-    test::run_tests(&all)
+    Ok(all)
 }
 
 /// The environment in which `cargo test` finds Redisson, if these arguments of it ask for that.

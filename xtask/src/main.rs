@@ -35,7 +35,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "interop",
         about: "compiles the Java side, then runs the tests against Redisson, or some of them",
-        run: interop::run_tests,
+        run: test::run_interop,
     },
     Command {
         name: "bench",

@@ -46,6 +46,11 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
     outcome
 }
 
+/// Runs the tests against Redisson, or those of them that the arguments choose.
+pub(crate) fn run_interop(arguments: &[String]) -> Outcome {
+    run_tests(&interop::arguments(arguments)?)
+}
+
 /// Passes on what the tests print, and gives their summary lines, to be repeated where they are
 /// seen.
 fn stream(mut command: std::process::Command) -> Result<(Vec<String>, Outcome), Failed> {

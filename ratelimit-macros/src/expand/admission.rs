@@ -5,7 +5,8 @@ use quote::{ToTokens, quote_spanned};
 
 use super::numbered;
 use crate::function::{Function, ends};
-use crate::site::{self, Runtime, generated, reported_at};
+use crate::hygiene::{generated, reported_at};
+use crate::site::{self, Runtime};
 use crate::validate::{Guard, Permits};
 
 /// The statements that end with what one attribute requests.

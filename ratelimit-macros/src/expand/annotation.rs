@@ -5,7 +5,8 @@ use quote::quote_spanned;
 use ratelimit_spec::TimeZone;
 
 use crate::function::{Function, ends};
-use crate::site::{self, Runtime, generated, reported_at};
+use crate::hygiene::{generated, reported_at};
+use crate::site::{self, Runtime};
 use crate::validate::{Guard, Numbers, Permits};
 
 pub(super) fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {

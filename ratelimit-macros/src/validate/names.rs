@@ -7,9 +7,9 @@ use syn::ext::IdentExt;
 use syn::{Index, LitStr, Member};
 
 use crate::function::Function;
+use crate::hygiene::{generated, reported_at};
 use crate::key::{Key, written};
 use crate::problems::Problems;
-use crate::site::{generated, reported_at};
 use crate::suggest::did_you_mean;
 
 /// One placeholder's value, borrowed.

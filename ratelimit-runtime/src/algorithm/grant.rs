@@ -36,6 +36,14 @@ impl Grant {
     }
 }
 
+impl Grant {
+    /// The first part of a grant of a bucket, of which the last part is this many permits.
+    pub(crate) fn before(self, permits: u64) -> Self {
+        let ends_ms = self.ends_ms.saturating_sub(drain_ms(&self.config, permits));
+        Self { ends_ms, ..self }
+    }
+}
+
 /// The milliseconds in which a bucket drains so many permits, rounded up.
 fn drain_ms(config: &Config, permits: u64) -> u64 {
     permits.saturating_mul(config.per_ms).div_ceil(config.rate.max(1))

@@ -1,7 +1,9 @@
 //! What is at hand of limiters at one instant, to be taken of one of them or of several at once.
 
+use ratelimit_spec::Algorithm;
+
 use super::{
-    State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog,
+    Config, State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog,
     token_bucket::Level, warm_up::Heat,
 };
 
@@ -36,6 +38,50 @@ impl<M: Meter> Sheet<M> {
     fn take(&mut self, permits: u64) {
         self.meter.take(permits);
         self.changed = true;
+    }
+}
+
+impl State {
+    /// Takes permits for several requests at one instant, in order. A request for more than the
+    /// capacity takes nothing.
+    pub(crate) fn acquire_all(
+        &mut self,
+        config: &Config,
+        costs: impl Iterator<Item = u64> + Clone,
+        now: u64,
+    ) -> Vec<Verdict> {
+        let mut open = self.open(config, costs.clone(), now);
+        let verdicts = open.decide(costs);
+        open.close(now);
+        verdicts
+    }
+
+    /// What is at hand for requests at one instant; what they take counts once that is
+    /// [closed](Open::close).
+    pub(crate) fn open(
+        &mut self,
+        config: &Config,
+        costs: impl Iterator<Item = u64>,
+        now: u64,
+    ) -> Open<'_> {
+        if self.is_moot(config) {
+            return Open(Form::Nothing);
+        }
+        let stale = self.is_foreign(config);
+        Open(match config.algorithm {
+            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+                Form::Warm(Sheet::new(self.heat(config, now), stale), self)
+            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                Form::Bucket(Sheet::new(self.level(config, now), stale), self)
+            }
+            Algorithm::FixedWindow => {
+                let count = self.count(config, now);
+                let stale = stale || count.has_paid();
+                Form::Window(Sheet::new(count, stale), self)
+            }
+            _ => Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now)),
+        })
     }
 }
 

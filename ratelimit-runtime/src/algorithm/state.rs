@@ -6,9 +6,8 @@ use super::{
     Config, Verdict,
     fixed_window::{Count, Window},
     meter::Meter,
-    open::{Form, Open, Sheet},
-    reserve::Promised,
     sliding_window::Log,
+    ticket::Promised,
     token_bucket::{Bucket, Level},
     warm_up::{Heat, Warm},
 };
@@ -45,48 +44,6 @@ impl State {
     fn acquire_by_another(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
         let verdicts = self.acquire_all(config, std::iter::once(permits), now);
         verdicts.first().copied().unwrap_or_default()
-    }
-
-    /// Takes permits for several requests at one instant, in order. A request for more than the
-    /// capacity takes nothing.
-    pub(crate) fn acquire_all(
-        &mut self,
-        config: &Config,
-        costs: impl Iterator<Item = u64> + Clone,
-        now: u64,
-    ) -> Vec<Verdict> {
-        let mut open = self.open(config, costs.clone(), now);
-        let verdicts = open.decide(costs);
-        open.close(now);
-        verdicts
-    }
-
-    /// What is at hand for requests at one instant; what they take counts once that is
-    /// [closed](Open::close).
-    pub(crate) fn open(
-        &mut self,
-        config: &Config,
-        costs: impl Iterator<Item = u64>,
-        now: u64,
-    ) -> Open<'_> {
-        if self.is_moot(config) {
-            return Open(Form::Nothing);
-        }
-        let stale = self.is_foreign(config);
-        Open(match config.algorithm {
-            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
-                Form::Warm(Sheet::new(self.heat(config, now), stale), self)
-            }
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                Form::Bucket(Sheet::new(self.level(config, now), stale), self)
-            }
-            Algorithm::FixedWindow => {
-                let count = self.count(config, now);
-                let stale = stale || count.has_paid();
-                Form::Window(Sheet::new(count, stale), self)
-            }
-            _ => Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now)),
-        })
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.
@@ -187,7 +144,7 @@ impl State {
         }
     }
 
-    fn count(&self, config: &Config, now: u64) -> Count {
+    pub(super) fn count(&self, config: &Config, now: u64) -> Count {
         match self {
             Self::Window(window) if window.fits(config) => window.at(config, now),
             _ => Count::new(config, self.carried(config, now).permits, now),
@@ -195,7 +152,7 @@ impl State {
     }
 
     /// The log, made of whatever else there was.
-    fn as_log(&mut self, config: &Config, now: u64) -> &mut Log {
+    pub(super) fn as_log(&mut self, config: &Config, now: u64) -> &mut Log {
         if !matches!(self, Self::Log(_)) {
             *self = Self::Log(self.take_log(config, now));
         }

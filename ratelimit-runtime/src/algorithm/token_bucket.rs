@@ -11,7 +11,7 @@ use super::{
     Config, Grant, Ticket,
     grant::Backlog,
     meter::Meter,
-    reserve::{MOST_AHEAD, Promised},
+    ticket::{MOST_AHEAD, Promised},
 };
 
 /// When the backlog is gone, and the numbers it was counted by.

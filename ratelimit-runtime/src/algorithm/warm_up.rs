@@ -9,7 +9,7 @@ use super::{
     Config, Grant, Ticket,
     grant::Backlog,
     meter::Meter,
-    reserve::{MOST_AHEAD, Promised},
+    ticket::{MOST_AHEAD, Promised},
 };
 
 /// When the next caller may go, what was stored then, and the numbers it was counted by.

@@ -15,8 +15,12 @@ use std::sync::Arc;
 
 use ratelimit_spec::Wait;
 
-use self::{answer::Ready, combine::combined};
-pub(super) use self::{answer::answers_of, combine::next_refusal, policy::local_share};
+use self::combine::combined;
+pub(super) use self::{
+    answer::{Ready, answers_of},
+    combine::next_refusal,
+    policy::local_share,
+};
 pub(super) use super::plan::Part;
 use super::{
     Core, Numbers,

@@ -242,7 +242,7 @@ impl Limiter {
 
     /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
     /// ones are given back, so that no window can come to hold too many; those of one call go back by
-    /// [`Permit::give_back`]. What this process owes is paid with them first. Returns how many there were
+    /// [`Permit::give_back`]. What is owed is paid with them first. Returns how many there were
     /// to give back, which is fewer if fewer are in use; of several limits, the most.
     ///
     /// # Errors

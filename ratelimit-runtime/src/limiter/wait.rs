@@ -25,11 +25,11 @@ use tokio::{runtime::Id, sync::Notify};
 
 use self::{
     chair::{Chair, Turn},
-    line::{Line, Pace, Slot},
+    line::{Line, Pace, Part, Slot},
 };
 use super::{
     Core,
-    decide::{Granted, Refusals, Why, decide},
+    decide::{Granted, Ready, Refusals, Why, decide},
     plan::Claim,
     taken::{Source, Taken},
 };
@@ -75,6 +75,16 @@ struct Ticket {
     source: Source,
     grant: Grant,
     reply: Reply,
+}
+
+impl Part for Ticket {
+    fn split_off(&mut self, permits: u32, later_ms: u64) -> Self {
+        let Self { source, grant, reply } = self.clone();
+        let now_ms = reply.now_ms.saturating_add(later_ms);
+        let reset_after_ms = reply.reset_after_ms.saturating_sub(later_ms);
+        self.grant = grant.before(permits.into());
+        Self { source, grant, reply: Reply { now_ms, reset_after_ms, ..reply } }
+    }
 }
 
 impl Queue {
@@ -219,8 +229,13 @@ async fn first_try(
     let inner = limits.inner();
     // No caller overtakes those that wait.
     let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(inner);
-    if let Some(position) = claims.iter().position(queued) {
-        let Claim { core, wait, .. } = &claims[position];
+    for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
+        let Claim { core, permits, wait, .. } = claim;
+        match core.ready(inner, &core.rule(inner), *permits) {
+            Ok(Ready::Decided(_)) => continue,
+            Ok(Ready::Ask(..)) => {}
+            Err(rejection) => return Err(Blocked::By(position, rejection)),
+        }
         let head_in = core.queue.head_in(started);
         return Err(match wait {
             Wait::None => Blocked::By(position, core.not_before(Reason::Limited, head_in)),
@@ -282,6 +297,7 @@ impl Core {
             rate: config.rate,
             per_ms: config.per_ms,
             spaced: config.is_spaced(),
+            capacity: config.capacity(),
             round_trip_ms,
         })
     }

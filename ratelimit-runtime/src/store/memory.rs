@@ -279,7 +279,7 @@ impl Store for MemoryStore {
                 state.used = algorithm::State::default();
             }
             state.used.trim(&config, now);
-            state.stored = Some(Stored::written(config, state.stored));
+            state.replace(Stored::written(config, state.stored));
             state.per_ms = config.per_ms;
             if config.keep_alive_ms > 0 {
                 state.expires_ms = Some(now + config.keep_alive_ms);

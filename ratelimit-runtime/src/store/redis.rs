@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod attempt;
+mod call;
 mod connect;
 mod fault;
 mod groups;
@@ -24,12 +25,13 @@ use redis::{FromRedisValue, Value};
 use self::{
     address::Address,
     attempt::Attempt,
+    call::{Call, Plain, Tell},
     fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
     reserve::{Reserve, give_up_words, read_reservations},
     rule::write_rule,
-    script::{ASSERT, Call, EXPIRE, GIVE_UP, PEEK, Plain, RELEASE, SET_RATE, Script, Tell},
+    script::{ASSERT, EXPIRE, GIVE_UP, PEEK, RELEASE, SET_RATE, Script},
     windows::Windows,
 };
 use super::{
@@ -129,12 +131,14 @@ impl RedisStore {
         let limit = self.deadline.max(Duration::from_secs(2));
         let checked = clock::timeout(self.link.engine(), limit, async {
             let live = self.link.live(&self.link.line(), &keys).await?;
-            let mut reply = live.connection().query(&script::check(&keys, true)).await;
-            if reply.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT")) {
-                reply = live.connection().query(&script::check(&keys, false)).await;
-            }
-            let complaints =
-                reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?));
+            // By name and by text: a server that knows the scripts forgets them when it restarts.
+            let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
+            let [mut one, mut other] = [live.connection(), live.connection()];
+            let (named, reply) = tokio::join!(one.query(&by_name), other.query(&by_text));
+            let complaints = match named {
+                Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
+                _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
+            };
             match complaints.map_err(|error| classify(&error)) {
                 Ok(complaints) => refuse_complaints(&complaints)?,
                 Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),

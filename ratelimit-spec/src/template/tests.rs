@@ -1,4 +1,5 @@
-use super::{MAX_NAME, Template};
+use super::Template;
+use crate::key::MAX_NAME;
 
 fn error(text: &str) -> (std::ops::Range<usize>, String) {
     let error = Template::parse(text).expect_err(text);

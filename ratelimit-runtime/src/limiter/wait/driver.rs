@@ -231,10 +231,27 @@ async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option
     });
 }
 
-/// Gives reservations up, in this order.
-async fn give_up(core: Arc<Core>, limits: Limits, slots: Vec<(u32, Ticket)>) {
-    for (permits, ticket) in slots {
-        Taken::reserved(&core, ticket.source, ticket.grant, permits).give_back(&limits).await;
+/// Gives reservations up, in this order. The store takes back what nothing was reserved after; the
+/// others are used as they are.
+async fn give_up(core: Arc<Core>, limits: Limits, slots: Vec<Slot<Ticket>>) {
+    let inner = limits.inner();
+    let mut slots = slots.into_iter();
+    let mut kept = Vec::new();
+    for slot in slots.by_ref() {
+        let Ticket { source, grant, .. } = slot.ticket;
+        let taken = Taken::reserved(&core, source, grant, slot.permits);
+        let back = taken.give_back_some(inner, slot.permits).await;
+        if back.is_ok_and(|back| back == 0) {
+            kept.push(slot);
+            break;
+        }
     }
-    core.queue.change(|line| line.answered(0));
+    kept.extend(slots);
+    let reserves = core.pace(inner).is_some();
+    core.queue.change(|line| {
+        if reserves {
+            line.keep(kept);
+        }
+        line.answered(0);
+    });
 }

@@ -26,8 +26,15 @@ pub(super) struct Place<S> {
     pub(super) seat: S,
 }
 
+/// What identifies a reservation.
+pub(super) trait Part: Clone {
+    /// Leaves the first part of it here, and returns the last: this many permits, which may be used this
+    /// many milliseconds later.
+    fn split_off(&mut self, permits: u32, later_ms: u64) -> Self;
+}
+
 /// Permits that are reserved for this queue, to be used from a time on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot<T> {
     /// In milliseconds by the clock of the limits.
     pub(super) at: u64,
@@ -43,6 +50,8 @@ pub(super) struct Pace {
     pub(super) per_ms: u64,
     /// Whether permits are handed out one request after the other.
     pub(super) spaced: bool,
+    /// The permits that the bucket holds.
+    pub(super) capacity: u64,
     /// The measured round trip to the store, in milliseconds, rounded up.
     pub(super) round_trip_ms: u64,
 }
@@ -56,8 +65,14 @@ impl Pace {
         usize::try_from(fit.unwrap_or(0).clamp(1, MOST_SLOTS.into())).unwrap_or(1)
     }
 
+    /// The milliseconds for which a slot that no caller used is as good as new: until the next one of a
+    /// bucket that spaces its callers, or until a bucket that was empty then is full.
+    fn keeps_ms(&self, permits: u32) -> u64 {
+        self.span_ms(if self.spaced { permits.into() } else { self.capacity })
+    }
+
     /// The milliseconds that a request of this cost takes up, rounded up.
-    fn span_ms(&self, permits: u32) -> u64 {
+    fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(self.per_ms) * u128::from(permits);
         u64::try_from(ms.div_ceil(self.rate.max(1).into())).unwrap_or(u64::MAX)
     }
@@ -71,7 +86,7 @@ pub(super) enum Step<T> {
     /// Ask for the caller at the head.
     Ask,
     /// Give reservations up, in this order.
-    GiveUp(Vec<(u32, T)>),
+    GiveUp(Vec<Slot<T>>),
     /// Wait until this time, or for a change.
     Sleep(u64),
     /// Stop: no caller waits, and nothing is reserved.
@@ -100,6 +115,8 @@ pub(super) struct Line<S, T> {
     due: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
+    /// Whether no caller waited since reservations were handed out last.
+    was_empty: bool,
     /// Whether reservations may be later than necessary.
     stale: bool,
 }
@@ -114,12 +131,13 @@ impl<S, T> Default for Line<S, T> {
             asking: false,
             due: 0,
             empty_since: None,
+            was_empty: false,
             stale: false,
         }
     }
 }
 
-impl<S, T: Clone> Line<S, T> {
+impl<S, T: Part> Line<S, T> {
     /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         self.places.len()
@@ -183,7 +201,7 @@ impl<S, T: Clone> Line<S, T> {
             self.limits.remove(&(until, place.number));
         }
         if self.places.is_empty() {
-            self.empty_since = Some(now);
+            (self.empty_since, self.was_empty) = (Some(now), true);
         }
     }
 
@@ -269,24 +287,38 @@ impl<S, T: Clone> Line<S, T> {
 
     /// The last ones first: a store takes a reservation back that nothing was reserved after.
     fn give_up(&mut self) -> Step<T> {
-        Step::GiveUp(self.slots.drain(..).rev().map(|slot| (slot.permits, slot.ticket)).collect())
+        Step::GiveUp(self.slots.drain(..).rev().collect())
+    }
+
+    /// Keeps reservations that could not be given up because others were made after them, as far as the
+    /// caller at the head can use them.
+    pub(super) fn keep(&mut self, slots: Vec<Slot<T>>) {
+        let head = self.places.front().filter(|head| head.alone).map(|head| head.permits);
+        let fits = |slot: &Slot<T>| head.is_some_and(|permits| permits <= slot.permits);
+        slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
     }
 
     /// Gives the callers at the head the reservations whose time has come.
     fn hand_out(&mut self, now: u64, pace: Option<Pace>, leaving: &mut Vec<Leaving<S, T>>) {
+        if !self.places.is_empty() && std::mem::take(&mut self.was_empty) {
+            // Callers that come late do not go all at once.
+            let keeps_ms = |slot: &Slot<T>| pace.map_or(0, |pace| pace.keeps_ms(slot.permits));
+            self.slots.retain(|slot| slot.at + keeps_ms(slot) > now);
+        }
         while let (Some(head), Some(slot)) = (self.places.front(), self.slots.front()) {
             if slot.at > now || slot.permits < head.permits || !head.alone {
                 return;
             }
-            let (Some(head), Some(slot)) = (self.places.pop_front(), self.slots.pop_front()) else {
+            let (Some(head), Some(mut slot)) = (self.places.pop_front(), self.slots.pop_front())
+            else {
                 return;
             };
             self.left(&head, now);
             let rest = slot.permits - head.permits;
             if rest > 0 {
                 let spaced = pace.filter(|pace| pace.spaced);
-                let later = spaced.map_or(0, |pace| pace.span_ms(head.permits));
-                let ticket = slot.ticket.clone();
+                let later = spaced.map_or(0, |pace| pace.span_ms(head.permits.into()));
+                let ticket = slot.ticket.split_off(rest, later);
                 self.put(Slot { at: slot.at + later, permits: rest, ticket });
             }
             let used = Slot { permits: head.permits, ..slot };
@@ -321,7 +353,14 @@ mod tests {
 
     type Names = Line<&'static str, u32>;
 
-    const TEN_A_SECOND: Pace = Pace { rate: 10, per_ms: 1000, spaced: true, round_trip_ms: 1 };
+    impl Part for u32 {
+        fn split_off(&mut self, _: u32, _: u64) -> Self {
+            *self
+        }
+    }
+
+    const TEN_A_SECOND: Pace =
+        Pace { rate: 10, per_ms: 1000, spaced: true, capacity: 10, round_trip_ms: 1 };
 
     fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<String>) {
         let mut leaving = Vec::new();
@@ -361,7 +400,7 @@ mod tests {
         line.answered(0);
         line.leave(only, 10);
         assert_eq!(step(&mut line, 20, Some(TEN_A_SECOND)).0, Step::Sleep(110));
-        let given_up = Step::GiveUp(vec![(1, 2), (1, 1)]);
+        let given_up = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
         assert_eq!(step(&mut line, 110, Some(TEN_A_SECOND)).0, given_up);
         line.answered(0);
         assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
@@ -377,7 +416,9 @@ mod tests {
     #[test]
     fn more_is_reserved_when_half_is_used() {
         let mut line = Names::default();
-        (0..9).for_each(|_| drop(line.join(1, None, true, "a caller", 0)));
+        for _ in 0..9 {
+            line.join(1, None, true, "a caller", 0);
+        }
         let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
         assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
         (1..=7).for_each(|at| line.put(slot(at, 0)));
@@ -431,11 +472,45 @@ mod tests {
     }
 
     #[test]
+    fn slots_that_were_missed_while_no_caller_waited_are_not_used_at_once() {
+        let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
+        let tokens = pace.map(|pace| Pace { spaced: false, capacity: 3, ..pace });
+        for (pace, at_once) in [(pace, 1), (tokens, 3)] {
+            let mut line = Names::default();
+            let only = line.join(1, None, true, "only", 0);
+            (1..=7).for_each(|at| line.put(slot(at, 0)));
+            line.leave(only, 1);
+            for _ in 0..7 {
+                line.join(1, None, true, "late", 0);
+            }
+            assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_given_up_is_used() {
+        let mut line = Names::default();
+        let head = line.join(1, None, true, "head", 0);
+        line.put(slot(100, 1));
+        line.change();
+        let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
+        line.keep(slots.clone());
+        line.answered(0);
+        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
+        line.leave(head, 10);
+        line.join(2, None, true, "two", 10);
+        assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
+        line.keep(slots);
+        line.answered(0);
+        assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
+    }
+
+    #[test]
     fn reservations_that_are_too_small_are_given_up() {
         let mut line = Names::default();
         line.put(slot(100, 1));
         line.join(2, None, true, "two", 0);
-        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![(1, 1)]));
+        assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
         line.answered(0);
         assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
     }

@@ -106,10 +106,19 @@ impl State {
         if reconciled.is_some() {
             self.withdraw();
         }
-        self.stored = Some(stored);
+        self.replace(stored);
         let config = stored.config;
         self.prepare(config, now);
         Some((config, reconciled))
+    }
+
+    /// Replaces what is stored. An expiry that came of a keep-alive ends with it.
+    pub(super) fn replace(&mut self, stored: Stored) {
+        let kept = |stored: &Stored| stored.config.keep_alive_ms > 0;
+        if self.stored.as_ref().is_some_and(kept) && !kept(&stored) {
+            self.expires_ms = None;
+        }
+        self.stored = Some(stored);
     }
 
     /// Gets ready to be counted by these numbers.

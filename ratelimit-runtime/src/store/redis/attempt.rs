@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::{
+    call::Call,
     fault::{Fault, NotDone, classify},
     link::{Line, Link, Live},
-    script::Call,
 };
 use crate::{StoreError, clock, home::Home};
 

@@ -6,10 +6,11 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
+    call::Call,
     fault::failed,
     link::Live,
     reply::{Told, read_replies, unknown_reply},
-    script::{Call, DECIDE, add_request},
+    script::{DECIDE, add_request},
     windows::{MOST_ATTEMPTS, Missing, Windows, missing, unsteady},
 };
 use crate::{

@@ -4,10 +4,11 @@ use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
 use super::{
+    call::{Ask, Tell},
     groups::{Answer, AskGroups, read_groups},
     reply::read_replies,
     reserve::{Reserve, give_up_words, read_reservations},
-    script::{Ask, GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE, Tell},
+    script::{GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE},
     settle::{ChargeCall, give_back_words, read_charged},
     windows::{Windows, missing},
     write_words,

@@ -3,10 +3,11 @@
 use redis::{Cmd, Value};
 
 use super::{
+    call::Call,
     groups::runs,
     link::Live,
     reply::{integer, read_limiter, unknown_reply},
-    script::{Call, RESERVE, add_statement},
+    script::{RESERVE, add_statement},
 };
 use crate::{
     StoreError,

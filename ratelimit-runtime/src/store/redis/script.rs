@@ -6,11 +6,8 @@ use once_cell::sync::Lazy;
 use ratelimit_spec::OnDrift;
 use redis::Cmd;
 
-use super::{link::Live, rule::write_rule, windows::Windows};
-use crate::{
-    clock,
-    store::{Assertion, Request, StateKeys},
-};
+use super::rule::write_rule;
+use crate::store::{Assertion, Request, StateKeys};
 
 /// The text of a file, or of several that belong together, in the order in which they need each other.
 macro_rules! text {
@@ -116,32 +113,6 @@ impl Script {
     }
 }
 
-/// One command about a limiter, made anew for each attempt.
-pub(super) trait Call {
-    /// Whose keys it touches.
-    fn keys(&self) -> &StateKeys;
-
-    /// The command; by text when the server does not know the script's name.
-    fn command(&self, live: &Live, by_name: bool) -> Cmd;
-}
-
-/// A script that looks at a [`Request`] of this cost.
-pub(super) struct Ask<'a> {
-    pub(super) script: &'a Script,
-    pub(super) request: &'a Request<'a>,
-    pub(super) cost: u32,
-    pub(super) windows: Windows,
-}
-
-impl Ask<'_> {
-    /// The command, with the time in microseconds since when the process has its configuration.
-    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let mut command = self.script.on(self.request.keys, by_name);
-        add_request(&mut command, self.request, &self.cost.to_string(), since_us);
-        command
-    }
-}
-
 /// Adds the nine words in which most scripts take a request.
 pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     add_statement(command, request, runs, since_us);
@@ -160,77 +131,6 @@ pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str
         Assertion::First(OnDrift::Carry) => "carry",
         Assertion::First(_) => "reset",
     });
-}
-
-impl Call for Ask<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.request.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        let mut command = self.since(live.server_time(self.request.since), by_name);
-        // The tenth is the time, in tests.
-        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
-        command
-    }
-}
-
-/// A script that takes a few words.
-pub(super) struct Tell<'a> {
-    pub(super) script: &'a Script,
-    pub(super) keys: &'a StateKeys,
-    pub(super) words: Vec<String>,
-    pub(super) windows: Windows,
-}
-
-#[cfg(feature = "test-util")]
-impl Tell<'_> {
-    /// The command, for a test that appends the time: it comes after as many arguments as the
-    /// longest call has.
-    pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
-        self.words.resize(9, String::new());
-        let mut command = self.script.on(self.keys, by_name);
-        command.arg(&self.words);
-        command
-    }
-}
-
-impl Call for Tell<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        let mut command = self.script.on(self.keys, by_name);
-        command.arg(&self.words);
-        let guess = || live.server_time(clock::instant()) / 1000;
-        self.windows.append(&mut command, 10 - self.words.len(), guess);
-        command
-    }
-}
-
-/// A command of the server's own, on the limiter's configuration or on all of its keys.
-pub(super) struct Plain<'a> {
-    pub(super) name: &'static str,
-    pub(super) keys: &'a StateKeys,
-    pub(super) all: bool,
-    pub(super) fields: &'static [&'static str],
-}
-
-impl Call for Plain<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.keys
-    }
-
-    fn command(&self, _: &Live, _: bool) -> Cmd {
-        let mut command = redis::cmd(self.name);
-        command.arg(self.keys.config());
-        if self.all {
-            command.arg(self.keys.counter()).arg(self.keys.log());
-        }
-        command.arg(self.fields);
-        command
-    }
 }
 
 /// The startup check, on a limiter's names.

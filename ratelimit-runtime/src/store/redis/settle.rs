@@ -4,11 +4,12 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
+    call::{Call, Tell},
     link::Live,
     read,
     reply::{foreign, integer, read_limiter, unknown_reply},
     rule::write_rule,
-    script::{CHARGE, Call, GIVE_BACK, Tell, add_request},
+    script::{CHARGE, GIVE_BACK, add_request},
     windows::Windows,
 };
 use crate::{

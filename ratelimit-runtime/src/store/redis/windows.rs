@@ -2,16 +2,10 @@
 
 use std::fmt::Write;
 
-use once_cell::sync::Lazy;
 use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
-use super::{
-    RedisStore,
-    reply::unknown_rule,
-    rule::read_rule,
-    script::{Ask, Call, Script},
-};
+use super::{reply::unknown_rule, rule::read_rule};
 use crate::{
     StoreError,
     calendar::bounds,
@@ -110,35 +104,4 @@ pub(super) fn unsteady() -> StoreError {
     StoreError::unavailable(
         "redis: the server's clock jumps, so no window of the calendar is found",
     )
-}
-
-impl RedisStore {
-    /// Runs a script that looks at a request.
-    pub(super) async fn ask(
-        &self,
-        script: &Lazy<Script>,
-        request: &Request<'_>,
-        cost: u32,
-    ) -> Result<Value, StoreError> {
-        let windows = Windows::of([request]);
-        let ask = |windows| Ask { script, request, cost, windows };
-        self.run_with_windows(windows, Some(&request.config), ask).await
-    }
-
-    /// Runs a call, anew where it lacked the windows of a calendar.
-    pub(super) async fn run_with_windows<C: Call>(
-        &self,
-        mut windows: Windows,
-        own: Option<&Config>,
-        call: impl Fn(Windows) -> C,
-    ) -> Result<Value, StoreError> {
-        for _ in 0..MOST_ATTEMPTS {
-            let value = self.run(&call(windows.clone())).await?;
-            match missing(&value, own)? {
-                Some(missing) => windows.lack(missing),
-                None => return Ok(value),
-            }
-        }
-        Err(unsteady())
-    }
 }

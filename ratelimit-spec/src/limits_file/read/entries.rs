@@ -7,7 +7,7 @@ use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::reach::unreachable;
 use crate::limits_file::{Match, Override, PrefixEntry, Settings};
 use crate::quote::{Quoted, either};
-use crate::template::{MAX_NAME, Template};
+use crate::{key::MAX_NAME, template::Template};
 
 /// An entry of either list, and where it says which names it is for.
 struct Entry {

@@ -5,7 +5,7 @@
 -- ARGV[2]  integer  when they would be free again by themselves, ms
 -- ARGV[3]  integer  rate by which they were granted
 -- ARGV[4]  integer  window by which they were granted, ms
--- ARGV[5]  mode and algorithm by which they were granted, as for acquire.lua
+-- ARGV[5]  mode and algorithm by which they were granted, as for limiter.lua
 --
 -- Returns { outcome, permits that were given back }: outcome as named below.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5

@@ -1,0 +1,36 @@
+//! What a reservation leaves behind, and what others find of it.
+
+/// The most ticks a caller can reserve ahead: with as many as a bucket can hold (2^52) they stay
+/// below 2^53, and so does the time at which they are gone.
+pub(super) const MOST_AHEAD: u64 = 1 << 51;
+
+/// Permits in use as other numbers, or another rule, find them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Promised {
+    /// What is taken, reserved and owed.
+    pub(super) permits: u64,
+    /// The milliseconds until the last reservation begins.
+    pub(super) lead: u64,
+}
+
+impl Promised {
+    /// What it is in a bucket of these numbers. It does not begin anew before the last reservation
+    /// does, however fast it drains.
+    pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
+        let until =
+            if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(per) } else { 0 };
+        self.permits.saturating_mul(per).max(until)
+    }
+}
+
+/// What a reservation left behind. As long as it is still there nobody reserved after it, and the
+/// slot can be given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticket {
+    /// When the bucket is empty, in milliseconds since the Unix epoch.
+    pub(crate) empty_at_ms: u64,
+    /// The ticks that are left in it then.
+    pub(crate) ticks: u64,
+    /// What was stored before, where a bucket warms up.
+    pub(crate) stored: u64,
+}

@@ -1,0 +1,212 @@
+//! A call that may wait for so long is refused at once if that is not enough, and else never.
+
+use ratelimit_runtime::{Limiter, Limits, Quota, Reason};
+use tests::{
+    ledger::Rule,
+    place::{Place, at, rules},
+};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::{SECOND, ms};
+
+/// Every time in these crowds is a multiple of this, and every limit ends between two of them.
+const GRAIN_MS: u64 = 200;
+
+/// What comes out of a queue by the definition of its rule. Times are milliseconds since the first
+/// caller.
+struct Model {
+    rule: Rule,
+    rate: u64,
+    per_ms: u64,
+    /// What was admitted.
+    log: Vec<(u64, u64)>,
+}
+
+impl Model {
+    /// The time at which a caller of a time is admitted if it waits for as long as it takes.
+    fn due(&self, from: u64, permits: u64) -> u64 {
+        let mut at = self.log.last().map_or(from, |(last, _)| from.max(*last));
+        while !self.is_free(at, permits) {
+            at += GRAIN_MS / 2;
+        }
+        at
+    }
+
+    fn is_free(&self, now: u64, permits: u64) -> bool {
+        let used = |counts: &dyn Fn(u64) -> bool| {
+            self.log.iter().filter(|(at, _)| counts(*at)).map(|(_, n)| n).sum::<u64>()
+        };
+        match self.rule {
+            Rule::SlidingWindow => used(&|at| at + self.per_ms > now) + permits <= self.rate,
+            Rule::FixedWindow => {
+                used(&|at| at / self.per_ms == now / self.per_ms) + permits <= self.rate
+            }
+            Rule::TokenBucket(burst) => {
+                self.ticks(now) + permits * self.per_ms <= burst * self.per_ms
+            }
+            Rule::LeakyBucket => self.ticks(now) == 0,
+        }
+    }
+
+    /// What is left in the bucket, of which `rate` drain in a millisecond.
+    fn ticks(&self, now: u64) -> u64 {
+        let (level, last) = self.log.iter().fold((0_u64, 0), |(level, last), (at, n)| {
+            (level.saturating_sub((at - last) * self.rate) + n * self.per_ms, *at)
+        });
+        level.saturating_sub((now - last) * self.rate)
+    }
+}
+
+/// A small generator of numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % below
+    }
+}
+
+/// When a caller comes, what it asks for and for how long it may wait, and what should come of it.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    comes: u64,
+    permits: u64,
+    within: u64,
+    due: Option<u64>,
+}
+
+fn crowd(rule: Rule, (rate, per_ms): (u64, u64), seed: u64) -> Vec<Caller> {
+    let (mut random, mut comes) = (Random(seed), 0);
+    let mut model = Model { rule, rate, per_ms, log: Vec::new() };
+    let caller = |_| {
+        comes += random.below(3) * GRAIN_MS;
+        let permits = 1 + random.below(rate.min(3));
+        let within = random.below(40) * GRAIN_MS + GRAIN_MS / 2 + GRAIN_MS / 4;
+        let due = Some(model.due(comes, permits)).filter(|due| *due <= comes + within);
+        model.log.extend(due.map(|due| (due, permits)));
+        Caller { comes, permits, within, due }
+    };
+    (0..440).map(caller).collect()
+}
+
+/// What came of one caller: when it was admitted or refused, in milliseconds since the first.
+async fn run(limiter: Limiter, start: Instant, caller: Caller) -> (bool, u64) {
+    sleep_until(start + ms(caller.comes)).await;
+    let result = limiter.acquire_timeout(caller.permits, ms(caller.within)).await;
+    if let Err(rejection) = &result {
+        assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    }
+    (result.is_ok(), u64::try_from(start.elapsed().as_millis()).unwrap())
+}
+
+/// Waits until a window of this length begins, by the store's clock.
+async fn window_begins(limits: &Limits, per_ms: u64) {
+    let clock = limits.limiter("clock", Quota::new(1_000_000, SECOND).unwrap());
+    let now = at(&clock.acquire(1).await.unwrap());
+    sleep(ms(per_ms - now % per_ms)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn timed_waits_are_refused_at_once_or_kept() {
+    for (name, rule, quota) in rules(5, 5 * SECOND) {
+        if name == "warming" {
+            continue;
+        }
+        for seed in 1..4 {
+            let limits = Place::Embedded.limits().await;
+            window_begins(&limits, 5000).await;
+            let (limiter, start) = (limits.limiter(name, quota), Instant::now());
+            let callers = crowd(rule, (5, 5000), seed);
+            let tasks: Vec<_> = callers
+                .iter()
+                .map(|caller| tokio::spawn(run(limiter.clone(), start, *caller)))
+                .collect();
+            let (mut late, mut wronged, mut else_wrong) = (0, 0, Vec::new());
+            for (caller, task) in callers.iter().zip(tasks) {
+                let (admitted, then) = task.await.unwrap();
+                match (admitted, caller.due) {
+                    (true, Some(due)) if then.abs_diff(due) <= GRAIN_MS / 4 => {}
+                    (false, None) if then <= caller.comes + 2 => {}
+                    (false, None) => late += 1,
+                    (false, Some(_)) => wronged += 1,
+                    (true, _) => else_wrong.push((*caller, then)),
+                }
+            }
+            let refused = callers.iter().filter(|caller| caller.due.is_none()).count();
+            assert!((40..400).contains(&refused), "{refused} should be refused");
+            assert_eq!(
+                (late, wronged),
+                (0, 0),
+                "{name}, seed {seed}: late, refused though possible"
+            );
+            assert!(else_wrong.is_empty(), "{name}, seed {seed}: {else_wrong:?}");
+        }
+    }
+}
+
+/// A warming bucket has no definition in two lines; what is promised is the same.
+#[tokio::test(start_paused = true)]
+async fn timed_waits_for_a_warming_bucket_end_at_once_or_well() {
+    let [.., (_, _, quota)] = rules(5, 5 * SECOND);
+    for seed in 1..4 {
+        let limits = Place::Embedded.limits().await;
+        let (limiter, start) = (limits.limiter("warming", quota), Instant::now());
+        let callers = crowd(Rule::LeakyBucket, (5, 5000), seed);
+        let tasks: Vec<_> = callers
+            .iter()
+            .map(|caller| tokio::spawn(run(limiter.clone(), start, *caller)))
+            .collect();
+        let mut refused = 0;
+        for (caller, task) in callers.iter().zip(tasks) {
+            let (admitted, then) = task.await.unwrap();
+            refused += u32::from(!admitted);
+            assert!(admitted || then <= caller.comes + 2, "seed {seed}: {caller:?} told at {then}");
+            assert!(
+                then <= caller.comes + caller.within + 1,
+                "seed {seed}: {caller:?} went at {then}"
+            );
+        }
+        assert!((40..400).contains(&refused), "{refused} refused");
+    }
+}
+
+async fn more_than_the_capacity_behind_others(place: Place) {
+    let limits = place.limits().await;
+    for (name, _, quota) in rules(1, ms(500)) {
+        let limiter = limits.limiter(name, quota);
+        let waiters: Vec<_> = (0..4)
+            .map(|_| {
+                let limiter = limiter.clone();
+                tokio::spawn(async move { limiter.acquire(1).await.map(drop) })
+            })
+            .collect();
+        sleep(ms(100)).await;
+        let start = Instant::now();
+        for wait in [None, Some(60 * SECOND)] {
+            let call = async {
+                match wait {
+                    None => limiter.acquire(5).await,
+                    Some(wait) => limiter.acquire_timeout(5, wait).await,
+                }
+            };
+            let rejection = timeout(ms(400), call).await.expect("it is known at once").unwrap_err();
+            assert_eq!(rejection.reason(), Reason::ExceedsCapacity, "{name}");
+            assert_eq!(rejection.retry_after(), None, "{name}");
+        }
+        if matches!(place, Place::Embedded) {
+            assert_eq!(start.elapsed(), ms(0), "{name}");
+        }
+        waiters.iter().for_each(|waiter| waiter.abort());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_the_capacity_behind_others_embedded() {
+    more_than_the_capacity_behind_others(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn more_than_the_capacity_behind_others_redis() {
+    more_than_the_capacity_behind_others(Place::redis()).await;
+}

@@ -1,0 +1,112 @@
+//! `Limiter::and`: from both or from neither.
+
+use ratelimit_runtime::{Limiter, Reason};
+use tests::place::{Place, rules};
+use tokio::time::{Instant, sleep};
+
+use super::{free, ms, window_begins};
+
+async fn free_of(all: [&Limiter; 2]) -> [u64; 2] {
+    [free(all[0]).await, free(all[1]).await]
+}
+
+async fn all_or_nothing(place: Place) {
+    let limits = place.limits().await;
+    let quotas = rules(4, ms(60_000));
+    for (first, _, one) in &quotas[..3] {
+        for (second, _, other) in &quotas[..3] {
+            let one = limits.limiter(&format!("one:{first}:{second}"), *one);
+            let other = limits.limiter(&format!("other:{first}:{second}"), *other);
+            let both = one.clone().and(other.clone());
+            let name = format!("{first} and {second}");
+            window_begins_if_late(&limits).await;
+
+            let permit = both.acquire(3).await.unwrap();
+            assert_eq!((permit.permits(), permit.parts().len()), (3, 2), "{name}");
+            assert_eq!(free_of([&one, &other]).await, [1, 1], "{name}");
+            let back = permit.give_back().await.unwrap();
+            assert!(back == 3 || name == "token and token", "{name}: {back}");
+            // A bucket drains meanwhile, and gives back whole permits.
+            let after = free_of([&one, &other]).await;
+            for (algorithm, free) in [first, second].iter().zip(after) {
+                assert!(free == 4 || (free == 3 && **algorithm == "token"), "{name}: {after:?}");
+            }
+            both.release(1).await.unwrap();
+
+            other.acquire(2).await.unwrap();
+            let rejection = both.try_acquire(3).await.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::Limited, "{name}");
+            assert_eq!(rejection.limiter(), other.name(), "{name}");
+            assert_eq!(free_of([&one, &other]).await, [4, 2], "{name}: neither");
+
+            // While it waits for one, it holds nothing of the other.
+            let waiting = tokio::spawn({
+                let both = both.clone();
+                async move { both.acquire(3).await.map(|permit| permit.permits()) }
+            });
+            sleep(ms(60)).await;
+            assert_eq!(free_of([&one, &other]).await, [4, 2], "{name}: while it waits");
+            other.release(2).await.unwrap();
+            assert_eq!(waiting.await.unwrap().unwrap(), 3, "{name}");
+            assert_eq!(free_of([&one, &other]).await, [1, 1], "{name}");
+
+            both.release(1).await.unwrap();
+            let permit = both.acquire(2).await.unwrap();
+            let settled = permit.settle(0).await.unwrap();
+            assert!(settled.returned == 2 || name == "token and token", "{name}: {settled:?}");
+            let after = free_of([&one, &other]).await;
+            for (algorithm, free) in [first, second].iter().zip(after) {
+                assert!(free == 2 || (free == 1 && **algorithm == "token"), "{name}: {after:?}");
+            }
+        }
+    }
+}
+
+async fn window_begins_if_late(limits: &ratelimit_runtime::Limits) {
+    let quota = ratelimit_runtime::Quota::new(1_000_000, ms(1000)).unwrap();
+    let now = tests::place::at(&limits.limiter("clock", quota).acquire(1).await.unwrap());
+    if 60_000 - now % 60_000 < 5000 {
+        window_begins(limits, ms(60_000)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_or_nothing_embedded() {
+    all_or_nothing(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn all_or_nothing_redis() {
+    all_or_nothing(Place::redis()).await;
+}
+
+/// A call that waits for both keeps no other caller from the limiter that is free.
+async fn others_go_ahead(place: Place) {
+    let limits = place.limits().await;
+    for (name, _, quota) in rules(10, ms(300)) {
+        let [.., (_, _, rare)] = rules(1, ms(1500));
+        let (often, rare) =
+            (limits.limiter(name, quota), limits.limiter(&format!("rare:{name}"), rare));
+        rare.acquire(1).await.unwrap();
+        let both = often.clone().and(rare.clone());
+        let start = Instant::now();
+        let waiting = tokio::spawn(async move { both.acquire(1).await.map(drop) });
+        sleep(ms(30)).await;
+        for _ in 0..3 {
+            often.acquire(1).await.unwrap();
+        }
+        assert!(start.elapsed() < ms(900), "{name}: others after {:?}", start.elapsed());
+        waiting.await.unwrap().unwrap();
+        assert!(start.elapsed() >= ms(1200), "{name}: both after {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_go_ahead_embedded() {
+    others_go_ahead(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn others_go_ahead_redis() {
+    others_go_ahead(Place::redis()).await;
+}
