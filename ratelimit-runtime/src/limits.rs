@@ -128,7 +128,8 @@ macro_rules! forward {
             pub(crate) async fn $name(&self, $($argument: $ty),*) -> Result<$output, StoreError> {
                 match self {
                     Self::Memory(store) => store.$name($($argument),*).await,
-                    Self::Redis(store) => store.$name($($argument),*).await,
+                    // A round trip's future is large, and would be part of every caller's.
+                    Self::Redis(store) => Box::pin(store.$name($($argument),*)).await,
                 }
             }
         )*}

@@ -114,7 +114,7 @@ async fn shadow_mode_says_what_all_limits_would() {
         "limiters: { x: { shadow: true, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
     let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
     let limiter = limits.configured("x");
-    assert!(!limiter.try_acquire(2).await.unwrap().shadowed().is_some());
+    assert!(limiter.try_acquire(2).await.unwrap().shadowed().is_none());
     let overruled = limiter.try_acquire(2).await.unwrap();
     assert_eq!(overruled.shadowed(), Some(Reason::Limited));
     let parts: Vec<_> = overruled.parts().iter().map(|part| part.quota().unwrap()).collect();
