@@ -81,9 +81,9 @@ impl Swarm {
 
 fn admission(line: &str) -> Admission {
     let mut words = line.split(' ');
-    let mut admission = Admission::default();
-    admission.at_ms = words.next().unwrap().parse().unwrap();
-    admission.permits = words.next().unwrap().parse().unwrap();
+    let mut number = || words.next().unwrap().parse().unwrap();
+    let (at_ms, permits) = (number(), number());
+    let mut admission = Admission { at_ms, permits, ..Admission::default() };
     for word in words {
         let numbers: Vec<u64> =
             word[1..].split(':').map(|number| number.parse().unwrap()).collect();
