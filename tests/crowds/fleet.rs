@@ -99,7 +99,7 @@ fn assert_kept(rule: (&str, Rule), rates: &Rates, record: &Record) {
     assert!(admitted > 20, "{}: {admitted} of {} calls admitted", rule.0, record.tried);
     let Some(first) = over.first() else { return };
     let mut around: Vec<_> = record.all();
-    around.retain(|one| one.at_ms + 20 > first.at_ms && one.at_ms <= first.at_ms);
+    around.retain(|one| one.at_ms + 90 > first.at_ms && one.at_ms <= first.at_ms);
     around.sort_by_key(|one| (one.at_ms, one.permits));
     let (rate, over) = (rates.at(first.at_ms), over.len());
     panic!(

@@ -176,7 +176,7 @@ impl State {
     /// What other numbers, or another rule, left in use: it counts to the last permit, as if it had been
     /// taken now.
     fn carried(&self, config: &Config, now: u64) -> Promised {
-        let taken = |permits| Promised { permits, lead: 0 };
+        let taken = |permits| Promised { permits, ..Promised::default() };
         match self {
             Self::Log(log) => taken(log.used(config.per_ms, now)),
             Self::Bucket(bucket) => bucket.used(now),

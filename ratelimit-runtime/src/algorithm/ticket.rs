@@ -11,14 +11,17 @@ pub(super) struct Promised {
     pub(super) permits: u64,
     /// The milliseconds until the last reservation begins.
     pub(super) lead: u64,
+    /// What is left of them when that begins.
+    pub(super) last: u64,
 }
 
 impl Promised {
     /// What it is in a bucket of these numbers. It does not begin anew before the last reservation
-    /// does, however fast it drains.
-    pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
+    /// does, however fast it drains; if it spaces its callers, not before that has drained.
+    pub(super) fn ticks(self, rate: u64, per: u64, spaced: bool) -> u64 {
+        let last = if spaced { self.last.max(1) } else { 1 }.saturating_mul(per);
         let until =
-            if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(per) } else { 0 };
+            if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(last) } else { 0 };
         self.permits.saturating_mul(per).max(until)
     }
 }

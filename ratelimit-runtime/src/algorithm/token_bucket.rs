@@ -50,8 +50,9 @@ impl Bucket {
 
     /// The permits that are not back, by the numbers it was counted by; a part counts as one.
     pub(super) fn used(&self, now: u64) -> Promised {
-        let permits = self.backlog(now).div_ceil(self.per.max(1));
-        Promised { permits, lead: self.lead(now) }
+        let (backlog, lead, per) = (self.backlog(now), self.lead(now), self.per.max(1));
+        let last = backlog.saturating_sub(lead.saturating_mul(self.rate)).div_ceil(per);
+        Promised { permits: backlog.div_ceil(per), lead, last }
     }
 
     /// How long until it is empty.
@@ -118,7 +119,8 @@ impl Level {
     /// Whoever reserves by these numbers comes after all of them.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let mut level = Self { lead: used.lead, ..Self::empty(config) };
-        level.backlog = used.ticks(level.rate, level.per).min(level.most() + MOST_AHEAD);
+        level.backlog =
+            used.ticks(level.rate, level.per, level.spaced).min(level.most() + MOST_AHEAD);
         level
     }
 

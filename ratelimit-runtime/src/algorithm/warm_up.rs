@@ -57,7 +57,9 @@ impl Warm {
     /// The permits that are not back, by the numbers it was counted by; a part counts as one.
     pub(super) fn used(&self, now: u64) -> Promised {
         let heat = self.now(now);
-        Promised { permits: heat.pending.div_ceil(self.per.max(1)), lead: heat.lead }
+        let (pending, lead, per) = (heat.pending, heat.lead, self.per.max(1));
+        let last = pending.saturating_sub(lead.saturating_mul(self.rate)).div_ceil(per);
+        Promised { permits: pending.div_ceil(per), lead, last }
     }
 
     /// How long until it is as cold as a new one.
@@ -105,7 +107,7 @@ impl Heat {
     /// A cold one, unless there were any.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms);
-        let pending = used.ticks(rate, per).min(rate * per + MOST_AHEAD);
+        let pending = used.ticks(rate, per, true).min(rate * per + MOST_AHEAD);
         let mut heat = Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
         if pending == 0 {
             heat.stored = heat.most();

@@ -30,16 +30,17 @@ local function used_of_log(per, now)
 end
 
 -- What other numbers left in use, in ticks. It does not begin anew before the last
--- reservation does, however fast it drains.
-local function carried_ticks(used, lead, rate, per, most)
-  local begun = lead > 0 and lead * rate + per or 0
+-- reservation does, however fast it drains; if it spaces its callers, not before the `last`
+-- permits have drained, which are left when that begins.
+local function carried_ticks(used, lead, rate, per, most, last)
+  local begun = lead > 0 and lead * rate + last * per or 0
   return math.min(math.max(used * per, begun), most + MOST_AHEAD)
 end
 
 -- One of which so many permits were just taken: a cold one, unless there were any.
-local function carried_warm(config, used, lead, now)
+local function carried_warm(config, used, lead, now, last)
   local most = config.rate * config.per
-  local pending = carried_ticks(used, lead, config.rate, config.per, most)
+  local pending = carried_ticks(used, lead, config.rate, config.per, most, last)
   local cold = pending == 0 and threshold_of(config.rate, config.warm_up) * 2 or 0
   return warm_meter(config, pending, cold, now, 0, lead)
 end

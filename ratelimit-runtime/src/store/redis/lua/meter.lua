@@ -57,10 +57,15 @@ local function read_meter(config, text, now)
   used, found = used + debt, found or debt > 0
   local drained = bucket or warm
   local lead = drained and lead_of(drained, now) or 0
-  if warms_up then return carried_warm(config, used, lead, now), found end
+  local last = 1
+  if lead > 0 and (warms_up or config.algorithm == 'leaky_bucket') then
+    local left = (bucket and backlog_of(bucket, now) or pending_of(warm, now)) - lead * drained.rate
+    last = math.max(1, math.ceil(left / drained.per))
+  end
+  if warms_up then return carried_warm(config, used, lead, now, last), found end
   if drains then
     local most = capacity_of(config) * config.per
-    local backlog = carried_ticks(used, lead, config.rate, config.per, most)
+    local backlog = carried_ticks(used, lead, config.rate, config.per, most, last)
     return bucket_meter(config, backlog, now, 0, lead), found
   end
   -- What the window does not have is owed.
