@@ -156,7 +156,7 @@ async fn a_slot_passes_to_the_next_caller_and_is_given_up_when_none_waits() {
 }
 
 #[tokio::test]
-async fn who_waits_keeps_its_slot_whatever_becomes_of_the_limiter() {
+async fn who_waits_goes_no_later_than_in_its_slot_whatever_becomes_of_the_limiter() {
     let server = RedisServer::start();
     let limits = on(&server).await;
     let limiter = limits.limiter("lim", quota(1, SECOND).leaky_bucket().unwrap());
@@ -168,7 +168,9 @@ async fn who_waits_keeps_its_slot_whatever_becomes_of_the_limiter() {
     limiter.delete().await.unwrap();
     waiter.await.unwrap().unwrap();
     let passed = start.elapsed();
-    assert!(passed > Duration::from_millis(950) && passed < 2 * SECOND, "{passed:?}");
+    // What is reset or deleted is free at once.
+    println!("{passed:?}");
+    assert!(passed < 2 * SECOND, "{passed:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,8 +241,8 @@ async fn many_that_wait_at_once_take_a_call_each_at_most() {
     let gaps: Vec<u128> = slots.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= 5), "no two share a slot: {gaps:?}");
     // On a busy machine a slot may pass before the next is reserved.
-    let late = gaps.iter().filter(|gap| **gap > 5).count();
-    assert!(late <= 12, "{late} gaps of more than 5 ms: {gaps:?}");
+    let whole: u128 = gaps.iter().sum();
+    assert!(whole < 5 * u128::from(CALLERS) * 3 / 2, "most of the rate is used: {gaps:?}");
 }
 
 #[tokio::test]
