@@ -18,17 +18,17 @@ if (ARGV[5] == 'absent' and whole) or (ARGV[5] == 'present' and not whole) then 
 local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
 if not keep then forget_state() end
 write_config(config, stored)
+-- The state of any other rule is read by the next call, whatever the rule is then, and ends by itself.
+local text = redis.call('GET', KEYS[2])
+local ends = text and not tonumber(text)
 if config.keep_alive > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
 elseif stored.keep_alive > 0 then
-  -- The state of the other rules ends by itself.
-  for i = 1, config.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
+  for i = 1, (config.algorithm or ends) and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
 end
--- The state of any other rule is read by the next call, whatever the rule is then.
-local text = redis.call('GET', KEYS[2])
 if keep and config.algorithm then
   forget_counter()
-elseif keep and (not text or tonumber(text)) then
+elseif keep and not ends then
   drop(over(config.per, now) or 0)
   rebuild_counter(config)
 end
