@@ -181,17 +181,18 @@ impl Limiter {
     /// rest is owed. It neither waits nor is rejected by a limit. To correct the cost of a call, use
     /// [`Permit::settle`].
     ///
-    /// The next caller of this process pays the debt first: its permits are granted when they and all
-    /// that is owed are free, so that the quota holds in the long run. The debt is at most what the
-    /// limiter can ever grant at once. It is forgotten when the limiter is [deleted](Self::delete) or
-    /// its state reset, when the limiter is evicted from the cache, and when the process ends.
+    /// The debt is kept in the store, and every process pays it first: permits are granted when they and
+    /// all that is owed are free, so that the quota holds in the long run. The debt is at most
+    /// `max_debt`, by default what the limiter can ever grant at once. It is forgotten when the limiter
+    /// is [deleted](Self::delete) or its state reset.
     ///
     /// Once polled it finishes even if the future is dropped.
     ///
     /// # Errors
     ///
-    /// Returns an error if no quota is configured or the store is misconfigured; nothing is owed then.
-    /// If the store is unavailable, everything is owed.
+    /// Returns an error if no quota is configured, or the store is misconfigured or unavailable; nothing
+    /// is owed then. With `on_store_error: local` this process's share is charged while the store is
+    /// unavailable.
     ///
     /// # Examples
     ///
