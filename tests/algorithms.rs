@@ -50,7 +50,8 @@ async fn export(user: u64) -> Result<(), Rejection> {
 
 #[tokio::test]
 async fn an_annotation_and_the_limits_file_name_the_rule() {
-    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let builder = Limits::builder().memory().no_limits_file().clock(ManualClock::new());
+    let limits = builder.build().await.unwrap();
     limits
         .scope(async {
             assert!(export(1).await.is_ok() && export(1).await.is_ok());
