@@ -113,7 +113,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// Returns [`ExceedsCapacity`](Reason::ExceedsCapacity) if the quota has fewer permits, and what
+    /// Returns [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) if the quota has fewer permits, and what
     /// the store and its policy reject.
     pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::Forever).await
@@ -123,7 +123,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// Returns [`Limited`](Reason::Limited) if they are not, with the time to retry after; otherwise
+    /// Returns [`Limited`](crate::Reason::Limited) if they are not, with the time to retry after; otherwise
     /// as for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::None).await
@@ -134,7 +134,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// Returns [`WaitTooLong`](Reason::WaitTooLong) at once if they cannot be free in time; otherwise
+    /// Returns [`WaitTooLong`](crate::Reason::WaitTooLong) at once if they cannot be free in time; otherwise
     /// as for [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
         &self,
