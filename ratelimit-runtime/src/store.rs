@@ -21,8 +21,8 @@ pub use self::keys::StateKeys;
 #[cfg(feature = "test-util")]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_give_up, script_peek, script_peeked, script_release,
-    script_reservations, script_reserve, script_write,
+    script_give_back, script_peek, script_peeked, script_release, script_reservations,
+    script_reserve, script_write,
 };
 pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 pub(crate) use self::{
@@ -82,19 +82,6 @@ pub trait Store: Send + Sync + 'static {
         costs: &[u32],
         within_ms: u64,
     ) -> impl Future<Output = Result<Vec<Reservation>, StoreError>> + Send;
-
-    /// Gives a reservation back that nothing was taken after; else it is lost. Returns whether it
-    /// did.
-    ///
-    /// # Errors
-    ///
-    /// As for `reserve`.
-    fn give_up(
-        &self,
-        keys: &StateKeys,
-        permits: u32,
-        ticket: Ticket,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Gives back what a grant still holds and nothing of any other, and returns how many permits that
     /// are: none once its window is over, when the limiter is `per_client`, or when its permits cannot be
@@ -339,7 +326,7 @@ pub struct Reservation {
     pub reply: Reply,
     /// Milliseconds after which the caller may go; 0 unless it was granted.
     pub wait_ms: u64,
-    /// What to [give it up](Store::give_up) with.
+    /// What identifies it.
     pub ticket: Ticket,
 }
 

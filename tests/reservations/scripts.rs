@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
         Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
-        Ticket, WriteWhen, script_charge, script_charged, script_give_back, script_give_up,
-        script_peek, script_peeked, script_release, script_reservations, script_reserve,
-        script_write,
+        WriteWhen, script_charge, script_charged, script_give_back, script_peek, script_peeked,
+        script_release, script_reservations, script_reserve, script_write,
     },
     Algorithm, ManualClock, Mode,
 };
@@ -35,8 +34,6 @@ enum Step {
         within: u64,
     },
     /// One of the last reservations, from the end.
-    GiveUp(usize),
-    /// Likewise, by its grant.
     GiveBack(usize),
     Charge {
         process: usize,
@@ -65,7 +62,7 @@ struct Twins {
     base: Instant,
     redis: Connection,
     keys: StateKeys,
-    reserved: Vec<(u32, Ticket, Grant)>,
+    reserved: Vec<Grant>,
 }
 
 impl Twins {
@@ -97,7 +94,6 @@ impl Twins {
             Step::Reserve { process, costs, within } => {
                 self.reserve(configs[process], process, &costs, within);
             }
-            Step::GiveUp(back) => self.give_up(back),
             Step::GiveBack(back) => self.give_back(back),
             Step::Charge { process, permits, max_debt } => {
                 self.charge(configs[process], process, permits, max_debt);
@@ -136,13 +132,13 @@ impl Twins {
             assert!(told.wait_ms <= within && told.wait_ms <= told.reply.reset_after_ms);
             assert!(open && before <= told.wait_ms, "in order, until one is refused");
             before = told.wait_ms;
-            self.reserved.push((*permits, told.ticket, grant));
+            self.reserved.push(grant);
         }
     }
 
     fn give_back(&mut self, back: usize) {
         let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
-        let (_, _, grant) = self.reserved.remove(at);
+        let grant = self.reserved.remove(at);
         let rust = self.runtime.block_on(self.memory.give_back(&self.keys, &grant)).unwrap();
         let mut call = script_give_back(&self.keys, &grant, false);
         let (_, lua): (u8, u64) = call.arg(self.now).query(&mut self.redis).unwrap();
@@ -185,19 +181,6 @@ impl Twins {
         let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
     }
-
-    fn give_up(&mut self, back: usize) {
-        let Some(at) = self.reserved.len().checked_sub(back + 1) else { return };
-        let (permits, ticket, _) = self.reserved[at];
-        let rust = self.memory.give_up(&self.keys, permits, ticket);
-        let rust = self.runtime.block_on(rust).unwrap();
-        let mut call = script_give_up(&self.keys, permits, ticket);
-        let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
-        assert_eq!(lua > 0, rust, "(lua, rust) {permits} given up");
-        if rust {
-            self.reserved.truncate(at);
-        }
-    }
 }
 
 /// A request of a process, and since when that has its configuration, in microseconds.
@@ -223,8 +206,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
             .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
         8 => (0..processes, prop::collection::vec(permits, 1..4), within)
             .prop_map(|(process, costs, within)| Step::Reserve { process, costs, within }),
-        3 => (0..3_usize).prop_map(Step::GiveUp),
-        3 => (0..3_usize).prop_map(Step::GiveBack),
+        6 => (0..3_usize).prop_map(Step::GiveBack),
         1 => (0..processes, state).prop_map(|(process, state)| Step::Write { process, state }),
     ];
     prop::collection::vec(step, 1..80)
@@ -282,7 +264,7 @@ fn also_when_a_bucket_warms_up() {
 }
 
 #[test]
-fn also_when_a_slot_is_given_up_after_new_numbers() {
+fn also_when_a_slot_is_given_back_after_new_numbers() {
     // A slot was given back by the numbers in force, although it was taken by others.
     let server = RedisServer::start();
     let config = |rate| {
@@ -298,14 +280,14 @@ fn also_when_a_slot_is_given_up_after_new_numbers() {
             Step::Acquire { process: 0, permits: 1 },
             reserve.clone(),
             write.clone(),
-            Step::GiveUp(0),
+            Step::GiveBack(0),
             Step::Peek { permits: 1 },
             // The same, with a caller in between who knows the new numbers.
             reserve.clone(),
             write,
             Step::Advance(10),
             Step::Acquire { process, permits: 1 },
-            Step::GiveUp(0),
+            Step::GiveBack(0),
             Step::Reserve { process, costs: vec![1], within: u64::MAX },
         ];
         steps.into_iter().for_each(|step| twins.run(&configs, step));

@@ -1,6 +1,6 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_runtime::__private::store::{Grant, Outcome, Reservation, StateKeys, Store, Ticket};
+use ratelimit_runtime::__private::store::{Grant, Outcome, Reservation, StateKeys, Store};
 use ratelimit_runtime::Algorithm;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     slots_follow_each_other(&process("slots", spaces), time).await;
     let saves = config(Algorithm::TokenBucket, 5, 1000).algorithm(Algorithm::TokenBucket, 3);
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
-    only_the_last_one_is_given_up(&process("given-up", spaces)).await;
+    only_the_last_one_is_given_back(&process("given-up", spaces)).await;
     let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
     a_cold_bucket_is_slow_first(&process("warms-up", warms_up.warm_up_ms(4000))).await;
     let slides = config(Algorithm::SlidingWindow, 5, 1000);
@@ -36,8 +36,9 @@ impl<S: Store> Process<'_, S> {
         self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
     }
 
-    async fn give_up(&self, permits: u32, ticket: Ticket) -> bool {
-        self.store.give_up(&self.keys, permits, ticket).await.expect("the store answers")
+    async fn give_back(&self, permits: u32, told: &Reservation) -> bool {
+        let grant = told.grant(permits).expect("it was granted");
+        self.store.give_back(&self.keys, &grant).await.expect("the store answers") > 0
     }
 }
 
@@ -74,13 +75,13 @@ async fn what_comes_too_late_takes_nothing<S: Store>(limiter: &Process<'_, S>, t
     assert_eq!(limiter.peek(1).await.outcome, Outcome::Refused, "what came back is reserved");
 }
 
-async fn only_the_last_one_is_given_up<S: Store>(limiter: &Process<'_, S>) {
+async fn only_the_last_one_is_given_back<S: Store>(limiter: &Process<'_, S>) {
     let start = goes_at(&limiter.reserve(1, 0).await);
     let middle = limiter.reserve(1, 60_000).await;
     let last = limiter.reserve(1, 60_000).await;
-    assert!(!limiter.give_up(1, middle.ticket).await, "somebody comes after it");
-    assert!(limiter.give_up(1, last.ticket).await, "the last one is given back");
-    assert!(!limiter.give_up(1, last.ticket).await, "once");
+    assert!(!limiter.give_back(1, &middle).await, "somebody comes after it");
+    assert!(limiter.give_back(1, &last).await, "the last one is given back");
+    assert!(!limiter.give_back(1, &last).await, "once");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 400, "to whoever comes next");
 }
 
@@ -92,7 +93,7 @@ async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {
     }
     let last = limiter.reserve(2, 60_000).await;
     assert_eq!(goes_at(&last), start + 5500, "what it costs, the next one waits for");
-    assert!(limiter.give_up(2, last.ticket).await, "and it is given back whole");
+    assert!(limiter.give_back(2, &last).await, "and it is given back whole");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 5500, "to whoever is next");
     let reply = limiter.acquire(3).await;
     assert_eq!(reply.outcome, Outcome::ExceedsCapacity, "one request gets a rate at the most");

@@ -53,28 +53,6 @@ impl State {
         }
         bookings
     }
-
-    /// Gives back what was reserved, if nobody reserved or took anything after it.
-    pub(crate) fn give_up(
-        &mut self,
-        config: &Config,
-        permits: u64,
-        ticket: Ticket,
-        now: u64,
-    ) -> bool {
-        match self {
-            Self::Bucket(bucket) if bucket.ticket() == ticket => {
-                bucket.undo(config, permits, now) > 0
-            }
-            Self::Warm(warm) if warm.is(ticket) => {
-                let mut heat = warm.at(now);
-                heat.undo(permits, ticket.stored);
-                *warm = heat.warm(now);
-                true
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Booking {

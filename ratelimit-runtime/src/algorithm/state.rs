@@ -332,8 +332,14 @@ mod tests {
                 let before = state.reserve(&config, &[3], u64::MAX, 5_000)[0];
                 let told = state.reserve(&config, &[4], u64::MAX, 5_000)[0];
                 let faster = Config { rate: 20, ..config };
-                assert!(state.give_up(&faster, 4, told.ticket, 5_000), "{config:?}");
-                assert!(state.give_up(&faster, 3, before.ticket, 5_000), "{config:?}");
+                for (permits, of) in [(4, told), (3, before)] {
+                    let grant = Grant::reserved(config, permits, of.ticket);
+                    assert_eq!(
+                        state.give_back(&faster, &grant, 5_000),
+                        permits.into(),
+                        "{config:?}"
+                    );
+                }
                 let Verdict { reset_after, .. } = state.peek(&config, 1, 5_000);
                 assert_eq!(reset_after, alone, "{config:?}");
             }

@@ -85,17 +85,6 @@ impl Bucket {
         self.last.saturating_sub(now.max(self.at))
     }
 
-    /// Gives back what was reserved last, by the numbers it was reserved by. Returns how many permits
-    /// there were to give back.
-    pub(super) fn undo(&mut self, config: &Config, permits: u64, now: u64) -> u64 {
-        let own = Config { rate: self.rate, per_ms: self.per, ..*config };
-        let mut level = self.at(&own, now);
-        let back = permits.min(level.backlog.div_ceil(level.per.max(1)));
-        level.shorten(level.ticks(permits));
-        *self = level.at(now);
-        back
-    }
-
     /// What tells it from any other state of the same limiter.
     pub(super) fn ticket(&self) -> Ticket {
         Ticket { empty_at_ms: self.empty_at, ticks: self.ticks, stored: 0 }

@@ -74,11 +74,6 @@ impl Warm {
         heat.pending == 0 && heat.stored == heat.most()
     }
 
-    /// What tells it from any other state of the same limiter.
-    pub(super) fn is(&self, ticket: Ticket) -> bool {
-        (self.free_at, self.ticks) == (ticket.empty_at_ms, ticket.ticks)
-    }
-
     /// The bucket as of now, by the numbers it was counted by.
     pub(super) fn at(&self, now: u64) -> Heat {
         Heat { ahead: self.at.saturating_sub(now), ..self.now(now) }
@@ -133,13 +128,6 @@ impl Heat {
         let used = self.pending.div_ceil(self.per.max(1));
         self.pending = self.pending.saturating_sub(permits.saturating_mul(self.per));
         permits.min(used)
-    }
-
-    /// Undoes the last taking, before which so much was stored.
-    pub(super) fn undo(&mut self, permits: u64, stored: u64) {
-        let before = Self { stored, ..*self };
-        self.shorten(before.cost(permits));
-        self.stored = stored;
     }
 
     /// Gives back what a grant still holds, and returns how many permits that were. It stays as warm as
@@ -293,9 +281,12 @@ mod tests {
         let first = state.reserve(&config, &[1], 9000, 0)[0];
         let second = state.reserve(&config, &[2], 9000, 0)[0];
         let third = state.reserve(&config, &[1], 9000, 0)[0];
-        assert!(!state.give_up(&config, 2, second.ticket, 10), "somebody comes after it");
-        assert!(state.give_up(&config, 1, third.ticket, 10));
-        assert!(state.give_up(&config, 2, second.ticket, 20));
+        let back = |state: &mut State, permits, of: Booking, now| {
+            state.give_back(&config, &Grant::reserved(config, permits, of.ticket), now)
+        };
+        assert_eq!(back(&mut state, 2, second, 10), 0, "somebody comes after it");
+        assert_eq!(back(&mut state, 1, third, 10), 1);
+        assert_eq!(back(&mut state, 2, second, 20), 2);
         assert_eq!(state.reserve(&config, &[2], 9000, 20)[0].ticket.ticks, second.ticket.ticks);
         assert_eq!((first.wait, second.wait), (0, 1375));
     }

@@ -14,7 +14,7 @@ pub(crate) use self::slot::{Lease, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
-    Reservation, StateKeys, Store, Ticket, WriteWhen,
+    Reservation, StateKeys, Store, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -213,18 +213,6 @@ impl Store for MemoryStore {
         within_ms: u64,
     ) -> Result<Vec<Reservation>, StoreError> {
         Ok(if costs.is_empty() { Vec::new() } else { self.reserve_now(request, costs, within_ms) })
-    }
-
-    async fn give_up(
-        &self,
-        keys: &StateKeys,
-        permits: u32,
-        ticket: Ticket,
-    ) -> Result<bool, StoreError> {
-        Ok(self.change(keys, |state, now| match state.stored {
-            Some(stored) => state.used.give_up(&stored.config, permits.into(), ticket, now),
-            None => false,
-        }))
     }
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {

@@ -29,14 +29,14 @@ use self::{
     fault::{Fault, classify},
     link::{Link, Live},
     reply::read_replies,
-    reserve::{Reserve, give_up_words, read_reservations},
+    reserve::{Reserve, read_reservations},
     rule::write_rule,
-    script::{ASSERT, EXPIRE, GIVE_UP, PEEK, RELEASE, SET_RATE, Script},
+    script::{ASSERT, EXPIRE, PEEK, RELEASE, SET_RATE, Script},
     windows::Windows,
 };
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, KeepState, Reply, Request, Reservation,
-    StateKeys, Store, Ticket, WriteWhen,
+    StateKeys, Store, WriteWhen,
 };
 use crate::{
     StoreError, StoreErrorKind, clock,
@@ -48,8 +48,8 @@ pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_give_up, script_peek, script_peeked, script_release,
-    script_reservations, script_reserve, script_write,
+    script_give_back, script_peek, script_peeked, script_release, script_reservations,
+    script_reserve, script_write,
 };
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
@@ -266,23 +266,6 @@ impl Store for RedisStore {
         }
         let value = self.run(&Reserve { request, costs, within_ms }).await?;
         read_reservations(&value, request, costs)
-    }
-
-    async fn give_up(
-        &self,
-        keys: &StateKeys,
-        permits: u32,
-        ticket: Ticket,
-    ) -> Result<bool, StoreError> {
-        let give_up = |windows| Tell {
-            script: &GIVE_UP,
-            keys,
-            words: give_up_words(permits, ticket),
-            windows,
-        };
-        let value = self.run_with_windows(Windows::default(), None, give_up).await?;
-        let (outcome, given, _): (u8, u64, u8) = read(value)?;
-        if outcome == 4 { Err(reply::foreign()) } else { Ok(given > 0) }
     }
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {

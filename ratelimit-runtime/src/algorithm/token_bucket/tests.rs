@@ -163,10 +163,13 @@ fn the_last_reservation_can_be_given_up() {
     let (config, mut state) = (leaky(10, 1000), State::default());
     let [_, first, second] = [(); 3].map(|()| state.reserve(&config, &[1], 1000, 0)[0]);
     assert_eq!((first.wait, second.wait), (100, 200));
-    assert!(!state.give_up(&config, 1, first.ticket, 10), "somebody comes after it");
-    assert!(state.give_up(&config, 1, second.ticket, 10));
-    assert!(!state.give_up(&config, 1, second.ticket, 10), "once");
-    assert!(state.give_up(&config, 1, first.ticket, 20), "now it is the last one");
+    let back = |state: &mut State, of: Ticket, now| {
+        state.give_back(&config, &Grant::reserved(config, 1, of), now)
+    };
+    assert_eq!(back(&mut state, first.ticket, 10), 0, "somebody comes after it");
+    assert_eq!(back(&mut state, second.ticket, 10), 1);
+    assert_eq!(back(&mut state, second.ticket, 10), 0, "once");
+    assert_eq!(back(&mut state, first.ticket, 20), 1, "now it is the last one");
     assert_eq!(state.reserve(&config, &[1], 1000, 20)[0].wait, 80);
 }
 

@@ -65,7 +65,7 @@ impl Chair {
         }
         // A reservation is made at once; any other request is made when it can be granted.
         let at_once = core.pace(inner).is_some() || seen.is_stale(inner, &self.claims, position);
-        let due = if at_once { now } else { now.saturating_add(after) };
+        let due = if at_once { now } else { now + driver::look_again(limits, after) };
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());

@@ -205,7 +205,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
 }
 
 /// When to ask again, at the latest: others may free permits before their time.
-fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
+pub(super) fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
     let wait = Duration::from_millis(wait_ms);
     whole_ms(wait.min(limits.inner().store.look_again_after(wait)))
 }

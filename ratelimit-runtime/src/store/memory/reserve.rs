@@ -5,7 +5,7 @@ use ratelimit_spec::Mode;
 use super::MemoryStore;
 use crate::{
     algorithm::{self, Booking, Charged, Grant, Verdict},
-    store::{Config, Outcome, Reply, Request, Reservation, StateKeys},
+    store::{Config, Reply, Request, Reservation, StateKeys},
 };
 
 impl MemoryStore {
@@ -124,9 +124,10 @@ impl Reservation {
     }
 
     /// What its caller can give back, of so many permits; nothing unless it was granted.
+    #[cfg(feature = "test-util")]
     #[must_use]
     pub fn grant(&self, permits: u32) -> Option<Grant> {
-        let granted = self.reply.outcome == Outcome::Granted;
+        let granted = self.reply.outcome == crate::store::Outcome::Granted;
         granted.then(|| Grant::reserved(self.reply.config, permits, self.ticket))
     }
 }

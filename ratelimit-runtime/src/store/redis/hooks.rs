@@ -7,8 +7,8 @@ use super::{
     call::{Ask, Tell},
     groups::{Answer, AskGroups, read_groups},
     reply::read_replies,
-    reserve::{Reserve, give_up_words, read_reservations},
-    script::{GIVE_BACK, GIVE_UP, PEEK, RELEASE, SET_RATE},
+    reserve::{Reserve, read_reservations},
+    script::{GIVE_BACK, PEEK, RELEASE, SET_RATE},
     settle::{ChargeCall, give_back_words, read_charged},
     windows::{Windows, missing},
     write_words,
@@ -141,13 +141,6 @@ pub fn script_charged(
 pub fn script_give_back(keys: &StateKeys, grant: &Grant, by_name: bool) -> Cmd {
     let (words, windows) = (give_back_words(grant), Windows::default());
     Tell { script: &GIVE_BACK, keys, words, windows }.with_time(by_name)
-}
-
-/// A call that gives a reservation back, for tests that append a time of their own.
-#[must_use]
-pub fn script_give_up(keys: &StateKeys, permits: u32, ticket: Ticket) -> Cmd {
-    let words = give_up_words(permits, ticket);
-    Tell { script: &GIVE_UP, keys, words, windows: Windows::default() }.with_time(false)
 }
 
 /// What comes after the time in such a call: the windows of calendars.

@@ -45,12 +45,6 @@ impl Call for Reserve<'_> {
     }
 }
 
-/// What the script that gives a reservation back takes.
-pub(super) fn give_up_words(permits: u32, ticket: Ticket) -> Vec<String> {
-    let Ticket { empty_at_ms, ticks, stored } = ticket;
-    [permits.into(), empty_at_ms, ticks, stored].map(|number| number.to_string()).into()
-}
-
 /// Reads what the script says; an unknown shape is an error, never a grant.
 pub(super) fn read_reservations(
     value: &Value,

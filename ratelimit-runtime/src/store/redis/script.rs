@@ -72,7 +72,6 @@ pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters cos
 pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics config meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
-pub(super) static GIVE_UP: Lazy<Script> = script!(clock basics meters give_up);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);

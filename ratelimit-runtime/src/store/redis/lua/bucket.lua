@@ -45,12 +45,6 @@ local function bucket_meter(config, backlog, now, ahead, lead)
     lead = math.min(lead, math.max(0, math.ceil((backlog - (spaced and per or most)) / rate)))
   end
 
-  function meter.undo(permits)
-    local back = math.min(permits, math.ceil(backlog / per))
-    shorten(permits * per)
-    return back
-  end
-
   function meter.give_back_grant(grant, same)
     local held, last = held_by(grant, same, backlog, rate, per, spaced, now + ahead)
     if last then shorten(held) else backlog = backlog - held end

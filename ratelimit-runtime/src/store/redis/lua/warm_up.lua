@@ -106,12 +106,6 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
     return math.min(permits, used)
   end
 
-  -- Undoes the last taking, before which so much was stored.
-  function meter.undo(permits, before)
-    shorten(cost_of(permits, before))
-    stored = before
-  end
-
   function meter.wait() return math.ceil(pending / rate) end
 
   function meter.full_after() return math.ceil(pending / rate) end
