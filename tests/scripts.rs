@@ -16,9 +16,8 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
         Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys,
-        Store, WriteWhen, script_charge, script_charged, script_give_back, script_give_up,
-        script_peek, script_peeked, script_release, script_reservations, script_reserve,
-        script_write,
+        Store, WriteWhen, script_charge, script_charged, script_give_back, script_peek,
+        script_peeked, script_release, script_write,
     },
     Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
     ManualClock, Mode, OnDrift,
@@ -806,35 +805,4 @@ fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
         twins.run(&fixed, step);
     }
     assert!(twins.tally.granted >= 2, "{:?}", twins.tally);
-}
-
-#[test]
-fn what_warms_up_is_given_up_by_the_numbers_of_before() {
-    let server = RedisServer::start();
-    let mut connection = server.connect().unwrap();
-    for (n, warm_up) in [0, 4000].into_iter().enumerate() {
-        let keys = StateKeys::new(format!("numbers:{n}"));
-        let burst = if warm_up == 0 { 2 } else { 0 };
-        let config = Config::new(2, 1000, Mode::Overall).algorithm(TokenBucket, burst);
-        let config = config.warm_up_ms(warm_up);
-        let mut twins = Twins::new(server.connect().unwrap(), keys.config().to_owned());
-        twins.run(&[config], Step::Acquire { process: 0, permits: 2 });
-        let state = |connection: &mut Connection| -> Option<String> {
-            redis::cmd("GET").arg(keys.counter()).query(connection).unwrap()
-        };
-        let before = state(&mut connection);
-        let request = twins.request(&keys, config, 10, Assertion::Steady);
-        let value = twins.call(|_| script_reserve(&request, &[1], 9000, 10_000));
-        let told = script_reservations(&value, &request, &[1]).unwrap()[0];
-        assert_eq!(told.reply.outcome, Outcome::Granted);
-        let mut faster = config;
-        faster.rate = 20;
-        let (when, keep) = (WriteWhen::Present, KeepState::Keep);
-        let _: bool = twins.call(|by_name| script_write(&keys, faster, when, keep, by_name));
-        let (_, back, _): (u8, u64, u8) = twins.call(|_| script_give_up(&keys, 1, told.ticket));
-        // It may have been told of when a slot began that is no longer reserved.
-        let (before, after) = (before.unwrap(), state(&mut connection).unwrap());
-        assert_eq!(back, 1);
-        assert!(after.starts_with(&before), "{after} as if it had not been reserved: {before}");
-    }
 }

@@ -157,15 +157,7 @@ fn a_circle_is_found_wherever_it_is() {
 /// The circles there still are; one that is gone is taken off.
 const CIRCLES: &[&str] = &[
     "ratelimit-runtime: limiter <-> limits",
-    "ratelimit-runtime: limiter::batch <-> limiter::decide",
-    "ratelimit-runtime: limiter::core <-> limiter::numbers",
-    "ratelimit-runtime: limiter::core <-> limiter::per_process",
-    "ratelimit-runtime: limiter::core <-> limiter::plan",
     "ratelimit-runtime: limiter::core <-> limiter::wait",
-    "ratelimit-runtime: limiter::decide <-> limiter::denials",
-    "ratelimit-runtime: limiter::decide <-> limiter::per_process",
-    "ratelimit-runtime: limiter::decide <-> limiter::taken",
-    "ratelimit-runtime: limiter::numbers <-> limiter::plan",
     "ratelimit-runtime: limiter::wait::chair <-> limiter::wait::driver",
 ];
 

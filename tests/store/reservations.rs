@@ -36,7 +36,7 @@ impl<S: Store> Process<'_, S> {
         self.store.reserve(&request, costs, within_ms).await.expect("the store answers")
     }
 
-    async fn give_back(&self, permits: u32, told: &Reservation) -> bool {
+    async fn return_slot(&self, permits: u32, told: &Reservation) -> bool {
         let grant = told.grant(permits).expect("it was granted");
         self.store.give_back(&self.keys, &grant).await.expect("the store answers") > 0
     }
@@ -79,9 +79,9 @@ async fn only_the_last_one_is_given_back<S: Store>(limiter: &Process<'_, S>) {
     let start = goes_at(&limiter.reserve(1, 0).await);
     let middle = limiter.reserve(1, 60_000).await;
     let last = limiter.reserve(1, 60_000).await;
-    assert!(!limiter.give_back(1, &middle).await, "somebody comes after it");
-    assert!(limiter.give_back(1, &last).await, "the last one is given back");
-    assert!(!limiter.give_back(1, &last).await, "once");
+    assert!(!limiter.return_slot(1, &middle).await, "somebody comes after it");
+    assert!(limiter.return_slot(1, &last).await, "the last one is given back");
+    assert!(!limiter.return_slot(1, &last).await, "once");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 400, "to whoever comes next");
 }
 
@@ -93,7 +93,7 @@ async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {
     }
     let last = limiter.reserve(2, 60_000).await;
     assert_eq!(goes_at(&last), start + 5500, "what it costs, the next one waits for");
-    assert!(limiter.give_back(2, &last).await, "and it is given back whole");
+    assert!(limiter.return_slot(2, &last).await, "and it is given back whole");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 5500, "to whoever is next");
     let reply = limiter.acquire(3).await;
     assert_eq!(reply.outcome, Outcome::ExceedsCapacity, "one request gets a rate at the most");

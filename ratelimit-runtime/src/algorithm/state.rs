@@ -318,35 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_given_up_by_the_numbers_it_was_reserved_by() {
-        for warm_up in [0, 4000] {
-            for rule in [(Algorithm::LeakyBucket, 0), (Algorithm::TokenBucket, 10)] {
-                let config = ten_a_second(rule);
-                let config = match (warm_up, rule.0) {
-                    (0, _) => config,
-                    (_, Algorithm::LeakyBucket) => continue,
-                    _ => Config { burst: 0, ..config }.warm_up_ms(warm_up),
-                };
-                let mut state = State::default();
-                let alone = state.acquire(&config, 5, 5_000).reset_after;
-                let before = state.reserve(&config, &[3], u64::MAX, 5_000)[0];
-                let told = state.reserve(&config, &[4], u64::MAX, 5_000)[0];
-                let faster = Config { rate: 20, ..config };
-                for (permits, of) in [(4, told), (3, before)] {
-                    let grant = Grant::reserved(config, permits, of.ticket);
-                    assert_eq!(
-                        state.give_back(&faster, &grant, 5_000),
-                        permits.into(),
-                        "{config:?}"
-                    );
-                }
-                let Verdict { reset_after, .. } = state.peek(&config, 1, 5_000);
-                assert_eq!(reset_after, alone, "{config:?}");
-            }
-        }
-    }
-
-    #[test]
     fn a_rate_of_0_admits_nobody_and_forgets_nothing() {
         for rule in RULES {
             let (config, mut state) = (ten_a_second(rule), State::default());

@@ -274,20 +274,4 @@ mod tests {
         }
         assert_eq!(ticks, 5 * 1000 + stored / 2);
     }
-
-    #[test]
-    fn a_dropped_slot_is_as_if_it_had_not_been_taken() {
-        let (config, mut state) = (warms_up(2, 1000, 4000), State::default());
-        let first = state.reserve(&config, &[1], 9000, 0)[0];
-        let second = state.reserve(&config, &[2], 9000, 0)[0];
-        let third = state.reserve(&config, &[1], 9000, 0)[0];
-        let back = |state: &mut State, permits, of: Booking, now| {
-            state.give_back(&config, &Grant::reserved(config, permits, of.ticket), now)
-        };
-        assert_eq!(back(&mut state, 2, second, 10), 0, "somebody comes after it");
-        assert_eq!(back(&mut state, 1, third, 10), 1);
-        assert_eq!(back(&mut state, 2, second, 20), 2);
-        assert_eq!(state.reserve(&config, &[2], 9000, 20)[0].ticket.ticks, second.ticket.ticks);
-        assert_eq!((first.wait, second.wait), (0, 1375));
-    }
 }

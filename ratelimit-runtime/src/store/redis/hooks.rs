@@ -16,8 +16,7 @@ use super::{
 use crate::{
     StoreError,
     store::{
-        Charged, Config, Grant, Group, KeepState, Reply, Request, Reservation, StateKeys, Ticket,
-        WriteWhen,
+        Charged, Config, Grant, Group, KeepState, Reply, Request, Reservation, StateKeys, WriteWhen,
     },
 };
 

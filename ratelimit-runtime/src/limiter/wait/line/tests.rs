@@ -1,0 +1,173 @@
+use super::*;
+
+type Names = Line<&'static str, u32>;
+
+impl Part for u32 {
+    fn split_off(&mut self, _: u32, _: u64) -> Self {
+        *self
+    }
+}
+
+const TEN_A_SECOND: Pace =
+    Pace { rate: 10, per_ms: 1000, spaced: true, capacity: 10, round_trip_ms: 1 };
+
+fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<String>) {
+    let mut leaving = Vec::new();
+    let step = line.step(now, pace, &mut leaving);
+    let leaving = leaving.into_iter().map(|one| match one {
+        Leaving::Admitted(place, slot) => format!("{} by {}", place.seat, slot.ticket),
+        Leaving::TooLate(place, ms) => format!("{} not before {ms}", place.seat),
+    });
+    (step, leaving.collect())
+}
+
+fn slot(at: u64, ticket: u32) -> Slot<u32> {
+    Slot { at, lag: 0, permits: 1, ticket }
+}
+
+#[test]
+fn a_slot_passes_to_the_next_caller_when_its_caller_leaves() {
+    let mut line = Names::default();
+    let first = line.join(1, None, true, "first", (0, 0));
+    line.join(1, None, true, "second", (0, 0));
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![1], None));
+    line.put(slot(100, 7));
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)).0, Step::Sleep(100));
+    line.leave(first, 50);
+    let (next, left) = step(&mut line, 100, Some(TEN_A_SECOND));
+    assert_eq!((next, left), (Step::End, vec!["second by 7".to_owned()]));
+}
+
+#[test]
+fn a_queue_that_stays_empty_gives_its_slots_up_the_last_first() {
+    let mut line = Names::default();
+    let only = line.join(1, None, true, "only", (0, 0));
+    step(&mut line, 0, Some(TEN_A_SECOND));
+    line.put(slot(100, 1));
+    line.put(slot(200, 2));
+    line.answered(0, 0);
+    line.leave(only, 10);
+    assert_eq!(step(&mut line, 20, Some(TEN_A_SECOND)).0, Step::Sleep(110));
+    let given_up = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
+    assert_eq!(step(&mut line, 110, Some(TEN_A_SECOND)).0, given_up);
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
+}
+
+#[test]
+fn reservations_are_as_deep_as_twice_the_round_trip_needs() {
+    let depth = |rate, round_trip_ms| Pace { rate, round_trip_ms, ..TEN_A_SECOND }.depth(1);
+    assert_eq!((depth(10, 1), depth(10, 300)), (1, 6));
+    assert_eq!((depth(1000, 1), depth(1000, 10), depth(1000, 1000)), (7, 25, 64));
+}
+
+#[test]
+fn more_is_reserved_when_half_is_used() {
+    let mut line = Names::default();
+    for _ in 0..9 {
+        line.join(1, None, true, "a caller", (0, 0));
+    }
+    let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
+    assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
+    (1..=7).for_each(|at| line.put(slot(at, 0)));
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 3, pace), (Step::Sleep(4), vec!["a caller by 0".to_owned(); 3]));
+    assert_eq!(step(&mut line, 4, pace).0, Step::Reserve(vec![1; 2], None), "there are 5 callers");
+}
+
+#[test]
+fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
+    let mut line = Names::default();
+    line.join(5, None, true, "head", (300, 0));
+    line.join(1, None, true, "next", (0, 0));
+    assert_eq!(step(&mut line, 0, None).0, Step::Sleep(300));
+    assert_eq!(step(&mut line, 300, None).0, Step::Ask);
+    assert_eq!(step(&mut line, 301, None).0, Step::Sleep(u64::MAX), "the store is asked once");
+    line.answered(700, 0);
+    assert_eq!(step(&mut line, 302, None).0, Step::Sleep(700));
+    line.change();
+    assert_eq!(step(&mut line, 303, None).0, Step::Ask);
+}
+
+#[test]
+fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
+    let mut line = Names::default();
+    line.join(1, Some(400), true, "head", (300, 0));
+    line.join(1, Some(299), true, "hopeless", (0, 0));
+    let told = vec!["hopeless not before 300".to_owned()];
+    assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), told));
+    assert_eq!(step(&mut line, 300, None).0, Step::Ask);
+    line.answered(500, 0);
+    let told = vec!["head not before 199".to_owned()];
+    assert_eq!(step(&mut line, 301, None), (Step::End, told));
+}
+
+#[test]
+fn a_wait_that_may_be_over_in_time_is_not_too_long() {
+    let mut line = Names::default();
+    line.join(1, Some(300), true, "head", (303, 3));
+    assert_eq!(step(&mut line, 301, None).0, Step::Sleep(303));
+    assert_eq!(step(&mut line, 303, None).0, Step::Ask);
+    assert_eq!(step(&mut line, 310, None).0, Step::Sleep(u64::MAX), "its answer is on its way");
+    line.answered(311, 3);
+    let told = vec!["head not before 1".to_owned()];
+    assert_eq!(step(&mut line, 310, None), (Step::End, told));
+}
+
+#[test]
+fn what_a_large_slot_has_left_is_for_the_next() {
+    let mut line = Names::default();
+    line.join(2, None, true, "two", (0, 0));
+    line.join(1, None, true, "one", (0, 0));
+    line.put(Slot { at: 10, lag: 0, permits: 3, ticket: 9 });
+    let (next, left) = step(&mut line, 10, Some(TEN_A_SECOND));
+    assert_eq!((next, left), (Step::Sleep(210), vec!["two by 9".to_owned()]), "spaced");
+    let not_spaced = Some(Pace { spaced: false, ..TEN_A_SECOND });
+    line.join(1, None, true, "other", (0, 0));
+    assert_eq!(step(&mut line, 210, not_spaced).1, ["one by 9"]);
+}
+
+#[test]
+fn slots_that_were_missed_while_no_caller_waited_are_not_used_at_once() {
+    let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
+    let tokens = pace.map(|pace| Pace { spaced: false, capacity: 3, ..pace });
+    for (pace, at_once) in [(pace, 1), (tokens, 3)] {
+        let mut line = Names::default();
+        let only = line.join(1, None, true, "only", (0, 0));
+        (1..=7).for_each(|at| line.put(slot(at, 0)));
+        line.leave(only, 1);
+        for _ in 0..7 {
+            line.join(1, None, true, "late", (0, 0));
+        }
+        assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
+    }
+}
+
+#[test]
+fn what_cannot_be_given_up_is_used() {
+    let mut line = Names::default();
+    let head = line.join(1, None, true, "head", (0, 0));
+    line.put(slot(100, 1));
+    line.change();
+    let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
+    line.keep(slots.clone());
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
+    line.leave(head, 10);
+    line.join(2, None, true, "two", (10, 0));
+    assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
+    line.keep(slots);
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
+}
+
+#[test]
+fn reservations_that_are_too_small_are_given_up() {
+    let mut line = Names::default();
+    line.put(slot(100, 1));
+    line.join(2, None, true, "two", (0, 0));
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
+}
