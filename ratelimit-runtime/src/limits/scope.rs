@@ -73,7 +73,7 @@ impl Scope {
 /// ```
 /// use ratelimit_runtime::{Limits, Rejection, observe, rate_limit};
 ///
-/// #[rate_limit(key = "search", rate = 2, per = "1h", wait = "none")]
+/// #[rate_limit(key = "lookup", rate = 2, per = "1h", wait = "none")]
 /// async fn search() -> Result<(), Rejection> {
 ///     Ok(())
 /// }
