@@ -294,3 +294,17 @@ async fn in_the_long_run_the_quota_holds() {
         }
     }
 }
+
+#[tokio::test]
+async fn of_several_limits_the_one_that_has_the_least_is_reported() {
+    let server = RedisServer::start();
+    for limits in [embedded(""), on_redis(&server, "")] {
+        let limits = limits.build().await.unwrap();
+        let [minute, hour] =
+            [(2, SECOND * 60), (100, HOUR)].map(|(n, per)| Quota::new(n, per).unwrap());
+        let limiter = limits.limiter("x", minute.and(hour).unwrap());
+        limiter.acquire(2).await.unwrap();
+        let charge = limiter.charge(1).await.unwrap();
+        assert_eq!([charge.taken, charge.debt, charge.excess], [0, 1, 0]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ratelimit_spec::OnStoreError;
+use ratelimit_spec::{Mode, OnStoreError, shard_of};
 
 use super::{
     Answer, Outcome, Why,
@@ -17,7 +17,7 @@ use crate::{
         replies::combined,
     },
     limits::Inner,
-    store::{Config, MemoryStore, Reply},
+    store::{Charged, Config, MemoryStore, Reply},
 };
 
 impl Core {
@@ -162,10 +162,10 @@ impl Core {
         };
         if let Some(shards) = rule.shards() {
             // Each shard pays its part of the cost.
-            let mut all = Settlement::default();
+            let mut all = Settlement { excess: beyond, ..Settlement::default() };
             for (n, shard) in shards.iter().enumerate() {
                 let of = u32::try_from(shards.len()).unwrap_or(u32::MAX);
-                let part = ratelimit_spec::shard_of(permits, of, u32::try_from(n).unwrap_or(0));
+                let part = shard_of(permits, of, u32::try_from(n).unwrap_or(0));
                 let one = Box::pin(shard.charge(limits, part.into())).await?;
                 all.taken += one.taken;
                 all.debt += one.debt;
@@ -173,50 +173,55 @@ impl Core {
             }
             return Ok(all);
         }
-        let mut strictest = Settlement::default();
+        let mut strictest = None::<Charged>;
         for part in self.parts(&rule) {
-            let config = part.in_force();
-            let max_debt = numbers.effective.max_debt.map_or(config.capacity(), |most| {
+            let max_debt = numbers.effective.max_debt.map_or(part.in_force().capacity(), |most| {
                 self.share.map_or(most.value, |share| share.part(most.value)).into()
             });
-            let charged = if config.mode == ratelimit_spec::Mode::PerClient {
-                let config = counted_here(config);
-                inner.per_client.charge_counted(&part.core.keys, config, permits, max_debt).1
-            } else {
-                match inner.store.charge(&part.request(inner), permits, max_debt).await {
-                    Ok((reply, charged)) => {
-                        part.core.observe(inner, part.rule, &reply);
-                        match reply.outcome {
-                            Outcome::Unknown => return Err(unconfigured(&self.unknown())),
-                            Outcome::PerClient => {
-                                let (keys, config) = (&part.core.keys, counted_here(reply.config));
-                                inner.per_client.charge_counted(keys, config, permits, max_debt).1
-                            }
-                            _ => charged,
-                        }
-                    }
-                    Err(error)
-                        if error.kind() != StoreErrorKind::Misconfigured
-                            && numbers.effective.on_store_error.value == OnStoreError::Local =>
-                    {
-                        let share = local_share(inner, config);
-                        inner.local.charge_counted(&part.core.keys, share, permits, max_debt).1
-                    }
-                    Err(error) => return Err(error),
-                }
-            };
+            let charged = part.charge(inner, permits, max_debt).await?;
             part.core.denials.forget();
-            if strictest.taken == 0 || charged.taken < strictest.taken {
-                strictest = Settlement {
-                    taken: charged.taken,
-                    debt: charged.debt,
-                    excess: charged.excess + beyond,
-                    ..Settlement::default()
-                };
+            if strictest.is_none_or(|strictest| charged.taken < strictest.taken) {
+                strictest = Some(charged);
             }
         }
         self.denials.forget();
-        Ok(strictest)
+        let Charged { taken, debt, excess } = strictest.unwrap_or_default();
+        Ok(Settlement { taken, debt, excess: excess + beyond, ..Settlement::default() })
+    }
+}
+
+impl Part<'_> {
+    /// Charges one stored limiter, wherever it is counted.
+    async fn charge(
+        &self,
+        limits: &Inner,
+        permits: u32,
+        max_debt: u64,
+    ) -> Result<Charged, StoreError> {
+        let config = self.in_force();
+        let counted = |store: &MemoryStore, config| {
+            store.charge_counted(&self.core.keys, config, permits, max_debt).1
+        };
+        if config.mode == Mode::PerClient {
+            return Ok(counted(&limits.per_client, counted_here(config)));
+        }
+        let (reply, charged) =
+            match limits.store.charge(&self.request(limits), permits, max_debt).await {
+                Ok(charged) => charged,
+                Err(error)
+                    if error.kind() != StoreErrorKind::Misconfigured
+                        && self.numbers.effective.on_store_error.value == OnStoreError::Local =>
+                {
+                    return Ok(counted(&limits.local, local_share(limits, config)));
+                }
+                Err(error) => return Err(error),
+            };
+        self.core.observe(limits, self.rule, &reply);
+        match reply.outcome {
+            Outcome::Unknown => Err(unconfigured(&self.core.unknown())),
+            Outcome::PerClient => Ok(counted(&limits.per_client, counted_here(reply.config))),
+            _ => Ok(charged),
+        }
     }
 }
 
