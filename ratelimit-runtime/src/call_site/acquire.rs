@@ -1,8 +1,8 @@
 //! The permits of a call: from the requests of its attributes to what it keeps of them.
 //!
 //! One attribute or several take the same way. A single request that needs neither the store nor a wait is decided
-//! before any future is made. Several are decided in the order in which they are written, since each may live on
-//! another node; limits whose keys share a hash tag live on one node, and are decided in one step.
+//! before any future is made. Several are decided in one step where one call to the store can do it; those of a
+//! cluster whose keys share no hash tag are decided in the order in which they are written.
 
 use std::sync::Arc;
 
@@ -147,11 +147,10 @@ impl Wanted {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));
             }
-            let mut permit = Some(permit.map_err(|rejection| (0, rejection)));
-            permit.take().map(|permit| {
-                let mut permit = Some(permit?);
-                Ok(K::of(|_| permit.take().unwrap_or_else(Permit::of_no_limiter)))
-            })
+            Some(permit.map_err(|rejection| (0, rejection)).map(|permit| {
+                let mut permit = Some(permit);
+                K::of(|_| permit.take().unwrap_or_else(Permit::of_no_limiter))
+            }))
         })
     }
 }

@@ -18,6 +18,7 @@ pub(super) use self::answer::Ready;
 use super::{
     core::Rule,
     denials::Manner,
+    per_process::{self, count, counted_here},
     plan::Claim,
     replies::{Asked, Replies, combined},
     taken::{Held, Source, Taken},
@@ -154,8 +155,7 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
     let Asked { position, core, rule, numbers, permits } = *asked;
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
     let quota = numbers.config.quota();
-    if u64::from(permits) > numbers.config.capacity() / shards.len() as u64 {
-        let rejection = core.too_many_of_shards(permits.into(), quota, shards.len());
+    if let Some(rejection) = core.too_many_of_shards(permits.into(), numbers, shards.len()) {
         return Err(vec![(position, Why::Rejected(rejection))]);
     }
     let mut best = None::<Why>;
@@ -189,7 +189,7 @@ async fn together(
 ) -> Result<Vec<Granted>, Refusals> {
     let inner = limits.inner();
     if side == Side::Process
-        && let Some(replies) = Box::pin(super::per_process::take(inner, asked)).await
+        && let Some(replies) = Box::pin(per_process::take(inner, asked)).await
     {
         return outcome(asked, replies, Source::Process);
     }
@@ -200,7 +200,9 @@ async fn together(
     let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
     if replies.iter().flat_map(|replies| &replies.each).any(moved) {
         // Another process made it a limiter with a budget for each.
-        return outcome(asked, super::per_process::count(inner, asked), Source::Process);
+        let counted = count(&inner.per_client, asked, counted_here).into_iter();
+        let replies = counted.map(|each| Ok(Replies::new(each))).collect();
+        return outcome(asked, replies, Source::Process);
     }
     outcome(asked, replies.into_iter().map(Ok).collect(), Source::Store)
 }

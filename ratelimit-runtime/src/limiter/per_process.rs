@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Reason, Rejection, clock,
     limits::Inner,
-    store::{Assertion, Config, Lease, Reply},
+    store::{Assertion, Config, Lease, MemoryStore, Reply},
 };
 
 /// Takes permits in this process, from all limiters or from none, with a look at their stored
@@ -47,27 +47,28 @@ pub(super) async fn take(
         let slot = core.own.get_or_init(|| limits.per_client.slot(&core.keys));
         slot.admit(core.lease(limits, asked.rule, config, core.looks.due_ms()));
     }
-    let degraded = !looked;
-    let counted = count(limits, asked).into_iter();
-    Some(counted.map(|replies| Ok(Replies { degraded, ..replies? })).collect())
+    let counted = count(&limits.per_client, asked, counted_here).into_iter();
+    Some(counted.map(|each| Ok(Replies { degraded: !looked, ..Replies::new(each) })).collect())
 }
 
-/// Takes permits in this process, by the configurations in force.
-pub(super) fn count(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
+/// Takes permits in a store of this process, from all limiters or from none, by what the configurations
+/// in force are there. Returns the replies to each claim.
+pub(super) fn count(
+    store: &MemoryStore,
+    asked: &[&Asked<'_>],
+    numbers: impl Fn(Config) -> Config,
+) -> Vec<Vec<Reply>> {
     let parts: Vec<Vec<Part<'_>>> =
         asked.iter().map(|asked| asked.core.parts(asked.rule)).collect();
-    let limiters =
-        parts.iter().flatten().map(|part| (&part.core.keys, counted_here(part.in_force())));
-    let limiters: Vec<_> = limiters.collect();
-    let costs =
-        asked.iter().zip(&parts).flat_map(|(asked, parts)| parts.iter().map(|_| asked.permits));
-    let costs: Vec<u32> = costs.collect();
-    let mut replies = limits.per_client.count_jointly(&limiters, &costs).into_iter();
-    let each = parts.iter().map(|parts| {
-        let each: Vec<Reply> = replies.by_ref().take(parts.len()).collect();
-        Ok(Replies::new(each))
-    });
-    each.collect()
+    let limiters: Vec<_> =
+        parts.iter().flatten().map(|part| (&part.core.keys, numbers(part.in_force()))).collect();
+    let costs: Vec<u32> = asked
+        .iter()
+        .zip(&parts)
+        .flat_map(|(asked, parts)| parts.iter().map(|_| asked.permits))
+        .collect();
+    let mut replies = store.count_jointly(&limiters, &costs).into_iter();
+    parts.iter().map(|parts| replies.by_ref().take(parts.len()).collect()).collect()
 }
 
 impl Core {
@@ -120,6 +121,7 @@ impl Part<'_> {
         }
     }
 }
+
 /// The numbers as they count within one process, whatever the mode of the limiter.
 pub(super) fn counted_here(config: Config) -> Config {
     Config { mode: Mode::Overall, ..config }

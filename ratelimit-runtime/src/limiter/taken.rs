@@ -7,8 +7,7 @@ use ratelimit_spec::RefundOn;
 use super::{
     Core,
     handle::charge_all,
-    per_process::counted_here,
-    per_process::local_share,
+    per_process::{counted_here, local_share},
     replies::{Asked, Replies},
 };
 use crate::{

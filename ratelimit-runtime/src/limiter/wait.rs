@@ -126,6 +126,10 @@ impl Queue {
 }
 
 impl Waiting {
+    fn drivers(&self) -> MutexGuard<'_, Vec<Id>> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn line(&self) -> MutexGuard<'_, Line<Arc<Chair>, Ticket>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -137,14 +137,19 @@ impl Core {
             .with_detail(format!("requested {permits}, quota {quota}"))
     }
 
+    /// The rejection of a request that no shard can ever grant.
     pub(super) fn too_many_of_shards(
         &self,
         permits: u64,
-        quota: Quota,
+        numbers: &Numbers,
         shards: usize,
-    ) -> Rejection {
+    ) -> Option<Rejection> {
+        if permits <= numbers.config.capacity() / shards as u64 {
+            return None;
+        }
+        let quota = numbers.config.quota();
         let detail = format!("requested {permits}, quota {quota} in {shards} shards");
-        self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail)
+        Some(self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail))
     }
 
     pub(in crate::limiter) fn unknown(&self) -> Rejection {

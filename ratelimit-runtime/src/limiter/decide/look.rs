@@ -114,8 +114,8 @@ impl Core {
         permits: u64,
     ) -> Result<Answer, Why> {
         let quota = numbers.config.quota();
-        if permits > numbers.config.capacity() / shards.len() as u64 {
-            return Err(Why::Rejected(self.too_many_of_shards(permits, quota, shards.len())));
+        if let Some(rejection) = self.too_many_of_shards(permits, numbers, shards.len()) {
+            return Err(Why::Rejected(rejection));
         }
         let (mut best, mut remaining) = (None::<Result<Answer, Why>>, 0);
         for shard in shards {

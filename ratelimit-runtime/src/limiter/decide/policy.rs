@@ -10,12 +10,12 @@ use crate::{
     events::Event,
     limiter::{
         Core,
-        per_process::local_share,
+        per_process::{count, local_share},
         replies::{Asked, Replies},
         taken::{Source, Taken},
     },
     limits::Inner,
-    store::{Outcome, Reply},
+    store::Outcome,
 };
 
 /// Decides by each limiter's policy, because the store did not.
@@ -58,20 +58,8 @@ pub(super) fn without_store(
 
 /// Counts in this process, against its share of the quotas.
 fn count_locally(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
-    let mut limiters = Vec::new();
-    for asked in asked {
-        let parts = asked.core.parts(asked.rule);
-        limiters.extend(
-            parts
-                .iter()
-                .map(|part| (part.core, local_share(limits, part.in_force()), asked.permits)),
-        );
-    }
-    let named: Vec<_> = limiters.iter().map(|(core, config, _)| (&core.keys, *config)).collect();
-    let permits: Vec<u32> = limiters.iter().map(|(.., permits)| *permits).collect();
-    let mut replies = limits.local.count_jointly(&named, &permits).into_iter();
-    let each = asked.iter().map(|asked| {
-        let each: Vec<Reply> = replies.by_ref().take(asked.core.parts(asked.rule).len()).collect();
+    let counted = count(&limits.local, asked, |config| local_share(limits, config));
+    let each = asked.iter().zip(counted).map(|(asked, each)| {
         if each.iter().any(|reply| reply.outcome == Outcome::ExceedsCapacity) {
             let why = "the store is unavailable, and the call costs more than this process's share of \
                        the quota";

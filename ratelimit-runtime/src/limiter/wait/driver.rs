@@ -3,7 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
 };
@@ -32,7 +32,7 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
     // wait for.
     let runtime = here.unwrap_or_else(|| inner.engine.runtime().clone());
     let home = runtime.id();
-    let mut drivers = core.queue.waiting().drivers.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
         drivers.push(home);
         drop(drivers);
@@ -119,7 +119,7 @@ impl Driver {
     /// Returns whether nothing is left to drive; a caller that comes later starts another driver.
     fn ends(&self) -> bool {
         let waiting = self.core.queue.waiting();
-        let mut drivers = waiting.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drivers = waiting.drivers();
         let ends = waiting.line().is_idle();
         if ends {
             drivers.retain(|home| *home != self.home);
@@ -131,7 +131,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let waiting = self.core.queue.waiting();
-        let mut drivers = waiting.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drivers = waiting.drivers();
         drivers.retain(|home| *home != self.home);
         drop(drivers);
         if self.working {

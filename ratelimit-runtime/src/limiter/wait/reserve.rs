@@ -1,6 +1,6 @@
 //! Reservations of a queue.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{Core, Ticket, Waiting};
 use crate::{
@@ -66,8 +66,6 @@ impl Core {
 impl Waiting {
     /// Takes note of how long the store took to reply.
     pub(super) fn note_round_trip(&self, us: u64) {
-        use std::sync::atomic::Ordering;
-
         let before = self.round_trip_us.load(Ordering::Relaxed);
         let mean = if before == 0 { us } else { (before * 7 + us) / 8 };
         self.round_trip_us.store(mean.max(1), Ordering::Relaxed);
