@@ -31,10 +31,7 @@ use self::{
     call::Together,
     lanes::{Caller, Load},
 };
-use super::{
-    Core, Taken,
-    replies::{Asked, Replies},
-};
+use super::{Core, Taken, plan::Asked, replies::Replies};
 use crate::{Limits, StoreError, clock, home::Home, limits::AnyStore};
 
 /// How long callers gather at most behind a call in flight.

@@ -19,8 +19,8 @@ use super::{
     core::Rule,
     denials::Manner,
     per_process::{self, count, counted_here},
-    plan::Claim,
-    replies::{Asked, Replies, combined},
+    plan::{Asked, Claim},
+    replies::{Replies, combined},
     taken::{Held, Source, Taken},
 };
 use crate::{

@@ -6,8 +6,8 @@ use ratelimit_spec::Mode;
 
 use super::{
     core::{Core, Rule},
-    plan::Part,
-    replies::{Asked, Replies},
+    plan::{Asked, Part},
+    replies::Replies,
 };
 use crate::{
     Reason, Rejection, clock,

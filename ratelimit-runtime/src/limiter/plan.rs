@@ -34,6 +34,15 @@ pub(crate) struct Claim {
     pub(crate) fallible: bool,
 }
 
+/// A claim on its way to a decision.
+pub(super) struct Asked<'a> {
+    pub(super) position: usize,
+    pub(super) core: &'a Arc<Core>,
+    pub(super) rule: &'a Rule,
+    pub(super) numbers: &'a Numbers,
+    pub(super) permits: u32,
+}
+
 /// One of the stored limiters that a call takes from.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {

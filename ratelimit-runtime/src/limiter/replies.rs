@@ -1,4 +1,4 @@
-//! What a claim asks of the side that counts it, and what the side replies.
+//! What the limits of a claim reply, and what that comes to.
 
 use std::{
     cmp::Reverse,
@@ -6,20 +6,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::core::{Core, Numbers, Rule};
 use crate::{
     Answer,
     store::{Heard, Outcome, Reply},
 };
-
-/// A claim on its way to a decision.
-pub(super) struct Asked<'a> {
-    pub(super) position: usize,
-    pub(super) core: &'a Arc<Core>,
-    pub(super) rule: &'a Rule,
-    pub(super) numbers: &'a Numbers,
-    pub(super) permits: u32,
-}
 
 /// The replies to one claim, one for each of its limits.
 pub(super) struct Replies {

@@ -8,7 +8,8 @@ use super::{
     Core,
     handle::charge_all,
     per_process::{counted_here, local_share},
-    replies::{Asked, Replies},
+    plan::Asked,
+    replies::Replies,
 };
 use crate::{
     Limits, Settlement, StoreError,

@@ -14,8 +14,8 @@ use crate::{
     limiter::{
         Core,
         looks::LOOK_EVERY_MS,
-        plan::Part,
-        replies::{Asked, Replies, next_refusal},
+        plan::{Asked, Part},
+        replies::{Replies, next_refusal},
         taken::Taken,
     },
     limits::{AnyStore, Inner},

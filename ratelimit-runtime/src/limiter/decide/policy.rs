@@ -11,7 +11,8 @@ use crate::{
     limiter::{
         Core,
         per_process::{count, local_share},
-        replies::{Asked, Replies},
+        plan::Asked,
+        replies::Replies,
         taken::{Source, Taken},
     },
     limits::Inner,
