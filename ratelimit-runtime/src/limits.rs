@@ -275,12 +275,13 @@ impl Limits {
         report::report(&self.0)
     }
 
-    /// Runs what no caller waits for. The embedded store is done with it at once, so that the next call
-    /// finds it done.
-    pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Runs what no caller waits for. What is done in this process is done at once, so that the next
+    /// call finds it done: all work on the embedded store, and work that is `here`.
+    pub(crate) fn start(&self, here: bool, work: impl Future<Output = ()> + Send + 'static) {
         let mut work = Box::pin(work);
         let mut context = Context::from_waker(Waker::noop());
-        if self.0.store.is_shared() || work.as_mut().poll(&mut context).is_pending() {
+        let here = here || !self.0.store.is_shared();
+        if !here || work.as_mut().poll(&mut context).is_pending() {
             self.0.engine.spawn(work);
         }
     }

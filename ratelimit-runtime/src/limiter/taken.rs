@@ -135,6 +135,11 @@ impl Taken {
         !matches!(self.grants, Grants::None)
     }
 
+    /// Whether this process counted everything, so that giving it back needs no store.
+    fn is_here(&self) -> bool {
+        self.counted().iter().all(|counted| counted.source != Source::Store)
+    }
+
     fn counted(&self) -> &[Counted] {
         match &self.grants {
             Grants::None => &[],
@@ -197,7 +202,8 @@ impl Taken {
     /// Corrects the cost without a caller that waits for it.
     pub(crate) fn settle_later(self, limits: &Limits, actual: u64) {
         let kept = limits.clone();
-        limits.start(async move {
+        let here = self.is_here() && actual <= self.permits.into();
+        limits.start(here, async move {
             if self.settle(&kept, actual).await.is_err() {
                 self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
             }
@@ -219,7 +225,8 @@ impl Taken {
             return;
         }
         let kept = limits.clone();
-        limits.start(async move {
+        let here = taken.iter().all(Self::is_here);
+        limits.start(here, async move {
             for taken in taken.into_iter().rev() {
                 taken.give_back(&kept).await;
             }
