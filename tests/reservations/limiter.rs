@@ -169,7 +169,6 @@ async fn who_waits_goes_no_later_than_in_its_slot_whatever_becomes_of_the_limite
     waiter.await.unwrap().unwrap();
     let passed = start.elapsed();
     // What is reset or deleted is free at once.
-    println!("{passed:?}");
     assert!(passed < 2 * SECOND, "{passed:?}");
 }
 
