@@ -47,27 +47,10 @@ type Answer = Result<Replies, StoreError>;
 pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Replies>, StoreError> {
     match (&limits.inner().store, asked) {
         (AnyStore::Memory(_), _) => call::embedded(limits.inner(), asked).await,
-        (AnyStore::Redis(_), [one]) => Ok(vec![in_batch(limits, one.core, one.permits).await?]),
+        (AnyStore::Redis(_), [one]) => {
+            Ok(vec![Asking::start(limits, one.core, one.permits).await?])
+        }
         (AnyStore::Redis(_), _) => Together::start(limits, asked).await,
-    }
-}
-
-/// Asks the store, together with the other callers of this limiter and runtime.
-async fn in_batch(limits: &Limits, core: &Arc<Core>, permits: u32) -> Result<Replies, StoreError> {
-    let lanes = &limits.inner().lanes;
-    let mut asking = Asking::start(core, limits, permits, lanes.here());
-    loop {
-        let tried = asking.at;
-        if let Some(answer) = asking.await {
-            return answer;
-        }
-        // The runtime has ended, or another executor polls this call by now.
-        let here = lanes.here();
-        let at = if here.id() == tried { lanes.of_engine() } else { here };
-        if at.id() == tried {
-            return Err(StoreError::unavailable("the call to the store was aborted"));
-        }
-        asking = Asking::start(core, limits, permits, at);
     }
 }
 
@@ -132,35 +115,59 @@ fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
     calls
 }
 
-/// A caller that waits for its answer.
-struct Asking<'a> {
+/// A caller that asks the store together with the others of its limiter and runtime, and waits for its
+/// answer.
+pub(super) struct Asking<'a> {
     core: &'a Arc<Core>,
     limits: &'a Limits,
     permits: u32,
-    at: Id,
     is_new: bool,
+    at: Id,
     answer: oneshot::Receiver<Answer>,
 }
 
 impl<'a> Asking<'a> {
-    #[expect(clippy::needless_pass_by_value, reason = "it is not kept while the caller waits")]
-    fn start(core: &'a Arc<Core>, limits: &'a Limits, permits: u32, at: Arc<Home<Lanes>>) -> Self {
-        let answer = join(&at, core, limits, permits);
-        Self { core, limits, permits, at: at.id(), is_new: true, answer }
+    pub(super) fn start(limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
+        Self::at(&limits.inner().lanes.here(), limits, core, permits)
+    }
+
+    fn at(at: &Arc<Home<Lanes>>, limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
+        let answer = join(at, core, limits, permits);
+        Self { core, limits, permits, is_new: true, at: at.id(), answer }
+    }
+
+    /// Asks elsewhere, because there will be no answer: the runtime has ended, or another executor polls
+    /// this call by now. `None` if there is no other place.
+    fn elsewhere(&self) -> Option<Self> {
+        let lanes = &self.limits.inner().lanes;
+        let here = lanes.here();
+        let at = if here.id() == self.at { lanes.of_engine() } else { here };
+        (at.id() != self.at).then(|| Self::at(&at, self.limits, self.core, self.permits))
     }
 }
 
 impl Future for Asking<'_> {
-    /// `None` if nobody will answer: the caller is to ask elsewhere.
-    type Output = Option<Answer>;
+    type Output = Answer;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match Pin::new(&mut self.answer).poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer.ok()),
-            Poll::Pending if std::mem::take(&mut self.is_new) => Poll::Pending,
-            Poll::Pending => {
-                let here = clock::runtime_here(self.limits.inner().lanes.engine());
-                if here.id() == self.at { Poll::Pending } else { Poll::Ready(None) }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        loop {
+            match Pin::new(&mut self.answer).poll(cx) {
+                Poll::Ready(Ok(answer)) => return Poll::Ready(answer),
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending if std::mem::take(&mut self.is_new) => return Poll::Pending,
+                Poll::Pending => {
+                    let here = clock::runtime_here(self.limits.inner().lanes.engine());
+                    if here.id() == self.at {
+                        return Poll::Pending;
+                    }
+                }
+            }
+            match self.elsewhere() {
+                Some(asking) => *self = asking,
+                None => {
+                    let error = StoreError::unavailable("the call to the store was aborted");
+                    return Poll::Ready(Err(error));
+                }
             }
         }
     }
