@@ -56,6 +56,7 @@
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
 //! - `axum`: rejections as axum responses.
+//! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: what this project's own tests need.
 //!
@@ -105,7 +106,7 @@ pub use self::{
     decision::{Decision, Reason, Settlement},
     error::{SetupError, StoreError, StoreErrorKind},
     events::Event,
-    key::{KeyPart, KeyText},
+    key::KeyPart,
     limiter::{Limiter, LimiterConfig, Permit, RateChange},
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
     quota::{Quota, QuotaError, Quotas},
