@@ -44,7 +44,7 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
-        | "clock" | "calendar" | "engine" => 0,
+        | "clock" | "calendar" | "engine" | "words" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
         "limiter" | "limits" | "settings" => 3,
@@ -65,7 +65,9 @@ fn home(name: &str) -> Option<&'static str> {
         "KeyPart" => "key",
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
+        "Algorithm" | "CalendarUnit" | "Mode" | "OnDrift" | "OnStoreError" | "Wait" => "words",
         "Quota" | "QuotaError" | "Quotas" => "quota",
+        "Settings" => "settings",
         "FromRejection" | "Rejection" => "rejection",
         _ => return None,
     })
