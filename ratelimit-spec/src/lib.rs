@@ -14,6 +14,7 @@ pub mod key;
 mod limit;
 pub mod limits_file;
 mod name;
+mod network;
 mod per;
 mod quota;
 mod quote;
@@ -32,6 +33,7 @@ pub use limits_file::{
     Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
 };
 pub use name::KeyName;
+pub use network::{Network, NetworkError};
 pub use per::{CalendarError, Per};
 pub use quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError, time_zone};
 pub use rule::{Rule, RuleError, check_warm_up};
