@@ -96,45 +96,42 @@ async fn what_is_no_calendar_is_refused_at_startup() {
     for (yaml, told) in [
         (
             "limiters:\n  a: { rate: 1, per: day, time_zone: Europe/Viena, algorithm: fixed_window }\n",
-            "limits:2:38: unknown time_zone `Europe/Viena`; did you mean `Europe/Vienna`?",
+            "limits:2:38: unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?",
         ),
         (
             "limiters:\n  a: { rate: 1, per: dya, algorithm: fixed_window }\n",
-            "limits:2:22: unknown per `dya`; did you mean `day`?",
+            "limits:2:22: unknown `per` value `dya`; did you mean `day`?",
         ),
         (
             "limiters:\n  a: { rate: 1, per: day, algorithm: leaky_bucket }\n",
-            "limits:2:22: a `day` of the calendar is a fixed window, and this is a `leaky_bucket`; \
-             write the algorithm `fixed_window`, or a length such as `1d`",
+            "limits:2:22: calendar window `day` requires `fixed_window`, but the algorithm is `leaky_bucket`; \
+             write `fixed_window`, or a length such as `1d`",
         ),
         (
             "limiters:\n  a: { rate: 1, per: 1d, time_zone: UTC, algorithm: fixed_window }\n",
-            "limits:2:37: `time_zone` says when a day of the calendar begins, and `per` is `1d`; \
-             write a `per` such as `day`, or remove `time_zone`",
+            "limits:2:37: `time_zone` has no effect, because `per` is the fixed length `1d`; \
+             write a calendar unit such as `day`, or remove `time_zone`",
         ),
         (
             "limiters:\n  \"mail:{user}\": { per: 1d, time_zone: UTC }\n",
-            "limits:2:40: `time_zone` says when a day of the calendar begins, and `per` is `1d`; \
-             write a `per` such as `day`, or remove `time_zone`",
+            "limits:2:40: `time_zone` has no effect, because `per` is the fixed length `1d`; \
+             write a calendar unit such as `day`, or remove `time_zone`",
         ),
         // Only known once the file and the program are together.
         (
             "limiters:\n  \"mail:{user}\": { algorithm: token_bucket }\n",
-            "`mail:{user}` has windows it cannot be counted by: a `day` of the calendar is a fixed \
-             window, and this is a `token_bucket`; write the algorithm `fixed_window`, or a length \
-             such as `1d`",
+            "`mail:{user}` has windows it cannot be counted by: calendar window `day` requires `fixed_window`, but the algorithm is `token_bucket`; \
+             write `fixed_window`, or a length such as `1d`",
         ),
         (
             "limiters:\n  a: { rate: 1, per: week }\n",
-            "limits:2:22: `a` has windows it cannot be counted by: a `week` of the calendar is a \
-             fixed window, and this is a `sliding_window`; write the algorithm `fixed_window`, or a \
-             length such as `7d`",
+            "limits:2:22: `a` has windows it cannot be counted by: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
+             write `fixed_window`, or a length such as `7d`",
         ),
         (
             "prefixes:\n  - { prefix: a, rate: 1, per: week }\n",
-            "limits:2:32: `a` has windows it cannot be counted by: a `week` of the calendar is a \
-             fixed window, and this is a `sliding_window`; write the algorithm `fixed_window`, or a \
-             length such as `7d`",
+            "limits:2:32: `a` has windows it cannot be counted by: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
+             write `fixed_window`, or a length such as `7d`",
         ),
     ] {
         let error = refused(yaml).await;
@@ -299,7 +296,7 @@ async fn a_reload_moves_a_limiter_to_another_zone() {
 
     write("Asia/Nowhere", "carry");
     let error = limits.reload().unwrap_err().to_string();
-    assert!(error.contains("unknown time_zone `Asia/Nowhere`"), "{error}");
+    assert!(error.contains("unknown time zone `Asia/Nowhere`"), "{error}");
     write("Etc/UTC", "reset");
     limits.reload().unwrap();
     let reset = limiter.try_acquire(1).await.unwrap();

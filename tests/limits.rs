@@ -281,7 +281,7 @@ async fn stores_and_prefixes_that_cannot_be_are_refused() {
     assert!(store("localhost:6379").await.contains("expected `memory` or an address with"));
     assert!(store("redis-sentinel://a:1").await.contains("write `?master=NAME`"));
     let prefix = Limits::builder().memory().no_limits_file().key_prefix("a{b");
-    assert_eq!(refused(prefix).await, "`a{b`: the key prefix has a brace; write it without");
+    assert_eq!(refused(prefix).await, "`a{b`: the key prefix contains a brace; remove it");
     let missing = Limits::builder().memory().limits_file("/nowhere/ratelimit.yaml");
     assert!(refused(missing).await.starts_with("/nowhere/ratelimit.yaml: cannot be read"));
     let unset = embedded("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");

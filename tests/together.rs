@@ -8,7 +8,7 @@ use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 use tokio::time::sleep;
 
 /// Three a shop, and two for each of its users.
-#[rate_limit(key = "{{shop}}:all", rate = 3, per = "1h", wait = "none")]
+#[rate_limit(key = "{{shop}}:all:orders", rate = 3, per = "1h", wait = "none")]
 #[rate_limit(key = "{{shop}}:{user}", rate = 2, per = "1h", wait = "none")]
 async fn order(user: &str) -> Result<(), Rejection> {
     Ok(())
@@ -42,7 +42,8 @@ async fn free(limiter: &Limiter) -> u64 {
 async fn all_or_nothing(limits: &Limits) {
     limits
         .scope(async {
-            let (shop, ann) = (limiter!("{{shop}}:all"), limiter!("{{shop}}:{user}", user = "ann"));
+            let (shop, ann) =
+                (limiter!("{{shop}}:all:orders"), limiter!("{{shop}}:{user}", user = "ann"));
             order("ann").await.unwrap();
             order("ann").await.unwrap();
             let rejection = order("ann").await.unwrap_err();
@@ -51,7 +52,7 @@ async fn all_or_nothing(limits: &Limits) {
             assert_eq!((free(&shop).await, free(&ann).await), (1, 0));
             order("bob").await.unwrap();
             let rejection = order("bob").await.unwrap_err();
-            assert_eq!(rejection.limiter(), "{{shop}}:all");
+            assert_eq!(rejection.limiter(), "{{shop}}:all:orders");
             assert_eq!(free(&limiter!("{{shop}}:{user}", user = "bob")).await, 1);
         })
         .await;
@@ -81,7 +82,7 @@ async fn a_refusal_leaves_no_trace_and_is_one_call_at_most() {
             let log = || {
                 server.cli::<Vec<Vec<u8>>>(&[
                     "ZRANGE",
-                    "{shop}:all:permits",
+                    "{shop}:all:orders:permits",
                     "0",
                     "-1",
                     "WITHSCORES",

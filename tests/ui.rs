@@ -5,8 +5,8 @@
 
 #[path = "ui/messages.rs"]
 mod messages;
-#[path = "ui/rebuild.rs"]
-mod rebuild;
+#[path = "ui/packages.rs"]
+mod packages;
 
 use std::env;
 use std::path::Path;
@@ -18,7 +18,9 @@ const CASES: &str = "RATELIMIT_UI_CASES";
 const LIMITS: &str = "RATELIMIT_LIMITS";
 
 /// Which cases see which limits file.
-const RUNS: [(&str, Option<&str>); 9] = [
+const RUNS: [(&str, Option<&str>); 11] = [
+    ("ui/passing/*.rs", None),
+    ("ui/limits_file/passing/*.rs", Some("ui/limits_file/passing/ratelimit.yaml")),
     ("ui/signature/*.rs", None),
     ("ui/arguments/*.rs", None),
     ("ui/values/*.rs", None),
@@ -56,7 +58,7 @@ fn cases() {
         return;
     };
     let compiler = trybuild::TestCases::new();
-    if cases.contains("/loose/") {
+    if ["/loose/", "/passing/"].iter().any(|good| cases.contains(good)) {
         compiler.pass(cases);
     } else {
         compiler.compile_fail(cases);

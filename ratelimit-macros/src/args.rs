@@ -5,17 +5,20 @@ mod slot;
 mod value;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use ratelimit_spec::Per;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Ident, LitStr, Path, Token};
+use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token};
 
 use crate::problems::Problems;
-use crate::suggest::did_you_mean;
+use crate::suggest;
 
 pub(crate) use limits::Limit;
 pub(crate) use slot::{Arg, Slot};
-pub(crate) use value::Number;
-use value::{condition, function, identifier, krate, permits, rate, text, ungrouped};
+pub(crate) use value::quota;
+pub(crate) use value::{Number, krate, ungrouped};
+use value::{condition, function, identifier, permits, rate, text};
 
 /// One row per argument: its field and name, the type of its value, how that is read, and a good value for messages.
 macro_rules! arguments {
@@ -111,24 +114,58 @@ impl Args {
     }
 
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        if let Ok(key) = input.fork().parse::<LitStr>() {
-            self.key.give_up();
-            let message = format!("expected an argument's name; write `key = {}`", key.token());
-            return Err(syn::Error::new(key.span(), message));
+        if let Ok(value) = input.fork().parse::<Lit>() {
+            return Err(self.without_a_name(&value));
         }
         let name = argument_name(input)?;
         let value = argument_value(&name, input);
+        if let Ok(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = &value
+            && name == "rate"
+            && quota(text).is_some()
+        {
+            // The message about it shows the window too.
+            self.per.give_up();
+        }
         self.store(name.clone(), value)?;
         end_of_argument(&name, input)
     }
 
     fn unknown(&mut self, unknown: &str, name: &Ident) -> syn::Error {
+        let (meant, suggestion) = suggest::argument(unknown, NAMES);
         // A misspelt argument is not also a missing one.
-        if let Some(meant) = ratelimit_spec::nearest(unknown, NAMES.iter().copied()) {
+        if let Some(meant) = meant {
             self.give_up(meant);
         }
-        let suggestion = did_you_mean(unknown, NAMES.iter().copied());
         syn::Error::new(name.span(), format!("unknown argument `{unknown}`; {suggestion}"))
+    }
+
+    /// A value alone: which argument it is for shows in its form.
+    fn without_a_name(&mut self, value: &Lit) -> syn::Error {
+        let written = value.to_token_stream();
+        let advice = match value {
+            Lit::Str(text) => match quota(text) {
+                Some((rate, per)) => {
+                    self.rate.give_up();
+                    self.per.give_up();
+                    format!("rate = {rate}, per = \"{per}\"")
+                }
+                None if text.value().parse::<Per>().is_ok() => {
+                    self.per.give_up();
+                    format!("per = {written}")
+                }
+                None => {
+                    self.key.give_up();
+                    format!("key = {written}")
+                }
+            },
+            Lit::Int(_) if self.rate.is_absent() => {
+                self.rate.give_up();
+                format!("rate = {written}")
+            }
+            _ => "name = value`, such as `rate = 100".to_owned(),
+        };
+        let message = format!("expected an argument name; write `{advice}`");
+        syn::Error::new(value.span(), message)
     }
 }
 
@@ -137,7 +174,7 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     input.call(Ident::parse_any).map_err(|_| {
         syn::Error::new(
             span,
-            "expected an argument's name; write `name = value`, such as `rate = 100`",
+            "expected an argument name; write `name = value`, such as `rate = 100`",
         )
     })
 }
@@ -145,20 +182,18 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
 /// The code after `name =`; unknown names are read too, so that only their name is reported.
 fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) {
-        let message =
-            format!("`{name}` takes its value after `=`; write `{name} = {}`", example(name));
+        let message = format!("expected `=` after `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(name.span(), message));
     }
     let equals: Token![=] = input.parse()?;
     if input.is_empty() || input.peek(Token![,]) {
-        let message = format!("`{name}` has no value; write `{name} = {}`", example(name));
+        let message = format!("missing value for `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(equals.span, message));
     }
     input.parse().map(ungrouped).map_err(|error: syn::Error| {
         // The end of the arguments has no place of its own.
         let half_written = error.to_string().starts_with("unexpected end of input");
-        let message =
-            format!("the value of `{name}` ends too early; write `{name} = {}`", example(name));
+        let message = format!("incomplete value for `{name}`; write `{name} = {}`", example(name));
         if half_written { syn::Error::new(name.span(), message) } else { error }
     })
 }
@@ -167,7 +202,8 @@ fn end_of_argument(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     if input.is_empty() || input.peek(Token![,]) {
         return Ok(());
     }
-    let message = format!("expected `,` or `)` after the value of `{name}`");
+    let message =
+        format!("expected `,` or `)` after the value of `{name}`; separate arguments with commas");
     Err(syn::Error::new(input.span(), message))
 }
 

@@ -7,12 +7,12 @@ mod settlement;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt};
 use syn::spanned::Spanned;
-use syn::{Attribute, Meta};
+use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 use self::admission::{admission, request};
 use self::annotation::annotation;
 use self::settlement::{settled, settles};
-use crate::args::Args;
+use crate::args::{Args, quota};
 use crate::function::{Body, Code, Function};
 use crate::hygiene::{generated, reported_at};
 use crate::limits_file::Lookup;
@@ -27,22 +27,26 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
     let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            problems.at(error.span(), "`#[rate_limit]` goes on an `async fn`; move it to one");
+            problems.at(
+                error.span(),
+                "`#[rate_limit]` can only be applied to a function; move it to an `async fn`",
+            );
             let (errors, _) = problems.into_tokens();
             return generated!(#errors #item);
         }
     };
-    let below = function.take_limits();
+    let below = function.take_limits(&Runtime::new(all[0].krate.value()));
     all.extend(below.iter().map(|attribute| arguments(attribute, &mut problems)));
     needs_an_async_body(&function, &mut problems);
     keys_differ(&all, &mut problems);
     bound_names_differ(&all, &mut problems);
     let guards: Vec<Guard<'_>> =
         all.iter().filter_map(|args| validate(args, &function, lookup, &mut problems)).collect();
+    let krate = all.iter().find_map(|args| args.krate.value());
+    let runtime = Runtime::find(krate, all[0].place(), &mut problems);
     if !problems.is_empty() {
         return unguarded(&function, problems);
     }
-    let runtime = Runtime::new(all.iter().find_map(|args| args.krate.value()));
     with_body(&function, |body| guarded(&runtime, &guards, &function, lookup, &body))
 }
 
@@ -82,9 +86,17 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
         Meta::Path(_) => TokenStream::new(),
         // rustc judges this form of the first one.
         Meta::NameValue(value) => {
+            let limit = match &value.value {
+                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quota(text),
+                _ => None,
+            };
+            let limit = limit.map(|(rate, per)| format!(", rate = {rate}, per = \"{per}\""));
+            let limit = limit.unwrap_or_default();
             problems.on(
                 value,
-                "expected arguments in parentheses; write `#[rate_limit(key = \"orders\")]`",
+                format!(
+                    "expected arguments in parentheses; write `#[rate_limit(key = \"orders\"{limit})]`"
+                ),
             );
             TokenStream::new()
         }
@@ -104,7 +116,8 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 //     #[rate_limit(key = "orders", rate = 100, per = "1s", wait = "none", bind = order)]
 //     async fn place_order(user_id: u64) -> Result<Receipt, ShopError> { body }
 //
-// Output, in the function's braces (paths shortened):
+// Output, in the function's braces (`__rt::` left out):
+//     use ::ratelimit_runtime::__private as __rt;
 //     static __LIMIT_0: CallSite = CallSite::new(Annotation::new(..)..refund_on(RefundOn::Err));
 //     submit! { &__LIMIT_0 }
 //     static __LIMIT_1: CallSite = CallSite::new(Annotation::new(..)..fallible());
@@ -129,7 +142,7 @@ fn guarded(
     lookup: &Lookup,
     body: &TokenStream,
 ) -> TokenStream {
-    let private = runtime.private();
+    let (import, private) = (runtime.import(), runtime.private());
     let statics = guards.iter().enumerate().map(|(n, guard)| {
         let (limit, annotation) = (numbered("__LIMIT", n), annotation(runtime, guard, function));
         let submission = site::submission(runtime, &limit);
@@ -147,6 +160,7 @@ fn guarded(
         braced(body.clone(), function.body_span())
     };
     generated! {
+        #import
         #(#statics)*
         #dependencies
         #(#requests)*

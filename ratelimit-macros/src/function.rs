@@ -10,6 +10,7 @@ use syn::{
 };
 
 use crate::async_trait::{self, Boxed};
+use crate::site::Runtime;
 
 /// A function, with or without a body.
 pub(crate) struct Function {
@@ -127,11 +128,14 @@ impl Function {
         }
     }
 
-    /// Takes the other limits of this function off it, in the order they are written.
-    pub(crate) fn take_limits(&mut self) -> Vec<Attribute> {
+    /// Takes the other limits of this function off it, in the order they are written. An attribute of another crate
+    /// that has the same name is not one.
+    pub(crate) fn take_limits(&mut self, runtime: &Runtime) -> Vec<Attribute> {
+        let usual = Runtime::new(None);
         let is_limit = |attr: &mut Attribute| {
-            let last = attr.path().segments.last();
-            last.is_some_and(|segment| segment.ident == "rate_limit")
+            let path = attr.path();
+            path.is_ident("rate_limit")
+                || [runtime, &usual].iter().any(|runtime| runtime.is_parent_of(path, "rate_limit"))
         };
         self.attrs.extract_if(.., is_limit).collect()
     }

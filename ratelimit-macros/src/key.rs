@@ -5,6 +5,7 @@ use ratelimit_spec::{Placeholder, Template};
 use syn::LitStr;
 
 use crate::problems::Problems;
+use crate::seen;
 
 /// A key whose template is well formed.
 pub(crate) struct Key<'a> {
@@ -20,6 +21,20 @@ impl<'a> Key<'a> {
                 problems.at(part_of(literal, error.span()), error);
                 None
             }
+        }
+    }
+
+    /// Two templates of one crate that can render the same name would be one limiter by two sets of numbers.
+    pub(crate) fn is_the_only_one_of_its_names(&self, problems: &mut Problems) {
+        if let Some((other, place)) = seen::overlapping(self) {
+            problems.at(
+                self.literal.span(),
+                format!(
+                    "`{}` can be the same key as `{other}` ({place}); write the same template in both places, or \
+                     change the text in front of the placeholder",
+                    self.text()
+                ),
+            );
         }
     }
 

@@ -2,19 +2,20 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use ratelimit_spec::{Placeholder, nearest};
+use ratelimit_spec::Placeholder;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprAssign, ExprField, Ident, LitStr, Member, Path, Token};
+use syn::{Expr, ExprAssign, ExprField, ExprMethodCall, Ident, LitStr, Member, Path, Token};
 
+use crate::args::{krate, ungrouped};
 use crate::hygiene::{generated, reported_at};
 use crate::key::{Key, written};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 use crate::site::{self, Runtime};
 use crate::suggest::did_you_mean;
-use crate::validate::{Part, declared};
+use crate::validate::{Part, declared, identifier, reference};
 
 /// `"orders:{user_id}", user_id = 42`
 struct Call {
@@ -23,7 +24,7 @@ struct Call {
     bindings: Vec<Binding>,
 }
 
-/// `user_id = 42`, or `order.tenant = tenant`.
+/// `user_id = 42`, `order.tenant = tenant`, or `addr.ip() = ip`.
 struct Binding {
     name: String,
     span: Span,
@@ -33,23 +34,23 @@ struct Binding {
 impl Parse for Call {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let key = input.parse::<LitStr>().map_err(|error| {
-            syn::Error::new(error.span(), "`limiter!` takes a key first; write `limiter!(\"orders:{user_id}\", user_id = 42)`")
+            syn::Error::new(error.span(), "`limiter!` requires a key as its first argument; write `limiter!(\"orders:{user_id}\", user_id = 42)`")
         })?;
-        let (mut krate, mut bindings) = (None, Vec::new());
+        let (mut runtime, mut bindings) = (None, Vec::new());
         while !input.is_empty() {
             input.parse::<Token![,]>()?;
             if input.is_empty() {
                 break;
             }
             if input.peek(Token![crate]) {
-                input.parse::<Token![crate]>()?;
+                let name = input.call(Ident::parse_any)?;
                 input.parse::<Token![=]>()?;
-                krate = Some(input.call(Path::parse_mod_style)?);
+                runtime = Some(krate(&name, ungrouped(input.parse()?))?);
             } else {
                 bindings.push(input.parse()?);
             }
         }
-        Ok(Self { key, krate, bindings })
+        Ok(Self { key, krate: runtime, bindings })
     }
 }
 
@@ -62,14 +63,11 @@ impl Parse for Binding {
         {
             return Ok(Self { name, span: start, value: Expr::clone(right) });
         }
-        Err(syn::Error::new_spanned(
-            written,
-            "expected a placeholder and its value; write `name = value`",
-        ))
+        Err(syn::Error::new_spanned(written, "expected a placeholder value; write `name = value`"))
     }
 }
 
-/// `order.tenant.0`, as placeholders are written.
+/// `order.tenant.0` or `addr.ip()`, as placeholders are written.
 fn name(place: &Expr) -> Option<String> {
     match place {
         Expr::Path(path) => path.path.get_ident().map(|name| name.unraw().to_string()),
@@ -80,20 +78,26 @@ fn name(place: &Expr) -> Option<String> {
             };
             Some(format!("{}.{field}", name(base)?))
         }
+        Expr::MethodCall(ExprMethodCall { receiver, method, turbofish: None, args, .. })
+            if args.is_empty() =>
+        {
+            Some(format!("{}.{}()", name(receiver)?, method.unraw()))
+        }
         _ => None,
     }
 }
 
 // Input:
-//     limiter!("orders:{user_id}", user_id = 42)
+//     limiter!("orders:{tenant}:{user_id}", user_id = 42)
 //
-// Output (paths shortened):
+// Output (`__rt::` left out):
 //     {
+//         use ::ratelimit_runtime::__private as __rt;
 //         static __LIMIT: CallSite = CallSite::new(Annotation::new(..).handle());
 //         submit! { &__LIMIT }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //         match (&42,) {
-//             (__part0,) => __LIMIT.limiter(&[key_part(__part0)]),
+//             (__part0,) => __LIMIT.limiter(&[key_part(&tenant), key_part(__part0)]),
 //         }
 //     }
 pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
@@ -105,19 +109,23 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
             return mistaken(&Runtime::new(None), problems);
         }
     };
-    let runtime = Runtime::new(call.krate.as_ref());
+    let runtime = Runtime::find(call.krate.as_ref(), Span::call_site(), &mut problems);
     let key = Key::parse(&call.key, &mut problems);
     let numbers = declared(key.as_ref(), Span::call_site(), lookup, &mut problems).alone();
     let parts = key.as_ref().map(|key| parts(key, &call.bindings, &mut problems));
+    if let Some(key) = key.as_ref().filter(|_| problems.is_empty()) {
+        key.is_the_only_one_of_its_names(&mut problems);
+    }
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
-            let private = runtime.private();
+            let (import, private) = (runtime.import(), runtime.private());
             let annotation = site::annotation(&runtime, &key, None, Span::call_site());
             let registration = site::registration(&runtime, lookup);
             let numbers = site::declared(&runtime, &numbers);
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {
+                    #import
                     static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation #numbers.handle());
                     #registration
                     #handle
@@ -150,51 +158,42 @@ fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
     }
 }
 
-/// Each placeholder has one value, and each value a placeholder.
+/// Each value has a placeholder; a placeholder without a value is taken from the scope, as by `format!`.
 fn parts(key: &Key<'_>, bindings: &[Binding], problems: &mut Problems) -> Vec<Part> {
     let placeholders: Vec<String> = key.placeholders().iter().map(written).collect();
     let placeholders = || placeholders.iter().map(String::as_str);
-    let mut missing: Vec<&str> = Vec::new();
-    for name in placeholders() {
-        if !missing.contains(&name) && bindings.iter().all(|binding| binding.name != name) {
-            missing.push(name);
-        }
-    }
     for (position, Binding { name, span, .. }) in bindings.iter().enumerate() {
         if bindings[..position].iter().any(|earlier| earlier.name == *name) {
-            problems.at(*span, format!("`{name}` is given twice; keep one of them"));
+            problems.at(*span, format!("duplicate value for `{name}`; remove one"));
         } else if placeholders().next().is_none() {
-            problems
-                .at(*span, format!("the key has no placeholder `{{{name}}}`; remove the value"));
-        } else if placeholders().all(|known| known != name) {
-            // A misspelt value is not also a missing one.
-            let meant = nearest(name, missing.iter().copied());
-            missing.retain(|name| Some(*name) != meant);
-            let suggestion = did_you_mean(
-                name,
-                meant.map_or_else(|| placeholders().collect(), |meant| vec![meant]),
+            problems.at(
+                *span,
+                format!("the key has no placeholder `{{{name}}}`; remove this argument"),
             );
+        } else if placeholders().all(|known| known != name) {
+            let suggestion = did_you_mean(name, placeholders().collect::<Vec<_>>());
             problems.at(*span, format!("the key has no placeholder `{{{name}}}`; {suggestion}"));
         }
     }
-    if !missing.is_empty() {
-        let values: Vec<String> = missing.iter().map(|name| format!("{name} = ..")).collect();
-        let message = format!(
-            "the key has placeholders without a value; write `{}` after it",
-            values.join(", ")
-        );
-        problems.at(key.literal.span(), message);
-    }
-    key.placeholders().iter().filter_map(|placeholder| part(placeholder, bindings)).collect()
+    key.placeholders().iter().map(|placeholder| part(key, placeholder, bindings)).collect()
 }
 
-fn part(placeholder: &Placeholder, bindings: &[Binding]) -> Option<Part> {
-    let name = written(placeholder);
-    let position = bindings.iter().position(|binding| binding.name == name)?;
-    let place = bindings[position].value.span();
-    let mut reference = part_name(position);
-    reference.set_span(reported_at(place));
-    Some(Part { reference: reference.into_token_stream(), optional: placeholder.optional, place })
+fn part(key: &Key<'_>, placeholder: &Placeholder, bindings: &[Binding]) -> Part {
+    let (name, optional) = (written(placeholder), placeholder.optional);
+    match bindings.iter().position(|binding| binding.name == name) {
+        Some(position) => {
+            let place = bindings[position].value.span();
+            let mut value = part_name(position);
+            value.set_span(reported_at(place));
+            Part { reference: value.into_token_stream(), optional, place }
+        }
+        None => {
+            let place = key.span_of(placeholder);
+            // What it names is decided where the key is written.
+            let root = identifier(&placeholder.path[0], key.literal.span().located_at(place));
+            Part { reference: reference(placeholder, &root, place), optional, place }
+        }
+    }
 }
 
 fn part_name(position: usize) -> Ident {

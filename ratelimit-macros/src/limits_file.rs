@@ -21,6 +21,8 @@ const FILE_NAME: &str = "ratelimit.yaml";
 /// What the search came to.
 pub(crate) enum Lookup {
     Nothing,
+    /// The package is compiled away from its workspace.
+    Packaged,
     /// The environment names a file that cannot be read.
     Unreadable(String),
     Found(Found),
@@ -55,9 +57,12 @@ pub(crate) fn find() -> Lookup {
 
 impl Surroundings {
     fn find(self) -> Lookup {
-        let Some(manifest_dir) = self.manifest_dir.as_deref().filter(|dir| !is_foreign(dir)) else {
+        let Some(manifest_dir) = self.manifest_dir.as_deref() else {
             return Lookup::Nothing;
         };
+        if is_foreign(manifest_dir) {
+            return Lookup::Packaged;
+        }
         match self.named.as_deref().filter(|name| !name.is_empty()) {
             Some(name) => self.named_file(Path::new(name), manifest_dir),
             None => search_upward(manifest_dir),
@@ -74,7 +79,7 @@ impl Surroundings {
         match path.and_then(|path| Some((cache::read(&path).ok()?, path))) {
             Some((contents, path)) => Lookup::Found(Found { path, name, contents }),
             None => Lookup::Unreadable(format!(
-                "`{VARIABLE}` names `{name}`, and no such file can be read; correct the path or unset the variable"
+                "`{VARIABLE}` names `{name}`, which cannot be read; correct the path, or unset the variable"
             )),
         }
     }
@@ -109,7 +114,7 @@ impl Lookup {
     pub(crate) fn found(&self) -> Option<&Found> {
         match self {
             Lookup::Found(found) => Some(found),
-            Lookup::Nothing | Lookup::Unreadable(_) => None,
+            Lookup::Nothing | Lookup::Packaged | Lookup::Unreadable(_) => None,
         }
     }
 }

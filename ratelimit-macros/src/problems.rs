@@ -9,7 +9,15 @@ use quote::ToTokens;
 #[derive(Default)]
 pub(crate) struct Problems {
     errors: Option<syn::Error>,
-    checks: TokenStream,
+    checks: Vec<Check>,
+}
+
+/// A mistake that rustc can explain better.
+struct Check {
+    /// An item that cannot compile.
+    item: TokenStream,
+    /// What to report if rustc will not come to it.
+    messages: Vec<(Span, String)>,
 }
 
 impl Problems {
@@ -30,9 +38,10 @@ impl Problems {
         }
     }
 
-    /// Leaves a mistake to rustc: `check` is an item that cannot compile, and rustc's message about it has the better caret.
-    pub(crate) fn leave_to_rustc(&mut self, check: TokenStream) {
-        self.checks.extend(check);
+    /// Leaves mistakes to rustc: `item` cannot compile, and rustc's message about it has the better caret. The `messages`
+    /// replace it if there are other mistakes, because rustc then stops before it resolves names.
+    pub(crate) fn leave_to_rustc(&mut self, item: TokenStream, messages: Vec<(Span, String)>) {
+        self.checks.push(Check { item, messages });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -40,8 +49,15 @@ impl Problems {
     }
 
     /// The mistakes as `compile_error!` items, and the items for rustc, which belong into the function's body.
-    pub(crate) fn into_tokens(self) -> (TokenStream, TokenStream) {
+    pub(crate) fn into_tokens(mut self) -> (TokenStream, TokenStream) {
+        let checks = std::mem::take(&mut self.checks);
+        if self.errors.is_none() {
+            return (TokenStream::new(), checks.into_iter().map(|check| check.item).collect());
+        }
+        for (place, message) in checks.into_iter().flat_map(|check| check.messages) {
+            self.at(place, message);
+        }
         let errors = self.errors.map(syn::Error::into_compile_error);
-        (errors.unwrap_or_default(), self.checks)
+        (errors.unwrap_or_default(), TokenStream::new())
     }
 }

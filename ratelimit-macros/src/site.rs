@@ -11,7 +11,9 @@ use ratelimit_spec::{Limit, Per, Wait};
 use crate::hygiene::{generated, reported_at};
 use crate::key::Key;
 use crate::limits_file::Lookup;
+use crate::problems::Problems;
 use crate::validate::{DeclaredNumbers, Numbers, Part};
+use crate::{renamed, seen};
 
 /// Paths into the runtime.
 pub(crate) struct Runtime(TokenStream);
@@ -24,28 +26,53 @@ impl Runtime {
         })
     }
 
+    /// The same, with a complaint if the dependency has another name that is not given.
+    pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
+        match renamed::runtime().filter(|_| krate.is_none()) {
+            Some(name) => {
+                if seen::reports("the runtime's name", place) {
+                    problems.at(place, format!("`ratelimit_runtime` is named `{name}` in this crate; write `crate = ::{name}`"));
+                }
+                let name = Ident::new_raw(name, Span::mixed_site());
+                Self(generated!(::#name))
+            }
+            None => Self::new(krate),
+        }
+    }
+
     /// `::ratelimit_runtime::Limiter`
     pub(crate) fn limiter(&self) -> TokenStream {
         let krate = &self.0;
         generated!(#krate::Limiter)
     }
 
-    /// `::ratelimit_runtime::__private`
-    pub(crate) fn private(&self) -> TokenStream {
+    /// `use ::ratelimit_runtime::__private as __rt;`
+    ///
+    /// The only place that names the crate: a path that leads nowhere is one error, and the tokens of the user's path
+    /// keep what they mean where they were written (`$crate`).
+    pub(crate) fn import(&self) -> TokenStream {
         let krate = &self.0;
-        generated!(#krate::__private)
+        generated!(use #krate::__private as __rt;)
+    }
+
+    /// Whether a path is this one and a name.
+    pub(crate) fn is_parent_of(&self, path: &syn::Path, name: &str) -> bool {
+        let child = format!("{} :: {name}", self.0);
+        let path = path.to_token_stream().to_string();
+        path.trim_start_matches(":: ") == child.trim_start_matches(":: ")
+    }
+
+    /// `__rt`
+    pub(crate) fn private(&self) -> TokenStream {
+        self.private_at(Span::mixed_site())
     }
 
     /// The same, reported at a place of the user's source.
     pub(crate) fn private_at(&self, place: Span) -> TokenStream {
-        let moved = self.private().into_iter().map(|mut token| {
-            token.set_span(reported_at(place));
-            token
-        });
-        moved.collect()
+        Ident::new("__rt", reported_at(place)).into_token_stream()
     }
 
-    /// `::ratelimit_runtime::__private::name(arguments)`, reported from one place to another.
+    /// `__rt::name(arguments)`, reported from one place to another.
     pub(crate) fn call(
         &self,
         name: &str,
@@ -107,14 +134,14 @@ pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
     let contents = lookup.found().and_then(|found| include(&found.path));
     generated! {
         #contents
-        const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!("RATELIMIT_LIMITS");
     }
 }
 
 fn include(path: &Path) -> Option<TokenStream> {
     let path = path.to_str()?;
     Some(generated!(
-        const _: &[u8] = ::core::include_bytes!(#path);
+        const _: &[::core::primitive::u8] = ::core::include_bytes!(#path);
     ))
 }
 
@@ -154,7 +181,7 @@ pub(crate) fn parts(runtime: &Runtime, parts: &[Part]) -> TokenStream {
     generated!(&[#(#parts),*])
 }
 
-/// `::ratelimit_runtime::__private::Mode::PerClient`, or another word by its type and its name there.
+/// `__rt::Mode::PerClient`, or another word by its type and its name there.
 pub(crate) fn word(runtime: &Runtime, ty: &str, word: impl Debug) -> TokenStream {
     let private = runtime.private();
     let (ty, variant) = (generated_name(ty), generated_name(&format!("{word:?}")));

@@ -11,6 +11,32 @@ pub(crate) fn did_you_mean<'a>(
     }
 }
 
+/// What other tools call our arguments.
+const SYNONYMS: [(&str, &str); 9] = [
+    ("capacity", "burst"),
+    ("cost", "permits"),
+    ("count", "permits"),
+    ("interval", "per"),
+    ("name", "key"),
+    ("period", "per"),
+    ("timeout", "wait"),
+    ("weight", "permits"),
+    ("window", "per"),
+];
+
+/// The argument that an unknown name was meant to be, if that shows, and the end of the message about it.
+pub(crate) fn argument(name: &str, known: &[&'static str]) -> (Option<&'static str>, String) {
+    let beginning = format!("{name}_");
+    let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, meant)| *meant);
+    let meant = synonym
+        .or_else(|| known.iter().copied().find(|known| known.starts_with(&beginning)))
+        .or_else(|| ratelimit_spec::nearest(name, known.iter().copied()));
+    match meant {
+        Some(meant) => (Some(meant), format!("did you mean `{meant}`?")),
+        None => (None, did_you_mean(name, known.iter().copied())),
+    }
+}
+
 /// "`a`, `b` or `c`".
 fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();

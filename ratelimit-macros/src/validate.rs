@@ -1,4 +1,4 @@
-//! The rules. Each is judged whatever the others say, so that one build shows every broken one.
+//! Validation rules. Every rule runs even if others fail, so that one build reports all errors.
 
 mod algorithm;
 mod calendar;
@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use proc_macro2::{TokenStream, TokenTree};
 use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait, parse_duration};
 use syn::{Expr, Ident, LitStr};
 
@@ -22,9 +23,9 @@ use crate::limits_file::Lookup;
 use crate::problems::Problems;
 
 pub(crate) use declared::{Declared, DeclaredNumbers, Numbers, declared};
-pub(crate) use names::Part;
+pub(crate) use names::{Part, identifier, reference};
 pub(crate) use numbers::Permits;
-pub(crate) use settlement::bound_names_differ;
+pub(crate) use settlement::{bound_names_differ, holds_impl};
 
 /// An annotation without mistakes.
 pub(crate) struct Guard<'a> {
@@ -79,9 +80,9 @@ pub(crate) fn keys_differ(all: &[Args], problems: &mut Problems) {
         if let Some((_, first)) = keys[..n].iter().find(|(other, _)| other == text) {
             problems.at(
                 *span,
-                format!("key `{text}` is on this function twice; remove one of the two, or name another key"),
+                format!("duplicate key `{text}` on this function; remove one attribute, or change its key"),
             );
-            problems.at(*first, format!("`{text}` is here first"));
+            problems.at(*first, format!("key `{text}` is first used here"));
         }
     }
 }
@@ -123,6 +124,10 @@ pub(crate) fn validate<'a>(
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);
+    // A misspelt parameter is not also another template.
+    if parts.len() == key.placeholders().len() {
+        key.is_the_only_one_of_its_names(problems);
+    }
     Some(Guard {
         key,
         parts,
@@ -147,28 +152,42 @@ pub(crate) fn validate<'a>(
 pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) {
     let sig = &function.sig;
     match &function.body {
-        None => problems.on(&sig.ident, "`#[rate_limit]` needs a body to guard; move it to the method's implementations"),
+        None => problems.on(&sig.ident, "`#[rate_limit]` requires a function body; move it to the method's implementations"),
         Some(body) => match &body.code {
             Code::Async(_) | Code::Boxed(_) => {}
             Code::Sync(_) if crate::async_trait::returns_a_boxed_future(sig) => problems.on(
                 sig.fn_token,
-                "`#[rate_limit]` finds no `Box::pin(async move { .. })` to guard in this body; write an `async fn`, or \
-                 put `#[rate_limit]` above the attributes that rewrite the body",
+                "no `Box::pin(async move { .. })` found in this body; write an `async fn`, or put `#[rate_limit]` above \
+                 the attribute that rewrites the body",
+            ),
+            Code::Sync(body) if is_rewritten(body) => problems.on(
+                sig.fn_token,
+                "an attribute above `#[rate_limit]` has taken the `async` away, as `#[tokio::test]` does; put `#[rate_limit]` \
+                 above it",
             ),
             Code::Sync(_) => problems.on(
                 sig.fn_token,
-                "`#[rate_limit]` needs an `async fn`, because it awaits its permit before the body runs; write `async fn`",
+                "`#[rate_limit]` requires an `async fn`, because it awaits a permit before the body runs; write `async fn`",
             ),
         },
     }
+}
+
+/// Whether this is the body of an `async fn` that another attribute has made a plain function of: a test, or `main`.
+fn is_rewritten(body: &TokenStream) -> bool {
+    body.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(name) => name == "block_on",
+        TokenTree::Group(group) => is_rewritten(&group.stream()),
+        _ => false,
+    })
 }
 
 fn key<'a>(args: &'a Args, problems: &mut Problems) -> Option<Key<'a>> {
     if args.key.is_absent() {
         problems.at(
             args.place(),
-            "`#[rate_limit]` needs a key, the name of what is limited; write `key = \"orders\"`, or \
-             `key = \"orders:{user_id}\"` for one limit per user",
+            "missing `key`, the name of the limiter; write `key = \"orders\"`, or `key = \"orders:{user_id}\"` for one \
+             limit per user",
         );
     }
     Key::parse(args.key.value()?, problems)
@@ -208,8 +227,8 @@ fn fallback_can_be_called(
     }
     problems.at(
         fallback.name.span(),
-        "`fallback` is never called, because this call waits for its permit as long as it takes; write \
-         `wait = \"none\"` or `wait = \"2s\"`, or remove `fallback`",
+        "`fallback` is never called, because this call waits until a permit is free; write `wait = \"none\"` or \
+         `wait = \"2s\"`, or remove `fallback`",
     );
     if let Some(wait) = args.wait.given() {
         problems.at(wait.name.span(), "`wait` is set here");

@@ -1,6 +1,9 @@
 //! Exactly what expanded code names. Not a public interface: it changes without notice.
 
-use std::future::{Future, Ready, ready};
+use std::{
+    future::{Future, Ready, ready},
+    marker::PhantomData,
+};
 
 pub use inventory;
 pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, RefundOn, Wait};
@@ -40,23 +43,57 @@ pub fn reject<T: FromRejection>(rejection: Rejection) -> T {
     T::from_rejection(rejection)
 }
 
-/// Calls a fallback.
-pub fn answer<T>(rejection: Rejection, fallback: impl FnOnce(Rejection) -> T) -> Answer<T> {
-    Answer(fallback(rejection))
+/// Calls the fallback of a function that returns an `Output`.
+pub fn answer<Output, T>(
+    rejection: Rejection,
+    fallback: impl FnOnce(Rejection) -> T,
+) -> Answer<T, Output> {
+    Answer(Some(fallback(rejection)), PhantomData)
 }
 
-/// What a fallback returned: the answer, or a future of it.
+/// What a fallback returned: what the function returns, a future of it, or something else.
+///
+/// `resolve` is the first of these that applies, in the order in which methods are looked up: the inherent method, the
+/// trait's method by value, the one by reference. So a generic fallback, whose type is open until then, is taken to
+/// return an `Output`.
 #[derive(Debug)]
-pub struct Answer<T>(T);
+pub struct Answer<T, Output>(Option<T>, PhantomData<fn() -> Output>);
 
-impl<F: Future> Answer<F> {
-    /// An asynchronous fallback: its future is the answer's.
-    pub fn resolve(self) -> F {
-        self.0
+/// Stands for the return type of a function if it has no name.
+#[derive(Debug)]
+pub enum Unnamed {}
+
+impl<T, Output> Answer<T, Output> {
+    fn take(&mut self) -> T {
+        self.0.take().expect("expanded code resolves an answer once")
     }
 }
 
-/// A plain fallback: found by name only when the inherent method above does not apply.
+impl<T> Answer<T, T> {
+    /// A plain fallback.
+    pub fn resolve(mut self) -> Ready<T> {
+        ready(self.take())
+    }
+}
+
+/// An asynchronous fallback: its future is the answer's.
+pub trait ResolveFuture {
+    /// The future that the fallback returned.
+    type Future;
+
+    /// Returns the future of the answer.
+    fn resolve(self) -> Self::Future;
+}
+
+impl<F: Future, Output> ResolveFuture for Answer<F, Output> {
+    type Future = F;
+
+    fn resolve(mut self) -> F {
+        self.take()
+    }
+}
+
+/// A plain fallback whose answer has another type: one that coerces, or a mistake for rustc to report.
 pub trait ResolvePlain {
     /// What the fallback returned.
     type Output;
@@ -65,10 +102,10 @@ pub trait ResolvePlain {
     fn resolve(self) -> Ready<Self::Output>;
 }
 
-impl<T> ResolvePlain for Answer<T> {
+impl<T, Output> ResolvePlain for &mut Answer<T, Output> {
     type Output = T;
 
     fn resolve(self) -> Ready<T> {
-        ready(self.0)
+        ready(self.take())
     }
 }

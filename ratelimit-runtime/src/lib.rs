@@ -95,7 +95,10 @@ mod store;
 mod web;
 mod words;
 
-pub use ratelimit_macros::{limiter, rate_limit};
+#[doc = include_str!("../docs/limiter.md")]
+pub use ratelimit_macros::limiter;
+#[doc = include_str!("../docs/rate_limit.md")]
+pub use ratelimit_macros::rate_limit;
 
 pub(crate) use self::decision::Answer;
 pub use self::{

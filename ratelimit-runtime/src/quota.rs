@@ -114,7 +114,7 @@ impl Quota {
     /// let error = Quota::calendar(1000, CalendarUnit::Day, "Europe/Viena").unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "unknown time_zone `Europe/Viena`; did you mean `Europe/Vienna`?"
+    ///     "unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?"
     /// );
     /// # Ok::<(), ratelimit_runtime::QuotaError>(())
     /// ```

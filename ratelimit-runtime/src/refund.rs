@@ -5,9 +5,8 @@ use ratelimit_spec::RefundOn;
 /// What a function with `refund_on` returns: every `Result` and, with the web features, responses.
 #[diagnostic::on_unimplemented(
     message = "a `#[rate_limit]` function with `refund_on` must return a `Result` or a response",
-    label = "`{Self}` does not say whether the call failed",
-    note = "return a `Result`",
-    note = "or name a function that decides, with `refund_if = path::to::function`"
+    label = "`{Self}` does not show whether the call failed",
+    note = "return a `Result`, or decide with `refund_if = path::to::function`"
 )]
 pub trait Judged {
     /// Returns the word of `refund_on` that applies, or `None` if none does.

@@ -215,10 +215,11 @@ impl std::error::Error for Rejection {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a `#[rate_limit]` function that can refuse a call must be able to return the rejection",
-    label = "`{Self}` cannot hold a `ratelimit_runtime::Rejection`",
-    note = "return `Result<T, E>` where `E: From<ratelimit_runtime::Rejection>`",
-    note = "or name a function that answers instead, with `fallback = path::to::function`",
+    message = "a `#[rate_limit]` function that can reject a call must be able to return the rejection",
+    label = "`{Self}` cannot be created from a `ratelimit_runtime::Rejection`",
+    note = "return `Result<T, E>`, and implement `From<ratelimit_runtime::Rejection>` for `E`",
+    note = "for a type of another crate, enable its feature of `ratelimit-runtime`, or wrap it in a newtype",
+    note = "or name a fallback function, with `fallback = path::to::function`",
     note = "or let every call wait for its permit, with `wait = \"forever\"`"
 )]
 pub trait FromRejection {

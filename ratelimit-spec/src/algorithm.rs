@@ -65,7 +65,7 @@ mod tests {
         let error = "tokenbucket".parse::<Algorithm>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown algorithm `tokenbucket`; did you mean `token_bucket`?"
+            "unknown `algorithm` value `tokenbucket`; did you mean `token_bucket`?"
         );
     }
 }

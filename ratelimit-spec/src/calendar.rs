@@ -105,9 +105,9 @@ impl FromStr for TimeZone {
         found.and_then(|place| u16::try_from(place).ok()).map(Self).ok_or_else(|| {
             let hint = match nearest(name, NAMES.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "write a name of the IANA database such as `Europe/Vienna`".to_owned(),
+                None => "write an IANA time zone name such as `Europe/Vienna`".to_owned(),
             };
-            WordError::new(format!("unknown time_zone {}; {hint}", Quoted(name)))
+            WordError::new(format!("unknown time zone {}; {hint}", Quoted(name)))
         })
     }
 }
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn an_unknown_zone_is_told_the_nearest() {
         for (name, told) in [
-            ("Europe/Viena", "unknown time_zone `Europe/Viena`; did you mean `Europe/Vienna`?"),
-            ("europe/vienna", "unknown time_zone `europe/vienna`; did you mean `Europe/Vienna`?"),
+            ("Europe/Viena", "unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?"),
+            ("europe/vienna", "unknown time zone `europe/vienna`; did you mean `Europe/Vienna`?"),
             (
                 "Middle Earth",
-                "unknown time_zone `Middle Earth`; write a name of the IANA database such as \
+                "unknown time zone `Middle Earth`; write an IANA time zone name such as \
                  `Europe/Vienna`",
             ),
         ] {

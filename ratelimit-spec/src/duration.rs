@@ -36,7 +36,7 @@ const UNITS: [(&str, u64); 5] =
 /// assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
 /// assert_eq!(
 ///     parse_duration("60").unwrap_err().to_string(),
-///     "`60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`",
+///     "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`",
 /// );
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
@@ -128,11 +128,11 @@ impl fmt::Display for DurationError {
         let text = Quoted(&self.text);
         match &self.kind {
             Kind::Empty => {
-                f.write_str("empty duration; write one such as `500ms`, `1s` or `1h30m`")
+                f.write_str("empty duration; write a duration such as `500ms`, `1s` or `1h30m`")
             }
             Kind::NoUnit => write!(
                 f,
-                "{text} has no unit; write {}, or another of `d`, `h`, `m`, `s`, `ms`",
+                "missing unit in {text}; write {}, or use `d`, `h`, `m` or `ms`",
                 Quoted(&format!("{}s", self.text)),
             ),
             Kind::UnknownUnit(unit) => {
@@ -153,10 +153,10 @@ impl fmt::Display for DurationError {
             ),
             Kind::Order => write!(
                 f,
-                "the units of {text} do not get smaller from left to right; write one such as `1h30m`"
+                "units out of order in {text}; write the largest unit first, such as `1h30m`"
             ),
-            Kind::TooShort => write!(f, "{text} is too short; the shortest duration is `1ms`"),
-            Kind::TooLong => write!(f, "{text} is too long; the longest duration is `366d`"),
+            Kind::TooShort => write!(f, "{text} is too short; write at least `1ms`"),
+            Kind::TooLong => write!(f, "{text} is too long; write at most `366d`"),
         }
     }
 }
@@ -203,14 +203,11 @@ mod tests {
 
     #[test]
     fn a_bad_duration_says_what_to_write() {
-        let order = "do not get smaller from left to right; write one such as `1h30m`";
+        let order = "write the largest unit first, such as `1h30m`";
         for (text, message) in [
-            ("", "empty duration; write one such as `500ms`, `1s` or `1h30m`".into()),
-            ("60", "`60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into()),
-            (
-                "1h30",
-                "`1h30` has no unit; write `1h30s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
-            ),
+            ("", "empty duration; write a duration such as `500ms`, `1s` or `1h30m`".into()),
+            ("60", "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
+            ("1h30", "missing unit in `1h30`; write `1h30s`, or use `d`, `h`, `m` or `ms`".into()),
             ("5sec", "unknown unit `sec` in `5sec`; did you mean `s`?".into()),
             ("5M", "unknown unit `M` in `5M`; did you mean `m`?".into()),
             ("1e9s", "unknown unit `e` in `1e9s`; expected `d`, `h`, `m`, `s` or `ms`".into()),
@@ -230,14 +227,14 @@ mod tests {
             ("100µs", unexpected("µ", "100µs")),
             ("１s", unexpected("１", "１s")),
             ("s", unexpected("s", "s")),
-            ("30m1h", format!("the units of `30m1h` {order}")),
-            ("1h1h", format!("the units of `1h1h` {order}")),
-            ("0s", "`0s` is too short; the shortest duration is `1ms`".into()),
-            ("367d", "`367d` is too long; the longest duration is `366d`".into()),
-            ("366d1ms", "`366d1ms` is too long; the longest duration is `366d`".into()),
+            ("30m1h", format!("units out of order in `30m1h`; {order}")),
+            ("1h1h", format!("units out of order in `1h1h`; {order}")),
+            ("0s", "`0s` is too short; write at least `1ms`".into()),
+            ("367d", "`367d` is too long; write at most `366d`".into()),
+            ("366d1ms", "`366d1ms` is too long; write at most `366d`".into()),
             (
                 "99999999999999999999d",
-                "`99999999999999999999d` is too long; the longest duration is `366d`".into(),
+                "`99999999999999999999d` is too long; write at most `366d`".into(),
             ),
         ] {
             let found =

@@ -68,13 +68,11 @@ impl KeyWriter {
     pub fn part(&mut self, value: &str) {
         let mut part = Part::start(&mut self.name);
         part.push(value);
-        if part.is_too_long() {
-            part.hash(value);
-        }
+        if part.is_too_long() { part.hash(value) } else { part.end() }
     }
 
     /// Writes a value as it displays itself.
-    pub fn display(&mut self, value: &dyn fmt::Display) {
+    pub fn display(&mut self, value: &impl fmt::Display) {
         let mut part = Part::start(&mut self.name);
         // A value that fails to display counts as what it wrote until then: a key must not panic.
         let _ = write!(part, "{value}");
@@ -82,6 +80,8 @@ impl KeyWriter {
             let mut text = String::new();
             let _ = write!(text, "{value}");
             part.hash(&text);
+        } else {
+            part.end();
         }
     }
 
@@ -107,23 +107,17 @@ impl KeyWriter {
 struct Part<'a> {
     name: &'a mut KeyName,
     start: usize,
-    any: bool,
 }
 
 impl<'a> Part<'a> {
     fn start(name: &'a mut KeyName) -> Self {
         let start = name.len();
-        name.push_str(EMPTY);
-        Self { name, start, any: false }
+        Self { name, start }
     }
 
     fn push(&mut self, text: &str) {
         if text.is_empty() || self.is_too_long() {
             return;
-        }
-        if !self.any {
-            self.name.truncate(self.start);
-            self.any = true;
         }
         if text.len() <= MAX_PART && text.bytes().all(is_plain) {
             self.name.push_str(text);
@@ -138,6 +132,13 @@ impl<'a> Part<'a> {
             if self.is_too_long() {
                 return;
             }
+        }
+    }
+
+    /// A value without text has one too, so that it is not taken for an absent one.
+    fn end(self) {
+        if self.name.len() == self.start {
+            self.name.push_str(EMPTY);
         }
     }
 
@@ -214,9 +215,9 @@ pub fn check_prefix(prefix: &str) -> Result<(), PrefixError> {
     } else if prefix.contains(['{', '}']) {
         // A tag here would gather every limiter on one node, and let the name `a:value` pass for
         // the counter of the limiter `a`.
-        Err(PrefixError("has a brace; write it without"))
+        Err(PrefixError("contains a brace; remove it"))
     } else if prefix.contains(char::is_control) {
-        Err(PrefixError("has a control character; write visible characters only"))
+        Err(PrefixError("contains a control character; write printable characters only"))
     } else {
         Ok(())
     }
@@ -397,10 +398,10 @@ mod tests {
         assert_eq!(check_prefix("shop:"), Ok(()));
         assert_eq!(check_prefix(&"a".repeat(31)), Ok(()));
         assert_eq!(message(&"a".repeat(32)), "the key prefix is too long; write at most 31 bytes");
-        assert_eq!(message("{shop}:"), "the key prefix has a brace; write it without");
+        assert_eq!(message("{shop}:"), "the key prefix contains a brace; remove it");
         assert_eq!(
             message("a\n"),
-            "the key prefix has a control character; write visible characters only"
+            "the key prefix contains a control character; write printable characters only"
         );
     }
 }

@@ -28,14 +28,33 @@ impl FromStr for Per {
             return Ok(Self { length: unit.nominal(), unit: Some(unit) });
         }
         let length = parse_duration(text).map_err(|error| {
-            let meant = nearest(text, CalendarUnit::WORDS.iter().copied());
-            WordError::new(match meant.filter(|_| text.starts_with(char::is_alphabetic)) {
-                Some(unit) => format!("unknown per {}; did you mean `{unit}`?", Quoted(text)),
+            WordError::new(match advice(text) {
+                Some(advice) => format!("unknown `per` value {}; {advice}", Quoted(text)),
                 None => error.to_string(),
             })
         })?;
         Ok(Self { length, unit: None })
     }
+}
+
+/// What to write in place of an English word: for `daily`, and for a unit that is nearly one.
+fn advice(text: &str) -> Option<String> {
+    let (length, unit) = match text.to_ascii_lowercase().as_str() {
+        "second" | "seconds" | "secondly" => {
+            return Some("write a duration such as `1s`".to_owned());
+        }
+        "minutely" => ("1m", CalendarUnit::Minute),
+        "hourly" => ("1h", CalendarUnit::Hour),
+        "daily" => ("1d", CalendarUnit::Day),
+        "weekly" => ("7d", CalendarUnit::Week),
+        "monthly" => ("30d", CalendarUnit::Month),
+        _ => {
+            let meant = nearest(text, CalendarUnit::WORDS.iter().copied());
+            let meant = meant.filter(|_| text.starts_with(char::is_alphabetic))?;
+            return Some(format!("did you mean `{meant}`?"));
+        }
+    };
+    Some(format!("write `{length}`, or `{unit}` for windows of the calendar"))
 }
 
 impl fmt::Display for Per {
@@ -57,7 +76,7 @@ impl Per {
         if let Ok(unit) = text.parse::<CalendarUnit>() {
             let length = format_duration(unit.nominal());
             return Err(WordError::new(format!(
-                "a `{unit}` of the calendar cannot be one of several limits; write a length such as `{length}`"
+                "calendar window `{unit}` cannot be used in `limits`; write a length such as `{length}`"
             )));
         }
         parse_duration(text).map_err(|error| WordError::new(error.to_string()))
@@ -105,14 +124,14 @@ impl fmt::Display for CalendarError {
         match self.0 {
             Wrong::Algorithm(unit, algorithm) => write!(
                 f,
-                "a `{unit}` of the calendar is a fixed window, and this is a `{algorithm}`; write \
-                 the algorithm `fixed_window`, or a length such as `{}`",
+                "calendar window `{unit}` requires `fixed_window`, but the algorithm is `{algorithm}`; \
+                 write `fixed_window`, or a length such as `{}`",
                 format_duration(unit.nominal())
             ),
             Wrong::Length(per) => write!(
                 f,
-                "`time_zone` says when a day of the calendar begins, and `per` is `{per}`; write a \
-                 `per` such as `day`, or remove `time_zone`"
+                "`time_zone` has no effect, because `per` is the fixed length `{per}`; write a calendar \
+                 unit such as `day`, or remove `time_zone`"
             ),
         }
     }
@@ -131,18 +150,22 @@ mod tests {
         let length: Per = "1d".parse().unwrap();
         assert_eq!((length.unit, length.length), (None, day.length));
         let error = |text: &str| text.parse::<Per>().unwrap_err().to_string();
-        assert_eq!(error("dya"), "unknown per `dya`; did you mean `day`?");
+        assert_eq!(error("dya"), "unknown `per` value `dya`; did you mean `day`?");
+        assert_eq!(
+            error("daily"),
+            "unknown `per` value `daily`; write `1d`, or `day` for windows of the calendar"
+        );
         assert_eq!(error("soon"), parse_duration("soon").unwrap_err().to_string());
         assert!(day.check(Algorithm::FixedWindow).is_ok() && day.check_zoned().is_ok());
         assert_eq!(
             day.check(Algorithm::LeakyBucket).unwrap_err().to_string(),
-            "a `day` of the calendar is a fixed window, and this is a `leaky_bucket`; write the \
-             algorithm `fixed_window`, or a length such as `1d`"
+            "calendar window `day` requires `fixed_window`, but the algorithm is `leaky_bucket`; \
+             write `fixed_window`, or a length such as `1d`"
         );
         assert_eq!(
             length.check_zoned().unwrap_err().to_string(),
-            "`time_zone` says when a day of the calendar begins, and `per` is `1d`; write a `per` \
-             such as `day`, or remove `time_zone`"
+            "`time_zone` has no effect, because `per` is the fixed length `1d`; \
+             write a calendar unit such as `day`, or remove `time_zone`"
         );
     }
 }

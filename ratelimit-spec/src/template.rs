@@ -21,8 +21,9 @@ const RESERVED: usize = MAX_PART + 1;
 
 /// A key with placeholders, such as `orders:{user_id}` or `t:{order.tenant}:{id}`.
 ///
-/// `{{` and `}}` stand for a brace. A placeholder is a parameter or a path of fields that starts
-/// with one; `{user?}` may be absent, and all calls without it share one limiter.
+/// `{{` and `}}` stand for a brace. A placeholder is a parameter, or a path of fields and method calls
+/// without arguments that starts with one, such as `{addr.ip()}`. `{user?}` may be absent, and all
+/// calls without it share one limiter.
 ///
 /// # Examples
 ///
@@ -47,7 +48,7 @@ pub struct Template {
 /// One `{..}` of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
-    /// The parameter, then the fields: `["order", "tenant"]`, `["self", "0"]`.
+    /// The parameter, then the fields and calls: `["order", "tenant"]`, `["self", "0"]`, `["addr", "ip()"]`.
     pub path: Vec<String>,
     /// Whether it ends in `?`: the value may be absent.
     pub optional: bool,
@@ -164,8 +165,8 @@ impl Template {
             format!("the key is {longest} bytes long; write at most {MAX_NAME}")
         } else {
             format!(
-                "the key can render to {longest} bytes, {RESERVED} for each placeholder; at most \
-                 {MAX_NAME} are possible"
+                "the rendered key can have {longest} bytes, {RESERVED} per placeholder; shorten it to \
+                 at most {MAX_NAME}"
             )
         };
         Err(TemplateError::new(0..self.text.len(), message))
@@ -178,7 +179,8 @@ impl Template {
             if literal.chars().all(is_value_char) {
                 let (left, right) = (&pair[0].span, &pair[1].span);
                 let message = format!(
-                    "nothing tells {} and {} apart; put a separator such as `:` between them",
+                    "ambiguous key, values of {} and {} run together; put a separator such as `:` \
+                     between them",
                     Quoted(&self.text[left.clone()]),
                     Quoted(&self.text[right.clone()]),
                 );
@@ -196,8 +198,8 @@ impl Template {
         let start = self.text.find("{{").or_else(|| self.text.find("}}")).unwrap_or(0);
         Err(TemplateError::new(
             start..start + 2,
-            "the literal braces are no hash tag of Redis Cluster; the first `{{` needs a `}}` after \
-             it and something between them"
+            "the literal braces do not form a Redis Cluster hash tag; write `}}` after the first \
+             `{{`, with text in between"
                 .to_owned(),
         ))
     }

@@ -23,7 +23,7 @@ impl WordError {
             None if or.is_empty() => format!("expected {}", either(known)),
             None => format!("expected `{}` or {or}", known.join("`, `")),
         };
-        Self(format!("unknown {what} {}; {hint}", Quoted(word)))
+        Self(format!("unknown `{what}` value {}; {hint}", Quoted(word)))
     }
 
     pub(crate) fn new(message: String) -> Self {
@@ -224,39 +224,39 @@ mod tests {
         for (found, expected) in [
             (
                 message("overal".parse::<Mode>().map(drop)),
-                "unknown mode `overal`; did you mean `overall`?",
+                "unknown `mode` value `overal`; did you mean `overall`?",
             ),
             (
                 message("PER_CLIENT".parse::<Mode>().map(drop)),
-                "unknown mode `PER_CLIENT`; did you mean `per_client`?",
+                "unknown `mode` value `PER_CLIENT`; did you mean `per_client`?",
             ),
             (
                 message("shared".parse::<Mode>().map(drop)),
-                "unknown mode `shared`; expected `overall` or `per_client`",
+                "unknown `mode` value `shared`; expected `overall` or `per_client`",
             ),
             (
                 message("open".parse::<OnStoreError>().map(drop)),
-                "unknown on_store_error `open`; expected `local`, `allow` or `reject`",
+                "unknown `on_store_error` value `open`; expected `local`, `allow` or `reject`",
             ),
             (
                 message("carrry".parse::<OnDrift>().map(drop)),
-                "unknown on_drift `carrry`; did you mean `carry`?",
+                "unknown `on_drift` value `carrry`; did you mean `carry`?",
             ),
             (
                 message("sometimes".parse::<Wait>().map(drop)),
-                "unknown wait `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
+                "unknown `wait` value `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
             ),
             (
                 message("for_ever".parse::<Wait>().map(drop)),
-                "unknown wait `for_ever`; did you mean `forever`?",
+                "unknown `wait` value `for_ever`; did you mean `forever`?",
             ),
             (
                 message("250".parse::<Wait>().map(drop)),
-                "`250` has no unit; write `250s`, or another of `d`, `h`, `m`, `s`, `ms`",
+                "missing unit in `250`; write `250s`, or use `d`, `h`, `m` or `ms`",
             ),
             (
                 message("".parse::<Wait>().map(drop)),
-                "unknown wait ``; expected `forever`, `none` or a duration such as `250ms`",
+                "unknown `wait` value ``; expected `forever`, `none` or a duration such as `250ms`",
             ),
         ] {
             assert_eq!(found, expected);

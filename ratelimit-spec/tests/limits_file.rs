@@ -220,10 +220,7 @@ fn numbers_and_durations_are_what_they_seem() {
         ("rate: { per: 5 }", format!("3:5: `rate` cannot be a map; {a_rate}")),
         ("rate:", format!("3:5: `rate` has no value; {a_rate}, or remove it")),
         ("rate: ~", format!("3:11: `rate` has no value; {a_rate}, or remove it")),
-        (
-            "per: 60",
-            "3:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
-        ),
+        ("per: 60", "3:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
         (
             "per: 1.5",
             "3:10: `1.5` has a fraction; write whole numbers, such as `1s500ms` or `1h30m`".into(),
@@ -234,8 +231,8 @@ fn numbers_and_durations_are_what_they_seem() {
             "3:10: unexpected `:` in `1:30`; write a duration such as `500ms`, `1s` or `1h30m`"
                 .into(),
         ),
-        ("per: 0s", "3:10: `0s` is too short; the shortest duration is `1ms`".into()),
-        ("per: 2000d", "3:10: `2000d` is too long; the longest duration is `366d`".into()),
+        ("per: 0s", "3:10: `0s` is too short; write at least `1ms`".into()),
+        ("per: 2000d", "3:10: `2000d` is too long; write at most `366d`".into()),
         (
             "per: null",
             "3:10: `per` has no value; write a duration such as `500ms`, `1s` or `1h30m`, or \
@@ -291,7 +288,7 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "deadline: 100\n",
-            "1:11: `100` has no unit; write `100s`, or another of `d`, `h`, `m`, `s`, `ms`",
+            "1:11: missing unit in `100`; write `100s`, or use `d`, `h`, `m` or `ms`",
         ),
         (
             "default: { per: 1m, keep_alive: 30s }\n",
@@ -371,7 +368,7 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
         ),
         (
             "limits: [{ rate: 2, per: 1s }, { rate: 9, per: day }]",
-            "3:52: a `day` of the calendar cannot be one of several limits; write a length such as `1d`",
+            "3:52: calendar window `day` cannot be used in `limits`; write a length such as `1d`",
         ),
         (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    overrides:\n      - { key: a, rate: 5 }",
@@ -446,15 +443,21 @@ fn a_warm_up_belongs_to_a_token_bucket_without_a_burst() {
 #[test]
 fn words_are_the_known_ones() {
     check_reports(&[
-        ("default: { mode: overal }\n", "1:18: unknown mode `overal`; did you mean `overall`?"),
-        ("default: { mode: 1 }\n", "1:18: unknown mode `1`; expected `overall` or `per_client`"),
+        (
+            "default: { mode: overal }\n",
+            "1:18: unknown `mode` value `overal`; did you mean `overall`?",
+        ),
+        (
+            "default: { mode: 1 }\n",
+            "1:18: unknown `mode` value `1`; expected `overall` or `per_client`",
+        ),
         (
             "default: { wait: sometimes }\n",
-            "1:18: unknown wait `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
+            "1:18: unknown `wait` value `sometimes`; expected `forever`, `none` or a duration such as `250ms`",
         ),
         (
             "default: { wait: 250 }\n",
-            "1:18: `250` has no unit; write `250s`, or another of `d`, `h`, `m`, `s`, `ms`",
+            "1:18: missing unit in `250`; write `250s`, or use `d`, `h`, `m` or `ms`",
         ),
         (
             "default: { wait: true }\n",
@@ -467,14 +470,17 @@ fn words_are_the_known_ones() {
         ),
         (
             "default: { on_store_error: open }\n",
-            "1:28: unknown on_store_error `open`; expected `local`, `allow` or `reject`",
+            "1:28: unknown `on_store_error` value `open`; expected `local`, `allow` or `reject`",
         ),
         (
             "default: { algorithm: fixed }\n",
-            "1:23: unknown algorithm `fixed`; expected `sliding_window`, `token_bucket`, \
+            "1:23: unknown `algorithm` value `fixed`; expected `sliding_window`, `token_bucket`, \
              `fixed_window` or `leaky_bucket`",
         ),
-        ("default: { on_drift: Carry }\n", "1:22: unknown on_drift `Carry`; did you mean `carry`?"),
+        (
+            "default: { on_drift: Carry }\n",
+            "1:22: unknown `on_drift` value `Carry`; did you mean `carry`?",
+        ),
         (
             "default: { enabled: yes }\n",
             "1:21: `enabled` cannot be the text `yes`; write `true` or `false`",
@@ -492,7 +498,7 @@ fn words_are_the_known_ones() {
              3:18: unknown field `shadov` in an entry of `prefixes`; did you mean `shadow`?",
         ),
         ("strict: 1\n", "1:9: `strict` cannot be `1`; write `true` or `false`"),
-        ("unmatched: ignore\n", "1:12: unknown unmatched `ignore`; expected `warn` or `error`"),
+        ("unmatched: ignore\n", "1:12: unknown `unmatched` value `ignore`; expected `warn` or `error`"),
     ]);
 }
 
@@ -550,7 +556,7 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ),
         ("tls_ca: \"\"\n", "1:9: `tls_ca` is empty; write the path of a file, or remove it"),
         ("key_prefix: 5\n", "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`"),
-        ("key_prefix: \"{a}:\"\n", "1:13: the key prefix has a brace; write it without"),
+        ("key_prefix: \"{a}:\"\n", "1:13: the key prefix contains a brace; remove it"),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
             "5:3: there is no key before `:` on this line; write `key: value`",
@@ -570,10 +576,10 @@ fn keys_and_prefixes_must_match_something() {
     check_reports(&[
         (
             "limiters:\n  \"orders:{user id}\": {}\n  \"{a}{b}\": {}\n  \"\": {}\n",
-            "2:3: in the key `orders:{user id}`: `{user id}` holds a space; write `{user_id}`\n\
-             3:3: in the key `{a}{b}`: nothing tells `{a}` and `{b}` apart; put a separator such as \
+            "2:3: in the key `orders:{user id}`: `{user id}` contains whitespace; write `{user_id}`\n\
+             3:3: in the key `{a}{b}`: ambiguous key, values of `{a}` and `{b}` run together; put a separator such as \
              `:` between them\n\
-             4:3: in the key ``: empty key; write one such as `checkout` or `orders:{user_id}`",
+             4:3: in the key ``: empty key; write a name such as `checkout` or `orders:{user_id}`",
         ),
         (
             "limiters:\n  \"orders:{id}\":\n    overrides:\n      - { key: \"order:42\", rate: 0 }\n      \
@@ -706,8 +712,8 @@ store: ''
 ";
     let expected = "\
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
-4:10: `60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`
-5:11: unknown mode `overal`; did you mean `overall`?
+4:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`
+5:11: unknown `mode` value `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
 `burst`, `warm_up`, `wait`, `max_waiters`, `max_debt`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2

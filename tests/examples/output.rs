@@ -138,7 +138,7 @@ fn a_file_changes_the_pace() {
 
         let problems = &mistakes[2..];
         assert!(problems[0].contains("typo.yaml:5:5: unknown field `rat`"), "{problems:#?}");
-        assert!(problems[1].contains("typo.yaml:6:10: `60` has no unit"), "{problems:#?}");
+        assert!(problems[1].contains("typo.yaml:6:10: missing unit in `60`"), "{problems:#?}");
         assert_eq!(problems.len(), 2);
 
         assert_time(number(&fast[1], "six quotes took ", " s"), 0.0);

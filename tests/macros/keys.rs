@@ -32,6 +32,46 @@ async fn declares_optional(value: &Option<&str>) -> Result<usize, Rejection> {
     Ok(value.map_or(0, str::len))
 }
 
+/// A service whose key is made of calls and fields in turn.
+struct Service {
+    region: &'static str,
+}
+
+struct User {
+    id: u64,
+    session: Option<String>,
+}
+
+impl User {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    fn r#type(&self) -> &'static str {
+        "user"
+    }
+}
+
+impl Service {
+    fn region(&self) -> String {
+        self.region.to_owned()
+    }
+
+    #[rate_limit(
+        key = "calls:{addr.ip()}:{self.region()}:{user.id()}:{user.session()?}:{user.type()}",
+        rate = 1,
+        per = "1h",
+        wait = "none"
+    )]
+    async fn answer(&self, addr: SocketAddr, user: &User) -> Result<u16, Rejection> {
+        Ok(addr.port())
+    }
+}
+
 struct TenantId(u128);
 
 impl KeyPart for TenantId {
@@ -90,7 +130,7 @@ async fn identifiers_of_other_crates_are_written_as_they_display() {
 
 #[tokio::test]
 async fn an_option_is_found_behind_references_and_pointers() {
-    struct User {
+    struct Call {
         tenant: Option<String>,
     }
     alone(async {
@@ -101,9 +141,9 @@ async fn an_option_is_found_behind_references_and_pointers() {
         assert_eq!(name_of_optional!(Rc::new(some)), "optional:a");
         assert_eq!(name_of_optional!(Box::new(some)), "optional:a");
         assert_eq!(name_of_optional!(Arc::new(None::<u8>)), "optional:~");
-        for user in &[User { tenant: Some("b".into()) }, User { tenant: None }] {
+        for call in &[Call { tenant: Some("b".into()) }, Call { tenant: None }] {
             // Bound by reference, as match ergonomics do it.
-            let User { tenant } = user;
+            let Call { tenant } = call;
             let name = name_of_optional!(tenant);
             assert_eq!(name, if tenant.is_some() { "optional:b" } else { "optional:~" });
         }
@@ -111,6 +151,33 @@ async fn an_option_is_found_behind_references_and_pointers() {
         assert_eq!(refused(declares_optional(&some).await), Some(Reason::Limited));
         assert_eq!(declares_optional(&None).await.unwrap(), 0);
         assert_eq!(declares_keys(7).await.unwrap(), 7);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_placeholder_calls_methods_without_arguments() {
+    let service = Service { region: "eu:west" };
+    alone(async {
+        let mut user = User { id: 7, session: None };
+        let addr: SocketAddr = "192.0.2.1:8080".parse().unwrap();
+        let name = || {
+            let handle = limiter!(
+                "calls:{addr.ip()}:{self.region()}:{user.id()}:{user.session()?}:{user.type()}",
+                self.region() = service.region(),
+            );
+            handle.name().to_owned()
+        };
+        assert_eq!(name(), "calls:192.0.2.1:eu%3Awest:7:~:user");
+        assert_eq!(service.answer(addr, &user).await.unwrap(), 8080);
+        let again = "192.0.2.1:8081".parse().unwrap();
+        let rejection = service.answer(again, &user).await.unwrap_err();
+        assert_eq!(
+            rejection.limiter(),
+            "calls:{addr.ip()}:{self.region()}:{user.id()}:{user.session()?}:{user.type()}"
+        );
+        user.session = Some("a".into());
+        assert_eq!(service.answer(again, &user).await.unwrap(), 8081);
     })
     .await;
 }

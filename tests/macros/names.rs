@@ -90,3 +90,14 @@ async fn a_body_with_items_of_its_own() {
     })
     .await;
 }
+
+/// An attribute of another crate that has the name of ours.
+mod other {
+    pub(super) use tokio::test as rate_limit;
+}
+
+#[rate_limit(key = "other", rate = 1, per = "1h", wait = "none", fallback = |_| panic!("limited"))]
+#[other::rate_limit(start_paused = true)]
+async fn an_attribute_of_another_crate_is_left_alone() {
+    assert!(tokio::runtime::Handle::try_current().is_ok(), "it is a test, with a runtime");
+}

@@ -12,7 +12,7 @@ async fn search(user_id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
-#[rate_limit(key = "several:pairs", limits = [(9, "1m"), (4, "1s")], permits = 2)]
+#[rate_limit(key = "pairs", limits = [(9, "1m"), (4, "1s")], permits = 2)]
 async fn pair() {}
 
 async fn built(clock: &ManualClock, yaml: &str) -> Result<Limits, String> {
@@ -87,12 +87,12 @@ async fn the_file_sets_other_limits_or_one() {
 #[tokio::test]
 async fn a_cost_above_one_of_the_limits_keeps_the_program_from_starting() {
     let clock = ManualClock::new();
-    let file = |fields: &str| format!("limiters: {{ \"several:pairs\": {{ {fields} }} }}");
+    let file = |fields: &str| format!("limiters: {{ \"pairs\": {{ {fields} }} }}");
     let error = built(&clock, &file("limits: [{ rate: 9, per: 1m }, { rate: 1, per: 1s }]")).await;
     let error = error.unwrap_err();
     assert!(
         error.ends_with(
-            "`several:pairs` takes 2 permits a call, but limits:1:32 limits it to 1 per 1s; no call would \
+            "`pairs` takes 2 permits a call, but limits:1:24 limits it to 1 per 1s; no call would \
              ever get through"
         ),
         "{error}"

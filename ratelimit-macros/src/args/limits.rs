@@ -15,7 +15,7 @@ pub(crate) struct Limit {
 
 pub(super) fn limits(name: &Ident, value: Expr) -> syn::Result<Vec<Limit>> {
     let Expr::Array(ExprArray { elems, .. }) = value else {
-        return Err(expected(name, "a list of rates and windows", &value));
+        return Err(expected(name, "a list of `(rate, per)` pairs", &value));
     };
     let limits = elems.into_iter().map(|element| limit(ungrouped(element)));
     let (limits, errors): (Vec<_>, Vec<_>) = limits.partition(Result::is_ok);
@@ -33,7 +33,7 @@ fn limit(source: Expr) -> syn::Result<Limit> {
     let parts = match &source {
         Expr::Tuple(ExprTuple { elems, .. }) if elems.len() == 2 => elems,
         other => {
-            let message = "a limit is a rate and a window; write `(10, \"1s\")`";
+            let message = "expected a `(rate, per)` pair; write `(10, \"1s\")`";
             return Err(syn::Error::new_spanned(other, message));
         }
     };

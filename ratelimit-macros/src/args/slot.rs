@@ -2,12 +2,14 @@
 
 use syn::{Expr, Ident};
 
-/// One argument: not written, written in a way that was already reported, or here.
+/// An argument: absent, already reported as broken, or given.
 #[derive(Default)]
 pub(crate) enum Slot<T> {
     #[default]
     Absent,
     Broken,
+    /// Written under another name, or without one; that was reported.
+    Misnamed,
     Given(Arg<T>),
 }
 
@@ -21,7 +23,7 @@ impl<T> Slot<T> {
     pub(crate) fn given(&self) -> Option<&Arg<T>> {
         match self {
             Slot::Given(arg) => Some(arg),
-            Slot::Absent | Slot::Broken => None,
+            Slot::Absent | Slot::Broken | Slot::Misnamed => None,
         }
     }
 
@@ -40,7 +42,7 @@ impl<T> Slot<T> {
     /// It was meant, and the mistake in it is reported elsewhere.
     pub(crate) fn give_up(&mut self) {
         if self.is_absent() {
-            *self = Slot::Broken;
+            *self = Slot::Misnamed;
         }
     }
 
@@ -50,10 +52,10 @@ impl<T> Slot<T> {
         value: syn::Result<Expr>,
         read: Read<T>,
     ) -> syn::Result<()> {
-        if !self.is_absent() {
+        if matches!(self, Slot::Broken | Slot::Given(_)) {
             return Err(syn::Error::new(
                 name.span(),
-                format!("`{name}` is given twice; keep one of them"),
+                format!("duplicate argument `{name}`; remove one"),
             ));
         }
         *self = Slot::Broken;

@@ -1,5 +1,6 @@
 //! From the code after `=` to a value, or to a message that shows a good one.
 
+use ratelimit_spec::parse_duration;
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
@@ -25,15 +26,39 @@ pub(super) fn rate(name: &Ident, value: Expr) -> syn::Result<Number> {
     match whole(&value) {
         Some(number) => Ok(Number::Literal { value: number, source: value }),
         None if matches!(value, Expr::Path(_)) => Ok(Number::Code(value)),
-        None => Err(expected(name, "a whole number or the path of a constant", &value)),
+        None => Err(not_a_rate(name, &value)),
     }
+}
+
+/// An integer in quotes, or a quota in the notation of other tools, says what was meant.
+fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
+    let what = "an integer or the path of a constant";
+    let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else {
+        return expected(name, what, value);
+    };
+    let advice = match (quota(text), text.value().parse::<u32>()) {
+        (Some((rate, per)), _) if name == "rate" => format!("rate = {rate}, per = \"{per}\""),
+        (_, Ok(number)) => format!("{name} = {number}"),
+        _ => return expected(name, what, value),
+    };
+    syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
+}
+
+/// The rate and the window of `100/s`, `100/1s` or `100 per 1s`.
+pub(crate) fn quota(text: &LitStr) -> Option<(u32, String)> {
+    let text = text.value();
+    let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
+    let (rate, per) = (rate.trim().parse().ok()?, per.trim());
+    let written = [per.to_owned(), format!("1{per}")];
+    let per = written.into_iter().find(|per| parse_duration(per).is_ok())?;
+    Some((rate, per))
 }
 
 pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {
     match whole(&value) {
         Some(number) => Ok(Number::Literal { value: number, source: value }),
         None if matches!(value, Expr::Lit(_)) => {
-            Err(expected(name, "a whole number or an expression over the parameters", &value))
+            Err(expected(name, "an integer or an expression", &value))
         }
         None => Ok(Number::Code(value)),
     }
@@ -60,7 +85,7 @@ pub(super) fn condition(_: &Ident, value: Expr) -> syn::Result<Expr> {
     Ok(value)
 }
 
-pub(super) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
+pub(crate) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
     path(value).map_err(|other| expected(name, "the path of the runtime crate", &other))
 }
 
@@ -83,7 +108,7 @@ fn whole(value: &Expr) -> Option<i64> {
 }
 
 /// A value that came through a `macro_rules!` fragment sits in an invisible group.
-pub(super) fn ungrouped(value: Expr) -> Expr {
+pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),
         other => other,
@@ -93,6 +118,6 @@ pub(super) fn ungrouped(value: Expr) -> Expr {
 pub(super) fn expected(name: &Ident, what: &str, found: &Expr) -> syn::Error {
     syn::Error::new_spanned(
         found,
-        format!("`{name}` takes {what}; write `{name} = {}`", example(name)),
+        format!("expected {what} for `{name}`; write `{name} = {}`", example(name)),
     )
 }

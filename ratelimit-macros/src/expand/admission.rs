@@ -7,7 +7,7 @@ use super::numbered;
 use crate::function::{Function, ends};
 use crate::hygiene::{generated, reported_at};
 use crate::site::{self, Runtime};
-use crate::validate::{Guard, Permits};
+use crate::validate::{Guard, Permits, holds_impl};
 
 /// The statements that end with what one attribute requests.
 pub(super) fn request(
@@ -25,7 +25,7 @@ pub(super) fn request(
     };
     let (private, skip) = (runtime.private(), numbered("__skip", n));
     let condition = function.in_its_body(condition.to_token_stream());
-    let ty = quote_spanned!(reported_at(ends(&condition).0)=> bool);
+    let ty = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
     generated! {
         let #skip: #ty = #condition;
         let #name = if #skip { #private::skipped() } else { #request };
@@ -110,11 +110,19 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let private = runtime.private();
     let (from, to) = ends(fallback);
     let code = function.in_its_body(fallback.to_token_stream());
-    let answer = runtime.call("answer", (from, from), &generated!(__rejection, #code));
-    let resolved = quote_spanned!(reported_at(to)=> #answer.resolve().await);
+    // A generic fallback returns what the function returns, if that has a name.
+    let output = match function.output() {
+        Some(output) if holds_impl(output.to_token_stream()) => generated!(#private::Unnamed),
+        Some(output) => output.to_token_stream(),
+        None => generated!(()),
+    };
+    let (start, end) = (runtime.private_at(from), reported_at(to));
+    let answer =
+        quote_spanned!(reported_at(from)=> #start::answer::<#output, _>(__rejection, #code));
+    let resolved = quote_spanned!(end=> #answer.resolve().await);
     generated! {
         {
-            use #private::ResolvePlain as _;
+            use #private::{ResolveFuture as _, ResolvePlain as _};
             #resolved
         }
     }

@@ -23,8 +23,7 @@ pub(super) fn algorithm(
     Some(own.or(given).or(default).unwrap_or_default())
 }
 
-/// A burst that nothing has would mislead whoever reads it. The limits file may turn the bucket
-/// into something else.
+/// A `burst` that has no effect would mislead readers. The limits file may set another algorithm.
 pub(super) fn burst_is_a_buckets(
     args: &Args,
     algorithm: Option<Algorithm>,
@@ -39,14 +38,14 @@ pub(super) fn burst_is_a_buckets(
         problems.at(
             burst.name.span(),
             format!(
-                "`burst` is what a token bucket holds, and this is a `{algorithm}`; write \
+                "`burst` requires `token_bucket`, but the algorithm is `{algorithm}`; write \
                  `algorithm = \"token_bucket\"`, or remove `burst`"
             ),
         );
     }
 }
 
-/// A warm-up says what is stored, as a burst does, and only a token bucket has either.
+/// Both `warm_up` and `burst` set the capacity of a token bucket, which no other algorithm has.
 pub(super) fn warm_up_is_a_buckets(
     args: &Args,
     warm_up: Option<Duration>,
@@ -59,7 +58,7 @@ pub(super) fn warm_up_is_a_buckets(
     if let Some(burst) = args.burst.given() {
         problems.at(
             written.name.span(),
-            "`warm_up` says how much a token bucket stores, and so does `burst`; remove one of the two",
+            "`warm_up` cannot be combined with `burst`; remove one of them",
         );
         problems.on(&burst.name, "`burst` is set here");
         return;
@@ -71,7 +70,7 @@ pub(super) fn warm_up_is_a_buckets(
         problems.at(
             written.name.span(),
             format!(
-                "`warm_up` is what a token bucket can do, and this is a `{algorithm}`; write \
+                "`warm_up` requires `token_bucket`, but the algorithm is `{algorithm}`; write \
                  `algorithm = \"token_bucket\"`, or remove `warm_up`"
             ),
         );

@@ -14,9 +14,7 @@ use crate::args::Args;
 use crate::key::Key;
 use crate::limits_file::{Found, Lookup};
 use crate::problems::Problems;
-
-/// As many mistakes of the file as one annotation repeats.
-const MOST_PROBLEMS: usize = 5;
+use crate::seen;
 
 /// Rate and window, from the annotation and, where it is silent, from the file.
 #[derive(Default)]
@@ -43,6 +41,8 @@ pub(crate) struct Declared<'a> {
     entry: Option<&'a LimiterEntry>,
     /// Whether the file, or the key's absence from it, was already reported.
     reported: bool,
+    /// Whether a file of the workspace does not count.
+    packaged: bool,
 }
 
 /// Looks the key up; a key that is not in the file limits nothing its operators know of.
@@ -53,19 +53,25 @@ pub(crate) fn declared<'a>(
     problems: &mut Problems,
 ) -> Declared<'a> {
     let caret = key.map_or(place, |key| key.literal.span());
-    let mut declared = Declared { caret, found: None, entry: None, reported: false };
+    let packaged = matches!(lookup, Lookup::Packaged);
+    let mut declared = Declared { caret, found: None, entry: None, reported: false, packaged };
     match lookup {
-        Lookup::Nothing => {}
+        Lookup::Nothing | Lookup::Packaged => {}
         Lookup::Unreadable(reason) => {
-            problems.at(caret, reason);
+            if seen::reports(reason, caret) {
+                problems.at(caret, reason);
+            }
             declared.reported = true;
         }
         Lookup::Found(found) => match found.contents.as_ref() {
             Ok(limits) => declared.found = Some((found, limits)),
             Err(mistakes) => {
-                for mistake in mistakes.iter().take(MOST_PROBLEMS) {
-                    let space = if mistake.position.is_some() { "" } else { " " };
-                    problems.at(caret, format!("{}:{space}{mistake}", found.name));
+                // Each annotation meets them, and they are not its own.
+                if seen::reports(&found.name, caret) {
+                    for mistake in mistakes {
+                        let space = if mistake.position.is_some() { "" } else { " " };
+                        problems.at(caret, format!("{}:{space}{mistake}", found.name));
+                    }
                 }
                 declared.reported = true;
             }
@@ -188,21 +194,30 @@ impl Declared<'_> {
 
     fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {
         let elsewhere = match self.found {
-            Some((found, _)) => format!("`{}` has none for this key", found.name),
+            Some((found, _)) => format!(
+                "`{}` does not set {} for this key",
+                found.name,
+                if no_rate && no_per { "them" } else { "it" }
+            ),
+            None if self.packaged => {
+                "a package is compiled without the limits file of its workspace".to_owned()
+            }
             None => "no limits file was found".to_owned(),
         };
         match (no_rate, no_per) {
             (true, true) => problems.at(
                 self.caret,
-                format!("neither `rate` nor `per` is given, and {elsewhere}; write `rate = 100, per = \"1s\"`"),
+                format!(
+                    "missing `rate` and `per`, and {elsewhere}; write `rate = 100, per = \"1s\"`"
+                ),
             ),
             (true, false) => {
                 let place = args.per.given().map_or(self.caret, |per| per.name.span());
-                problems.at(place, format!("`per` is given without `rate`, and {elsewhere}; write `rate = 100`"));
+                problems.at(place, format!("missing `rate`, and {elsewhere}; write `rate = 100`"));
             }
             (false, true) => {
                 let place = args.rate.given().map_or(self.caret, |rate| rate.name.span());
-                problems.at(place, format!("`rate` is given without `per`, and {elsewhere}; write `per = \"1s\"`"));
+                problems.at(place, format!("missing `per`, and {elsewhere}; write `per = \"1s\"`"));
             }
             (false, false) => {}
         }

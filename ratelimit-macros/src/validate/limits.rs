@@ -19,24 +19,25 @@ pub(super) fn limits(
     let given = args.limits.given()?;
     let beside = [args.rate.name(), args.per.name(), args.burst.name()];
     for name in beside.into_iter().flatten() {
+        // The list holds pairs of a rate and a window.
+        let instead =
+            if name == "burst" { "set it in the limits file" } else { "add a pair to the list" };
         problems.at(
             name.span(),
-            format!("`{name}` cannot stand beside `limits`; write a limit of its own in the list, or remove it"),
+            format!("`{name}` cannot be combined with `limits`; {instead}, or remove `{name}`"),
         );
         problems.at(given.name.span(), "`limits` is set here");
     }
     if let Some(warm_up) = args.warm_up.name() {
-        problems.at(
-            warm_up.span(),
-            "`warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two",
-        );
+        problems
+            .at(warm_up.span(), "`warm_up` cannot be combined with `limits`; remove one of them");
         problems.at(given.name.span(), "`limits` is set here");
     }
     if given.value.is_empty() || given.value.len() > MAX_LIMITS {
         let n_limits = given.value.len();
         problems.at(
             given.name.span(),
-            format!("`limits` has {n_limits} limits; write 1 to {MAX_LIMITS}"),
+            format!("`limits` has {n_limits} entries; write 1 to {MAX_LIMITS}"),
         );
         return None;
     }
@@ -81,7 +82,7 @@ pub(super) fn permits_fit_all(args: &Args, permits: Option<Permits<'_>>, problem
             let per = limit.per.value();
             problems.on(
                 source,
-                format!("`permits` is {permits}, more than the limit of {rate} per `{per}`, so no call could ever pass; lower `permits` or raise the limit"),
+                format!("`permits` is {permits}, but one limit is {rate} per `{per}`, so no call can succeed; lower `permits`, or raise the limit"),
             );
         }
     }

@@ -35,8 +35,12 @@ pub(super) fn parts(key: &Key<'_>, function: &Function, problems: &mut Problems)
         && unknown.iter().all(|placeholder| looks_like_a_variable(&placeholder.path[0]))
     {
         if !unknown.is_empty() {
-            let message = unknown_name(unknown[0], function, &names);
-            problems.leave_to_rustc(unknown_name_check(key.literal, &names, &message));
+            let messages = unknown.iter().map(|placeholder| {
+                (key.span_of(placeholder), unknown_name(placeholder, function, &names))
+            });
+            let messages: Vec<_> = messages.collect();
+            let check = unknown_name_check(key.literal, &names, &messages[0].1);
+            problems.leave_to_rustc(check, messages);
         }
         return parts;
     }
@@ -54,22 +58,40 @@ fn part(key: &Key<'_>, placeholder: &Placeholder, name: &Ident, function: &Funct
     };
     // It means what it means in the signature, wherever the key's text comes from.
     root.set_span(root.span().located_at(place));
-    let fields = placeholder.path[1..].iter().map(|field| member(field, reported_at(place)));
-    Part {
-        reference: quote_spanned!(reported_at(place)=> &#root #(.#fields)*),
-        optional: placeholder.optional,
-        place,
-    }
+    Part { reference: reference(placeholder, &root, place), optional: placeholder.optional, place }
+}
+
+/// `&order.tenant`, or `&addr.ip()`.
+pub(crate) fn reference(placeholder: &Placeholder, root: &Ident, place: Span) -> TokenStream {
+    let span = reported_at(place);
+    let steps = placeholder.path[1..].iter().map(|step| match step.strip_suffix("()") {
+        Some(method) => {
+            let method = identifier(method, span);
+            quote_spanned!(span=> .#method())
+        }
+        None => {
+            let field = member(step, span);
+            quote_spanned!(span=> .#field)
+        }
+    });
+    quote_spanned!(span=> &#root #(#steps)*)
 }
 
 fn member(field: &str, span: Span) -> Member {
     if let Ok(index) = field.parse() {
         return Member::Unnamed(Index { index, span });
     }
-    // Raw when it is a keyword, `await` among them.
-    let mut name = syn::parse_str(field).unwrap_or_else(|_| Ident::new_raw(field, span));
+    Member::Named(identifier(field, span))
+}
+
+/// Raw when it is a keyword, `await` among them.
+pub(crate) fn identifier(name: &str, span: Span) -> Ident {
+    if name == "self" {
+        return Ident::new(name, span);
+    }
+    let mut name = syn::parse_str(name).unwrap_or_else(|_| Ident::new_raw(name, span));
     name.set_span(span);
-    Member::Named(name)
+    name
 }
 
 /// A constant would satisfy `format_args!`, and it is no parameter.
@@ -84,17 +106,17 @@ fn unknown_name(placeholder: &Placeholder, function: &Function, names: &[Ident])
         (written(placeholder), function.name(), placeholder.path[0].as_str());
     if root == "self" {
         return format!(
-            "`{{{written}}}` needs a method, and `{function}` has no `self`; name a parameter"
+            "`{{{written}}}` requires a method, but `{function}` has no `self`; write a parameter"
         );
     }
     if names.is_empty() {
         return format!(
-            "`{{{written}}}` names no parameter of `{function}`, which has none; remove it from the key"
+            "`{{{written}}}` is not a parameter, because `{function}` has none; remove it from the key"
         );
     }
     let known: Vec<String> = names.iter().map(|name| name.unraw().to_string()).collect();
     let suggestion = did_you_mean(root, known.iter().map(String::as_str));
-    format!("`{{{written}}}` names no parameter of `{function}`; {suggestion}")
+    format!("`{{{written}}}` is not a parameter of `{function}`; {suggestion}")
 }
 
 // Input:
@@ -105,7 +127,7 @@ fn unknown_name(placeholder: &Placeholder, function: &Function, names: &[Ident])
 //         let _ = |user_id: &str, order: &str| {
 //             let _ = format_args!("orders:{usr_id}");
 //         };
-//         panic!("{}", "`{usr_id}` names no parameter ..");
+//         panic!("{}", "`{usr_id}` is not a parameter ..");
 //     };
 //
 // rustc finds `usr_id` inside the literal and suggests `user_id`. Should the name be in scope after
@@ -120,7 +142,7 @@ fn unknown_name_check(literal: &LitStr, names: &[Ident], message: &str) -> Token
     generated! {
         #[allow(unused_variables)]
         const _: () = {
-            let _ = |#(#names: &str),*| {
+            let _ = |#(#names: &::core::primitive::str),*| {
                 let _ = ::core::format_args!(#literal);
             };
             #panic

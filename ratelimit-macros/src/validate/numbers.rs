@@ -22,8 +22,8 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
     };
     let wrong = match value {
         ..0 => "negative",
-        0 => "0, which admits nobody",
-        value if value > i64::from(MAX_RATE) => "more than a limiter can count",
+        0 => "0, which rejects every call",
+        value if value > i64::from(MAX_RATE) => "too large",
         _ => return Some(source.clone()),
     };
     let name = &number.name;
@@ -34,15 +34,15 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
 pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Option<Permits<'a>> {
     let (value, source) = match slot {
         Slot::Absent => return Some(Permits::Fixed(1)),
-        Slot::Broken => return None,
+        Slot::Broken | Slot::Misnamed => return None,
         Slot::Given(Arg { value: Number::Code(expr), .. }) => return Some(Permits::Computed(expr)),
         Slot::Given(Arg { value: Number::Literal { value, source }, .. }) => (*value, source),
     };
     let wrong = match u32::try_from(value) {
-        Ok(0) => "0, which takes nothing",
+        Ok(0) => "0",
         Ok(permits) if permits <= MAX_RATE => return Some(Permits::Fixed(permits)),
         _ if value < 0 => "negative",
-        _ => "more than a limiter can count",
+        _ => "too large",
     };
     problems.on(source, format!("`permits` is {wrong}; write a number from 1 to {MAX_RATE}"));
     None
@@ -63,7 +63,7 @@ pub(super) fn permits_fit(
     };
     let could_never_pass = |limit: String, what: &str| {
         format!(
-            "`permits` is {permits}, more than {limit}, so no call could ever pass; lower `permits` or raise the {what}"
+            "`permits` is {permits}, but {limit}, so no call can succeed; lower `permits`, or raise the {what}"
         )
     };
     let Some(Capacity { what, in_file, given }) = capacity(args, algorithm, declared) else {
@@ -71,7 +71,7 @@ pub(super) fn permits_fit(
     };
     if let Some((most, place)) = in_file {
         if most > 0 && permits > most {
-            let limit = format!("the {what} of {most} in `{place}`");
+            let limit = format!("the {what} is {most} in `{place}`");
             problems.on(source, could_never_pass(limit, what));
         }
     } else if let Some(Arg { value: Number::Literal { value: most, source: there }, name }) =

@@ -21,7 +21,7 @@ fn arguments_fit_together(args: &Args, problems: &mut Problems) {
     if let (Some(refund_if), Some(refund_on)) = (args.refund_if.name(), args.refund_on.name()) {
         problems.at(
             refund_if.span(),
-            "`refund_if` cannot be combined with `refund_on`; keep the one that decides whether the permits are refunded",
+            "`refund_if` cannot be combined with `refund_on`; remove one of them",
         );
         problems.at(refund_on.span(), "`refund_on` is set here");
     }
@@ -47,8 +47,8 @@ fn result_has_a_name(args: &Args, function: &Function, problems: &mut Problems) 
         problems.on(
             output,
             format!(
-                "`{argument}` needs to know what the function returns, and `impl Trait` has no name; write the type, \
-                 or `Box<dyn Trait>`"
+                "`{argument}` requires a named return type, not `impl Trait`; write the concrete type, or \
+                 `Box<dyn Trait>`"
             ),
         );
         problems.at(argument.span(), format!("`{argument}` is set here"));
@@ -62,7 +62,7 @@ fn bound_name_is_new(args: &Args, function: &Function, problems: &mut Problems) 
         problems.at(
             bind.span(),
             format!(
-                "`{bind}` is a parameter of `{}` already; write another name, such as `bind = granted`",
+                "`{bind}` is already a parameter of `{}`; write another name, such as `bind = granted`",
                 function.name()
             ),
         );
@@ -76,13 +76,13 @@ pub(crate) fn bound_names_differ(all: &[Args], problems: &mut Problems) {
         if names[..n].contains(name) {
             problems.at(
                 name.span(),
-                format!("`{name}` is the permit of another limit already; write a name for each"),
+                format!("duplicate variable `{name}`; write a different name for each attribute"),
             );
         }
     }
 }
 
-fn holds_impl(ty: TokenStream) -> bool {
+pub(crate) fn holds_impl(ty: TokenStream) -> bool {
     ty.into_iter().any(|token| match token {
         TokenTree::Ident(name) => name == "impl",
         TokenTree::Group(group) => holds_impl(group.stream()),

@@ -57,11 +57,12 @@ where
             __arg2
         };
         {
-            static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-                ::ratelimit_runtime::__private::Annotation::new(
+            use ::ratelimit_runtime::__private as __rt;
+            static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+                __rt::Annotation::new(
                         "orders:{self.name}:{tenant}",
                         &["orders:", ":", ""],
-                        ::ratelimit_runtime::__private::Location::new(
+                        __rt::Location::new(
                             ::core::concat!(::core::module_path!(), "::place"),
                             ::core::file!(),
                             ::core::line!(),
@@ -72,24 +73,21 @@ where
                     .computed_permits()
                     .fallible(),
             );
-            ::ratelimit_runtime::__private::submit! {
+            __rt::submit! {
                 & __LIMIT_0
             }
-            const _: ::core::option::Option<&str> = ::core::option_env!(
+            const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
                 "RATELIMIT_LIMITS"
             );
             let __request_0 = __LIMIT_0
                 .request(
-                    ::ratelimit_runtime::__private::permits(__self.cost(&order)),
-                    &[
-                        ::ratelimit_runtime::__private::key_part(&__self.name),
-                        ::ratelimit_runtime::__private::key_part(&tenant),
-                    ],
+                    __rt::permits(__self.cost(&order)),
+                    &[__rt::key_part(&__self.name), __rt::key_part(&tenant)],
                 );
-            let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+            let () = match __rt::acquire([__request_0]).await {
                 ::core::result::Result::Ok(__permits) => __permits,
                 ::core::result::Result::Err((_, __rejection)) => {
-                    return ::ratelimit_runtime::__private::reject(__rejection);
+                    return __rt::reject(__rejection);
                 }
             };
             {

@@ -6,11 +6,12 @@
 // }
 
 async fn complete(prompt: &str) -> Answer {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "tokens",
                 &["tokens"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
                     ::core::line!(),
@@ -19,12 +20,14 @@ async fn complete(prompt: &str) -> Answer {
             .rate(90_000)
             .per_ms(60000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let [permit] = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let [permit] = __rt::admit([__request_0]).await;
     {
         let answer = model().complete(prompt).await;
         permit.record(answer.tokens);

@@ -4,26 +4,29 @@
 // }
 
 async fn mail(letter: Letter) -> Receipt {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "mail",
                 &["mail"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::mail"),
                     ::core::file!(),
                     ::core::line!(),
                 ),
             )
             .rate(1000)
-            .unit(::ratelimit_runtime::__private::CalendarUnit::Day)
+            .unit(__rt::CalendarUnit::Day)
             .time_zone("Europe/Vienna")
-            .algorithm(::ratelimit_runtime::__private::Algorithm::FixedWindow),
+            .algorithm(__rt::Algorithm::FixedWindow),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let () = __rt::admit([__request_0]).await;
     { post.send(letter).await }
 }

@@ -4,11 +4,12 @@
 // }
 
 async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "import:{tenant}",
                 &["import:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
                     ::core::line!(),
@@ -19,20 +20,17 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
             .computed_permits()
             .fallible(),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0
-        .request(
-            ::ratelimit_runtime::__private::permits(rows.len()),
-            &[::ratelimit_runtime::__private::key_part(&tenant)],
-        );
-    let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+        .request(__rt::permits(rows.len()), &[__rt::key_part(&tenant)]);
+    let () = match __rt::acquire([__request_0]).await {
         ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => {
-            return ::ratelimit_runtime::__private::reject(__rejection);
-        }
+        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
     { store(tenant, rows).await }
 }

@@ -14,11 +14,12 @@
 // }
 
 async fn quote() -> Result<Price, ShopError> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "quote",
                 &["quote"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),
                     ::core::line!(),
@@ -26,28 +27,24 @@ async fn quote() -> Result<Price, ShopError> {
             )
             .rate(100)
             .per_ms(250)
-            .mode(::ratelimit_runtime::__private::Mode::PerClient)
-            .algorithm(::ratelimit_runtime::__private::Algorithm::TokenBucket)
+            .mode(__rt::Mode::PerClient)
+            .algorithm(__rt::Algorithm::TokenBucket)
             .burst(200)
-            .wait(
-                ::ratelimit_runtime::__private::Wait::UpTo(
-                    ::core::time::Duration::from_millis(2000),
-                ),
-            )
-            .on_store_error(::ratelimit_runtime::__private::OnStoreError::Reject)
+            .wait(__rt::Wait::UpTo(::core::time::Duration::from_millis(2000)))
+            .on_store_error(__rt::OnStoreError::Reject)
             .permits(3)
             .fallible(),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(3, &[]);
-    let () = match ::ratelimit_runtime::__private::acquire([__request_0]).await {
+    let () = match __rt::acquire([__request_0]).await {
         ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => {
-            return ::ratelimit_runtime::__private::reject(__rejection);
-        }
+        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
     { Ok(price().await?) }
 }

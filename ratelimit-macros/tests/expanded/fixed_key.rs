@@ -6,11 +6,12 @@
 
 /// Answers with today's price.
 pub async fn quote(item: &str) -> Price {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "quote",
                 &["quote"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),
                     ::core::line!(),
@@ -19,11 +20,13 @@ pub async fn quote(item: &str) -> Price {
             .rate(2)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let () = __rt::admit([__request_0]).await;
     { prices().await.of(item) }
 }

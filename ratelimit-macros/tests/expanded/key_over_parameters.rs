@@ -15,11 +15,12 @@ async fn place<'a, T, const N: usize>(
 where
     T: Send,
 {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
                 &["{shop}:", ":", ":", ":", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::place"),
                     ::core::file!(),
                     ::core::line!(),
@@ -28,20 +29,22 @@ where
             .rate(limits::ORDERS)
             .per_ms(5400000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0
         .request(
             1,
             &[
-                ::ratelimit_runtime::__private::key_part(&order.tenant.0),
-                ::ratelimit_runtime::__private::key_part(&self.name),
-                ::ratelimit_runtime::__private::key_part_or_absent(&user),
-                ::ratelimit_runtime::__private::key_part(&b),
+                __rt::key_part(&order.tenant.0),
+                __rt::key_part(&self.name),
+                __rt::key_part_or_absent(&user),
+                __rt::key_part(&b),
             ],
         );
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let () = __rt::admit([__request_0]).await;
     { self.ledger.append(order).await }
 }

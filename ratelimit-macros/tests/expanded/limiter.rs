@@ -2,11 +2,12 @@
 
 fn handle() -> Limiter {
     {
-        static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            ::ratelimit_runtime::__private::Annotation::new(
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT: __rt::CallSite = __rt::CallSite::new(
+            __rt::Annotation::new(
                     "quote",
                     &["quote"],
-                    ::ratelimit_runtime::__private::Location::new(
+                    __rt::Location::new(
                         ::core::module_path!(),
                         ::core::file!(),
                         ::core::line!(),
@@ -14,10 +15,12 @@ fn handle() -> Limiter {
                 )
                 .handle(),
         );
-        ::ratelimit_runtime::__private::submit! {
+        __rt::submit! {
             & __LIMIT
         }
-        const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         __LIMIT.limiter(&[])
     }
 }

@@ -2,11 +2,12 @@
 
 fn handle() -> Limiter {
     {
-        static __LIMIT: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-            ::ratelimit_runtime::__private::Annotation::new(
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT: __rt::CallSite = __rt::CallSite::new(
+            __rt::Annotation::new(
                     "orders:{user_id}",
                     &["orders:", ""],
-                    ::ratelimit_runtime::__private::Location::new(
+                    __rt::Location::new(
                         ::core::module_path!(),
                         ::core::file!(),
                         ::core::line!(),
@@ -15,15 +16,17 @@ fn handle() -> Limiter {
                 .declared(5, 60000)
                 .handle(),
         );
-        ::ratelimit_runtime::__private::submit! {
+        __rt::submit! {
             & __LIMIT
         }
-        const _: &[u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
-        const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+        const _: &[::core::primitive::u8] = ::core::include_bytes!(
+            "/shop/ratelimit.yaml"
+        );
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         match (&session.user(),) {
-            (__part0,) => {
-                __LIMIT.limiter(&[::ratelimit_runtime::__private::key_part(__part0)])
-            }
+            (__part0,) => __LIMIT.limiter(&[__rt::key_part(__part0)]),
         }
     }
 }

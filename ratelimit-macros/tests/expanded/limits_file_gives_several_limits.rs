@@ -4,11 +4,12 @@
 // }
 
 async fn export() -> Rows {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "export",
                 &["export"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::export"),
                     ::core::file!(),
                     ::core::line!(),
@@ -25,20 +26,20 @@ async fn export() -> Rows {
                     (
                         5,
                         1000,
-                        ::core::option::Option::Some(
-                            ::ratelimit_runtime::__private::Algorithm::TokenBucket,
-                        ),
+                        ::core::option::Option::Some(__rt::Algorithm::TokenBucket),
                         ::core::option::Option::Some(20),
                     ),
                 ],
             ),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: &[u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: &[::core::primitive::u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let () = __rt::admit([__request_0]).await;
     { rows().await }
 }

@@ -4,11 +4,12 @@
 // }
 
 async fn place(user_id: u64) -> Receipt {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "orders:{user_id}",
                 &["orders:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::place"),
                     ::core::file!(),
                     ::core::line!(),
@@ -17,13 +18,14 @@ async fn place(user_id: u64) -> Receipt {
             .rate(ORDERS)
             .declared(5, 60000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: &[u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __request_0 = __LIMIT_0
-        .request(1, &[::ratelimit_runtime::__private::key_part(&user_id)]);
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    const _: &[::core::primitive::u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __request_0 = __LIMIT_0.request(1, &[__rt::key_part(&user_id)]);
+    let () = __rt::admit([__request_0]).await;
     { order(user_id).await }
 }

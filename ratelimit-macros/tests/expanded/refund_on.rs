@@ -4,11 +4,12 @@
 // }
 
 async fn quote(&self, item: &str) -> Result<Price, ShopError> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "quote",
                 &["quote"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),
                     ::core::line!(),
@@ -16,14 +17,16 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
             )
             .rate(2)
             .per_ms(1000)
-            .refund_on(::ratelimit_runtime::__private::RefundOn::Err),
+            .refund_on(__rt::RefundOn::Err),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let [__permit_0] = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let [__permit_0] = __rt::admit([__request_0]).await;
     let __result: Result<Price, ShopError> = async move {
         if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<
             Result<Price, ShopError>,
@@ -33,7 +36,7 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         { Ok(self.prices().await?.of(item)) }
     }
         .await;
-    let __used_0 = ::ratelimit_runtime::__private::refund_on(&__permit_0, &__result);
-    ::ratelimit_runtime::__private::settle_later(__permit_0, __used_0);
+    let __used_0 = __rt::refund_on(&__permit_0, &__result);
+    __rt::settle_later(__permit_0, __used_0);
     __result
 }

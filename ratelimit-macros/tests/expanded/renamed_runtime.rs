@@ -4,11 +4,12 @@
 // }
 
 async fn quote() -> Result<Price, Rejection> {
-    static __LIMIT_0: crate::limits::__private::CallSite = crate::limits::__private::CallSite::new(
-        crate::limits::__private::Annotation::new(
+    use crate::limits::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "quote",
                 &["quote"],
-                crate::limits::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),
                     ::core::line!(),
@@ -16,19 +17,19 @@ async fn quote() -> Result<Price, Rejection> {
             )
             .rate(2)
             .per_ms(1000)
-            .wait(crate::limits::__private::Wait::None)
+            .wait(__rt::Wait::None)
             .fallible(),
     );
-    crate::limits::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
     let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = match crate::limits::__private::acquire([__request_0]).await {
+    let () = match __rt::acquire([__request_0]).await {
         ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => {
-            return crate::limits::__private::reject(__rejection);
-        }
+        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
     { Ok(price().await) }
 }

@@ -4,11 +4,12 @@
 // }
 
 async fn search(user: &User, query: &str) -> Vec<Hit> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "search:{user.id}",
                 &["search:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::search"),
                     ::core::file!(),
                     ::core::line!(),
@@ -17,16 +18,18 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
             .rate(2)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __skip_0: bool = user.is_admin || query.is_empty();
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __skip_0: ::core::primitive::bool = user.is_admin || query.is_empty();
     let __request_0 = if __skip_0 {
-        ::ratelimit_runtime::__private::skipped()
+        __rt::skipped()
     } else {
-        __LIMIT_0.request(1, &[::ratelimit_runtime::__private::key_part(&user.id)])
+        __LIMIT_0.request(1, &[__rt::key_part(&user.id)])
     };
-    let () = ::ratelimit_runtime::__private::admit([__request_0]).await;
+    let () = __rt::admit([__request_0]).await;
     { index().find(query).await }
 }

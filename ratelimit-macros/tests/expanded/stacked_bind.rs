@@ -6,11 +6,12 @@
 // }
 
 async fn complete(user: u64) -> Result<Answer, LlmError> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "user:{user}",
                 &["user:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
                     ::core::line!(),
@@ -19,14 +20,14 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
             .rate(2)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    static __LIMIT_1: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "everyone",
                 &["everyone"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
                     ::core::line!(),
@@ -35,14 +36,14 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
             .rate(100)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_1
     }
-    static __LIMIT_2: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "tokens",
                 &["tokens"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
                     ::core::line!(),
@@ -50,22 +51,24 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
             )
             .rate(90_000)
             .per_ms(60000)
-            .wait(::ratelimit_runtime::__private::Wait::None)
+            .wait(__rt::Wait::None)
             .fallible(),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_2
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __skip_0: bool = user == 0;
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __skip_0: ::core::primitive::bool = user == 0;
     let __request_0 = if __skip_0 {
-        ::ratelimit_runtime::__private::skipped()
+        __rt::skipped()
     } else {
-        __LIMIT_0.request(1, &[::ratelimit_runtime::__private::key_part(&user)])
+        __LIMIT_0.request(1, &[__rt::key_part(&user)])
     };
     let __request_1 = __LIMIT_1.request(1, &[]);
     let __request_2 = __LIMIT_2.request(1, &[]);
-    let [__permit_0, _, tokens] = match ::ratelimit_runtime::__private::acquire([
+    let [__permit_0, _, tokens] = match __rt::acquire([
             __request_0,
             __request_1,
             __request_2,
@@ -73,9 +76,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
         .await
     {
         ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => {
-            return ::ratelimit_runtime::__private::reject(__rejection);
-        }
+        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
     let own = (!__skip_0).then_some(__permit_0);
     { model().answer(own, tokens).await }

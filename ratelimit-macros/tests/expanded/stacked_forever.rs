@@ -5,11 +5,12 @@
 // }
 
 async fn price(user: u64) -> Price {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "user:{user}",
                 &["user:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::price"),
                     ::core::file!(),
                     ::core::line!(),
@@ -18,14 +19,14 @@ async fn price(user: u64) -> Price {
             .rate(2)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    static __LIMIT_1: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "everyone",
                 &["everyone"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::price"),
                     ::core::file!(),
                     ::core::line!(),
@@ -34,13 +35,14 @@ async fn price(user: u64) -> Price {
             .rate(100)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_1
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __request_0 = __LIMIT_0
-        .request(1, &[::ratelimit_runtime::__private::key_part(&user)]);
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __request_0 = __LIMIT_0.request(1, &[__rt::key_part(&user)]);
     let __request_1 = __LIMIT_1.request(1, &[]);
-    let () = ::ratelimit_runtime::__private::admit([__request_0, __request_1]).await;
+    let () = __rt::admit([__request_0, __request_1]).await;
     { prices().of(user).await }
 }

@@ -8,11 +8,12 @@
 
 #[inline]
 async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
-    static __LIMIT_0: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "user:{user}",
                 &["user:", ""],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
                     ::core::line!(),
@@ -20,17 +21,17 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
             )
             .rate(2)
             .per_ms(1000)
-            .wait(::ratelimit_runtime::__private::Wait::None)
+            .wait(__rt::Wait::None)
             .fallible(),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_0
     }
-    static __LIMIT_1: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "everyone",
                 &["everyone"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
                     ::core::line!(),
@@ -39,14 +40,14 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
             .rate(100)
             .per_ms(1000),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_1
     }
-    static __LIMIT_2: ::ratelimit_runtime::__private::CallSite = ::ratelimit_runtime::__private::CallSite::new(
-        ::ratelimit_runtime::__private::Annotation::new(
+    static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
+        __rt::Annotation::new(
                 "rows",
                 &["rows"],
-                ::ratelimit_runtime::__private::Location::new(
+                __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
                     ::core::line!(),
@@ -57,33 +58,28 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
             .computed_permits()
             .fallible(),
     );
-    ::ratelimit_runtime::__private::submit! {
+    __rt::submit! {
         & __LIMIT_2
     }
-    const _: ::core::option::Option<&str> = ::core::option_env!("RATELIMIT_LIMITS");
-    let __skip_0: bool = user == 0;
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __skip_0: ::core::primitive::bool = user == 0;
     let __request_0 = if __skip_0 {
-        ::ratelimit_runtime::__private::skipped()
+        __rt::skipped()
     } else {
-        __LIMIT_0.request(1, &[::ratelimit_runtime::__private::key_part(&user)])
+        __LIMIT_0.request(1, &[__rt::key_part(&user)])
     };
     let __request_1 = __LIMIT_1.request(1, &[]);
-    let __request_2 = __LIMIT_2
-        .request(::ratelimit_runtime::__private::permits(rows.len()), &[]);
-    let () = match ::ratelimit_runtime::__private::acquire([
-            __request_0,
-            __request_1,
-            __request_2,
-        ])
-        .await
-    {
+    let __request_2 = __LIMIT_2.request(__rt::permits(rows.len()), &[]);
+    let () = match __rt::acquire([__request_0, __request_1, __request_2]).await {
         ::core::result::Result::Ok(__permits) => __permits,
         ::core::result::Result::Err((__by, __rejection)) => {
             return match __by {
-                0 => ::ratelimit_runtime::__private::reject(__rejection),
+                0 => __rt::reject(__rejection),
                 _ => {
-                    use ::ratelimit_runtime::__private::ResolvePlain as _;
-                    ::ratelimit_runtime::__private::answer(__rejection, later)
+                    use __rt::{ResolveFuture as _, ResolvePlain as _};
+                    __rt::answer::<Result<(), ImportError>, _>(__rejection, later)
                         .resolve()
                         .await
                 }

@@ -6,11 +6,11 @@
 async fn place(&self, user_id: u64) -> Receipt {
     #[allow(unused_variables)]
     const _: () = {
-        let _ = |user_id: &str| {
+        let _ = |user_id: &::core::primitive::str| {
             let _ = ::core::format_args!("orders:{usr_id}");
         };
         ::core::panic!(
-            "{}", "`{usr_id}` names no parameter of `place`; did you mean `user_id`?"
+            "{}", "`{usr_id}` is not a parameter of `place`; did you mean `user_id`?"
         )
     };
     order(user_id).await

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 /// An integer that can count permits. Signed ones cannot: a negative cost is a mistake where it comes from.
 #[diagnostic::on_unimplemented(
     message = "`permits` must be an unsigned integer",
-    label = "`{Self}` cannot count permits",
+    label = "`{Self}` is not an unsigned integer",
     note = "write an expression over the parameters, such as `permits = order.items.len()`",
     note = "give a plain number its type, such as `permits = if large {{ 10_u64 }} else {{ 1 }}`",
     note = "convert a signed number, such as `permits = u64::try_from(count).unwrap_or(1)`"

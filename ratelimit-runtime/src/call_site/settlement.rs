@@ -24,7 +24,7 @@ pub fn actual<T, P: ActualPermits>(result: &T, actual: impl FnOnce(&T) -> P) -> 
 /// What a function of `actual` returns: the permits that the call used, or `None` if the estimate stands.
 #[diagnostic::on_unimplemented(
     message = "`actual` must return an unsigned integer, or an `Option` of one",
-    label = "`{Self}` cannot count permits",
+    label = "`{Self}` is not an unsigned integer",
     note = "convert a signed number, such as `u64::try_from(count).ok()`"
 )]
 pub trait ActualPermits {

@@ -6,16 +6,16 @@ use super::{Placeholder, Template, TemplateError};
 use crate::quote::Quoted;
 
 /// What a message shows when a placeholder has to be explained.
-const EXAMPLE: &str = "write a parameter or its fields, such as `{user_id}` or `{order.tenant}`";
+const EXAMPLE: &str = "write a parameter or a field path, such as `{user_id}` or `{order.tenant}`";
 
 pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     if text.is_empty() {
-        let message = "empty key; write one such as `checkout` or `orders:{user_id}`";
+        let message = "empty key; write a name such as `checkout` or `orders:{user_id}`";
         return Err(TemplateError::new(0..0, message.to_owned()));
     }
     if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control()) {
         let message = format!(
-            "control character {} in the key; write visible characters only",
+            "control character {} in the key; write printable characters only",
             Quoted(c.encode_utf8(&mut [0; 4])),
         );
         return Err(TemplateError::new(at..at + c.len_utf8(), message));
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
             placeholders.push(placeholder);
             literals.push(String::new());
         } else if c == '}' {
-            let message = "`}` closes no placeholder; write `}}` for a brace in the key";
+            let message = "unmatched `}` in the key; write `}}` for a literal brace";
             return Err(TemplateError::new(at..at + 1, message.to_owned()));
         } else {
             literal.push(c);
@@ -51,7 +51,7 @@ fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
     let Some(length) =
         text[inside..].find(['{', '}']).filter(|&n| text[inside + n..].starts_with('}'))
     else {
-        let message = "`{` is not closed; write `{{` for a brace in the key";
+        let message = "unclosed `{` in the key; write `{{` for a literal brace";
         return Err(TemplateError::new(inside - 1..inside, message.to_owned()));
     };
     let span = start..inside + length + 1;
@@ -62,7 +62,9 @@ fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
     };
     let segments: Vec<&str> = path.split('.').collect();
     let well_formed = segments.iter().enumerate().all(|(index, segment)| {
-        is_identifier(segment, index == 0) || index > 0 && is_index(segment)
+        // A call stands for itself, with its parentheses: `ip()`.
+        let name = segment.strip_suffix("()").filter(|_| index > 0).unwrap_or(segment);
+        is_identifier(name, index == 0) || index > 0 && is_index(segment)
     });
     if !well_formed {
         return Err(explain(content, span));
@@ -76,14 +78,23 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
     let message = match content.split_once(':') {
         _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
         Some((path, _)) if !path.is_empty() => {
-            format!("{whole} has a format specification; write {}", Quoted(&format!("{{{path}}}")),)
+            format!("{whole} has a format specifier; write {}", Quoted(&format!("{{{path}}}")))
+        }
+        // The attribute writes the prefix itself where a name is a keyword.
+        _ if content.contains("r#") => {
+            let name = content.replace("r#", "");
+            format!("{whole} has a raw prefix; write {}", Quoted(&format!("{{{name}}}")))
         }
         _ if content.contains(char::is_whitespace) => {
             let words: Vec<&str> = content.split_whitespace().collect();
             let name = if words.is_empty() { "user_id".to_owned() } else { words.join("_") };
-            format!("{whole} holds a space; write {}", Quoted(&format!("{{{name}}}")))
+            format!("{whole} contains whitespace; write {}", Quoted(&format!("{{{name}}}")))
         }
-        _ => format!("{whole} is not a parameter or a path of fields; {EXAMPLE}"),
+        _ if content.contains('.') && content.contains('(') => format!(
+            "{whole} is not a field path or a method call without arguments; write one such as \
+             `{{order.tenant}}` or `{{addr.ip()}}`"
+        ),
+        _ => format!("{whole} is not a parameter or a field path; {EXAMPLE}"),
     };
     TemplateError::new(span, message)
 }

@@ -15,6 +15,8 @@ fn a_template_is_split_into_literals_and_placeholders() {
         ("t:{order.tenant}:{id}!", &["t:", ":", "!"], &["order.tenant", "id"]),
         ("{self.0.name}", &["", ""], &["self.0.name"]),
         ("{_x}:{type}", &["", ":", ""], &["_x", "type"]),
+        ("ip:{addr.ip()}", &["ip:", ""], &["addr.ip()"]),
+        ("{self.user().0.name()?}", &["", ""], &["self.user().0.name()"]),
         ("größe:{größe}", &["größe:", ""], &["größe"]),
         ("{{orders}}:{id}", &["{orders}:", ""], &["id"]),
         ("o:{{{id}}}", &["o:{", "}"], &["id"]),
@@ -44,20 +46,25 @@ fn a_placeholder_knows_its_place_and_whether_it_may_be_absent() {
 
 #[test]
 fn a_bad_template_says_where_and_what_to_write() {
-    let example = "write a parameter or its fields, such as `{user_id}` or `{order.tenant}`";
-    let not_a_path =
-        |text: &str| format!("`{text}` is not a parameter or a path of fields; {example}");
-    let braces = "the literal braces are no hash tag of Redis Cluster; the first `{{` needs a `}}` \
-                  after it and something between them";
-    let unclosed = "`{` is not closed; write `{{` for a brace in the key";
+    let example = "write a parameter or a field path, such as `{user_id}` or `{order.tenant}`";
+    let not_a_path = |text: &str| format!("`{text}` is not a parameter or a field path; {example}");
+    let braces = "the literal braces do not form a Redis Cluster hash tag; write `}}` after the first \
+                  `{{`, with text in between";
+    let unclosed = "unclosed `{` in the key; write `{{` for a literal brace";
+    let not_a_call = |text: &str| {
+        format!(
+            "`{text}` is not a field path or a method call without arguments; write one such as \
+             `{{order.tenant}}` or `{{addr.ip()}}`"
+        )
+    };
     for (text, span, message) in [
-        ("", 0..0, "empty key; write one such as `checkout` or `orders:{user_id}`".to_owned()),
-        ("a\nb", 1..2, "control character `\\n` in the key; write visible characters only".into()),
+        ("", 0..0, "empty key; write a name such as `checkout` or `orders:{user_id}`".to_owned()),
+        ("a\nb", 1..2, "control character `\\n` in the key; write printable characters only".into()),
         ("a:{", 2..3, unclosed.into()),
         ("a:{id", 2..3, unclosed.into()),
         ("a:{id{b}", 2..3, unclosed.into()),
-        ("a}", 1..2, "`}` closes no placeholder; write `}}` for a brace in the key".into()),
-        ("{a}}", 3..4, "`}` closes no placeholder; write `}}` for a brace in the key".into()),
+        ("a}", 1..2, "unmatched `}` in the key; write `}}` for a literal brace".into()),
+        ("{a}}", 3..4, "unmatched `}` in the key; write `}}` for a literal brace".into()),
         ("a:{}", 2..4, format!("empty placeholder `{{}}`; {example}")),
         ("{0}", 0..3, not_a_path("{0}")),
         ("{?}", 0..3, not_a_path("{?}")),
@@ -70,21 +77,27 @@ fn a_bad_template_says_where_and_what_to_write() {
         ("{_}", 0..3, not_a_path("{_}")),
         ("{Self}", 0..6, not_a_path("{Self}")),
         ("{a()}", 0..5, not_a_path("{a()}")),
+        ("{a.b().c(1)}", 0..12, not_a_call("{a.b().c(1)}")),
+        ("{a.b(}", 0..6, not_a_call("{a.b(}")),
+        ("{a.0()}", 0..7, not_a_call("{a.0()}")),
+        ("{a.()}", 0..6, not_a_call("{a.()}")),
         ("{user-id}", 0..9, not_a_path("{user-id}")),
+        ("{r#match}", 0..9, "`{r#match}` has a raw prefix; write `{match}`".into()),
+        ("{order.r#type?}", 0..15, "`{order.r#type?}` has a raw prefix; write `{order.type?}`".into()),
         ("{ⓐ}", 0..5, not_a_path("{ⓐ}")),
         ("{:?}", 0..4, not_a_path("{:?}")),
-        ("{a:?}", 0..5, "`{a:?}` has a format specification; write `{a}`".into()),
-        ("{ a }", 0..5, "`{ a }` holds a space; write `{a}`".into()),
-        ("{ }", 0..3, "`{ }` holds a space; write `{user_id}`".into()),
+        ("{a:?}", 0..5, "`{a:?}` has a format specifier; write `{a}`".into()),
+        ("{ a }", 0..5, "`{ a }` contains whitespace; write `{a}`".into()),
+        ("{ }", 0..3, "`{ }` contains whitespace; write `{user_id}`".into()),
         (
             "x{a}{b}",
             1..7,
-            "nothing tells `{a}` and `{b}` apart; put a separator such as `:` between them".into(),
+            "ambiguous key, values of `{a}` and `{b}` run together; put a separator such as `:` between them".into(),
         ),
         (
             "{a}-.~{b}",
             0..9,
-            "nothing tells `{a}` and `{b}` apart; put a separator such as `:` between them".into(),
+            "ambiguous key, values of `{a}` and `{b}` run together; put a separator such as `:` between them".into(),
         ),
         ("a{{b", 1..3, braces.into()),
         ("a}}b", 1..3, braces.into()),
@@ -107,7 +120,7 @@ fn a_name_that_could_get_too_long_is_refused() {
     assert_eq!(span, 0..31);
     assert_eq!(
         message,
-        "the key can render to 527 bytes, 65 for each placeholder; at most 480 are possible"
+        "the rendered key can have 527 bytes, 65 per placeholder; shorten it to at most 480"
     );
 }
 

@@ -1,6 +1,7 @@
 use ratelimit_runtime::limiter;
 
-fn handle() {
+fn handle(user_id: u64) {
+    // As by `format!`, it is taken from the scope.
     let _ = limiter!("orders:{user_id}:{order.tenant}");
 }
 

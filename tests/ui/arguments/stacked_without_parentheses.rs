@@ -1,7 +1,8 @@
 use ratelimit_runtime::rate_limit;
 
-#[rate_limit(key = "orders", rate = 100, per = "1s")]
+#[rate_limit(key = "orders", rate = 2, per = "1s")]
 #[rate_limit = "everyone"]
-async fn place_order() {}
+#[rate_limit = "5/s"]
+async fn orders() {}
 
 fn main() {}

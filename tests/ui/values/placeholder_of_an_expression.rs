@@ -1,6 +1,6 @@
 use ratelimit_runtime::rate_limit;
 
-#[rate_limit(key = "search:{query.len()}", rate = 2, per = "1s")]
+#[rate_limit(key = "search:{query[0]}", rate = 2, per = "1s")]
 async fn search(query: &str) {
     let _ = query;
 }
