@@ -498,7 +498,10 @@ fn words_are_the_known_ones() {
              3:18: unknown field `shadov` in an entry of `prefixes`; did you mean `shadow`?",
         ),
         ("strict: 1\n", "1:9: `strict` cannot be `1`; write `true` or `false`"),
-        ("unmatched: ignore\n", "1:12: unknown `unmatched` value `ignore`; expected `warn` or `error`"),
+        (
+            "unmatched: ignore\n",
+            "1:12: unknown `unmatched` value `ignore`; expected `warn` or `error`",
+        ),
     ]);
 }
 

@@ -27,6 +27,7 @@ async fn declares_keys(value: u8) -> Result<u8, Rejection> {
     Ok(value)
 }
 
+#[allow(clippy::ref_option_ref, reason = "what is found behind a reference")]
 #[rate_limit(key = "optional:{value?}", rate = 1, per = "1h", wait = "none")]
 async fn declares_optional(value: &Option<&str>) -> Result<usize, Rejection> {
     Ok(value.map_or(0, str::len))
@@ -52,7 +53,7 @@ impl User {
     }
 
     fn r#type(&self) -> &'static str {
-        "user"
+        if self.id == 0 { "system" } else { "user" }
     }
 }
 
@@ -119,11 +120,12 @@ async fn a_socket_address_is_its_ip_address() {
 #[tokio::test]
 async fn identifiers_of_other_crates_are_written_as_they_display() {
     alone(async {
-        let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-        let ulid = "01D39ZY06FGSCTVN4T2V9PKHFZ";
-        let written = Arc::new(uuid.parse::<Uuid>().unwrap());
-        assert_eq!(name_of!(written), format!("keys:{uuid}"));
-        assert_eq!(name_of!(&ulid.parse::<Ulid>().unwrap()), format!("keys:{ulid}"));
+        let text = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        let id: Uuid = text.parse().unwrap();
+        assert_eq!(name_of!(Arc::new(id)), format!("keys:{text}"));
+        let text = "01D39ZY06FGSCTVN4T2V9PKHFZ";
+        let id: Ulid = text.parse().unwrap();
+        assert_eq!(name_of!(&id), format!("keys:{text}"));
     })
     .await;
 }

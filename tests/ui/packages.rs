@@ -124,7 +124,9 @@ impl Shop {
         cargo.args(["check", "--offline"]).current_dir(&self.dir);
         // Beside the package and not in it, so that a later run finds the dependencies compiled.
         cargo.env("CARGO_TARGET_DIR", self.dir.with_file_name("packages.target"));
-        cargo.env_remove("RUSTFLAGS").env_remove("RATELIMIT_LIMITS");
+        for variable in ["RUSTFLAGS", "RATELIMIT_LIMITS", "CARGO_TERM_QUIET"] {
+            cargo.env_remove(variable);
+        }
         cargo.envs(limits.map(|limits| ("RATELIMIT_LIMITS", limits)));
         let output = cargo.output().expect("cargo runs");
         String::from_utf8_lossy(&output.stderr).into_owned()
