@@ -1,4 +1,4 @@
-//! What the user wrote between the parentheses, with its places. Only syntax is judged here.
+//! Parses the attribute's arguments and keeps their spans. Checks syntax only.
 
 mod limits;
 mod slot;
@@ -48,7 +48,7 @@ macro_rules! arguments {
                 }
             }
 
-            /// Returns the name as it stands in the attribute, or `None` if the argument has no value.
+            /// Returns the name as written in the attribute, or `None` if the argument has no value.
             pub(crate) fn name_of(&self, argument: &str) -> Option<&Ident> {
                 match argument {
                     $($name => self.$field.name(),)*
@@ -89,7 +89,7 @@ arguments! {
 }
 
 impl Args {
-    /// Reads as much as can be read; what cannot goes to `problems`.
+    /// Parses all arguments; errors go to `problems`.
     pub(crate) fn parse(tokens: TokenStream, problems: &mut Problems) -> Self {
         let mut args = Self::default();
         let arguments = |input: ParseStream<'_>| {
@@ -108,7 +108,7 @@ impl Args {
         args
     }
 
-    /// Where messages without a better place go.
+    /// Returns the span of messages that have no better one.
     pub(crate) fn place(&self) -> Span {
         self.below.unwrap_or_else(Span::call_site)
     }
@@ -139,7 +139,7 @@ impl Args {
         syn::Error::new(name.span(), format!("unknown argument `{unknown}`; {suggestion}"))
     }
 
-    /// A value alone: which argument it is for shows in its form.
+    /// Returns the error for a value without a name. Its form shows which argument was meant.
     fn without_a_name(&mut self, value: &Lit) -> syn::Error {
         let written = value.to_token_stream();
         let advice = match value {
@@ -179,7 +179,7 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     })
 }
 
-/// The code after `name =`; unknown names are read too, so that only their name is reported.
+/// Parses the code after `name =`, of unknown names too, so that only the name is reported.
 fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) {
         let message = format!("expected `=` after `{name}`; write `{name} = {}`", example(name));
@@ -207,7 +207,7 @@ fn end_of_argument(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     Err(syn::Error::new(input.span(), message))
 }
 
-/// On to the next comma, or to the argument that lacks one in front of it.
+/// Skips to the next comma, or to an argument that lacks one in front of it.
 fn skip_to_argument(input: ParseStream<'_>) {
     let at_argument =
         || input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]);

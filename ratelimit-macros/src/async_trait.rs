@@ -36,7 +36,7 @@ pub(crate) struct Boxed {
 //         guarded({ let __ret: Ret = { body }; __ret })
 //     })
 impl Boxed {
-    /// Nothing when the body is anything but that one call: code in front of it would run before admission.
+    /// Returns `None` if the body is anything but that one call: code in front of it would run before admission.
     pub(crate) fn find(sig: &Signature, body: &TokenStream) -> Option<Self> {
         if !returns_a_boxed_future(sig) {
             return None;
@@ -139,7 +139,7 @@ fn is_box_pin(callee: &Expr) -> bool {
 }
 
 /// `let x = x;`, `let __self = self;`, `let (a, b) = { let __arg1 = __arg1; __arg1 };`, and the `if let` in front of them
-/// that tells rustc the return type.
+/// that gives rustc the return type.
 fn binds_a_parameter(statement: &Stmt) -> bool {
     match statement {
         Stmt::Local(Local { pat, init: Some(init), .. }) => match (&*init.expr, pat) {

@@ -20,7 +20,7 @@ use crate::problems::Problems;
 use crate::site::{self, Runtime};
 use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_body, validate};
 
-/// The whole attribute: what it takes, what it is on, what it becomes.
+/// Expands the attribute with its arguments on an item.
 pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
     let mut problems = Problems::default();
     let mut all = vec![Args::parse(args, &mut problems)];
@@ -50,14 +50,14 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
     with_body(&function, |body| guarded(&runtime, &guards, &function, lookup, &body))
 }
 
-/// The function as it was, so that one mistake is one error and not one more per caller.
+/// Emits the function without a guard, so that its callers compile.
 fn unguarded(function: &Function, problems: Problems) -> TokenStream {
     let (errors, checks) = problems.into_tokens();
     let function = with_body(function, |body| generated!(#checks #body));
     generated!(#errors #function)
 }
 
-/// The function with another body: of the `async move` block when there is one, else of the function.
+/// Replaces the body: that of the `async move` block if there is one, otherwise that of the function.
 fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let Function { attrs, vis, sig, body } = function;
     let mut tokens = TokenStream::new();
@@ -78,13 +78,13 @@ fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStrea
     tokens
 }
 
-/// What is written in an attribute below the one that is expanded.
+/// Parses an attribute below the one that is expanded.
 fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
     let tokens = match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         // Without any arguments, the key is missing.
         Meta::Path(_) => TokenStream::new(),
-        // rustc judges this form of the first one.
+        // On the attribute that is expanded, rustc itself reports this form.
         Meta::NameValue(value) => {
             let limit = match &value.value {
                 Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quota(text),

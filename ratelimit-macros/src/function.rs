@@ -83,7 +83,7 @@ impl Function {
         self.body.as_ref().and_then(|body| body.code.boxed())
     }
 
-    /// Where its body stands.
+    /// Returns the span of the body.
     pub(crate) fn body_span(&self) -> Span {
         self.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join())
     }
@@ -104,20 +104,20 @@ impl Function {
         names
     }
 
-    /// What stands for `self` where the guard goes.
+    /// Returns the identifier of the receiver at the guard.
     pub(crate) fn receiver(&self) -> Option<Ident> {
         let receiver = self.sig.receiver()?;
         let moved = self.boxed().and_then(Boxed::receiver);
         Some(moved.unwrap_or_else(|| receiver.self_token.into()))
     }
 
-    /// From where to where the type is written that a rejection has to become.
+    /// Returns the first and the last span of the return type.
     pub(crate) fn return_type_span(&self) -> (Span, Span) {
         let name = self.sig.ident.span();
         self.output().map_or((name, name), ends)
     }
 
-    /// The type of what the body returns, unless that is nothing.
+    /// Returns the type of the body's result, or `None` for `()`.
     pub(crate) fn output(&self) -> Option<&Type> {
         match &self.sig.output {
             ReturnType::Default => None,
@@ -128,8 +128,8 @@ impl Function {
         }
     }
 
-    /// Takes the other limits of this function off it, in the order they are written. An attribute of another crate
-    /// that has the same name is not one.
+    /// Removes the other `#[rate_limit]` attributes of this function and returns them in source order. An attribute of
+    /// another crate with the same name is not one.
     pub(crate) fn take_limits(&mut self, runtime: &Runtime) -> Vec<Attribute> {
         let usual = Runtime::new(None);
         let is_limit = |attr: &mut Attribute| {
@@ -140,7 +140,7 @@ impl Function {
         self.attrs.extract_if(.., is_limit).collect()
     }
 
-    /// Code of an argument, as it reads where the guard goes.
+    /// Returns an argument's code with `self` replaced by the receiver at the guard.
     pub(crate) fn in_its_body(&self, code: TokenStream) -> TokenStream {
         match self.boxed().and_then(Boxed::receiver) {
             Some(receiver) => replace_self(code, &receiver),
@@ -149,7 +149,7 @@ impl Function {
     }
 }
 
-/// Where some code begins and ends; one span over both is a nightly feature.
+/// Returns the first and the last span of some code; joining them needs a nightly compiler.
 pub(crate) fn ends(code: impl ToTokens) -> (Span, Span) {
     let mut tokens = code.into_token_stream().into_iter();
     let Some(first) = tokens.next() else {

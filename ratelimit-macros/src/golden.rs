@@ -1,5 +1,5 @@
-//! What users get, word for word: each case is expanded and compared with `tests/expanded/<name>.rs`.
-//! `BLESS=1 cargo test -p ratelimit-macros` writes the files anew.
+//! The expansions: each case is compared with `tests/expanded/<name>.rs`.
+//! `BLESS=1 cargo test -p ratelimit-macros` rewrites the files.
 
 mod outcomes;
 mod rules;

@@ -26,7 +26,7 @@ impl<'a> Key<'a> {
 
     /// Two templates of one crate that can render the same name would be one limiter by two sets of numbers.
     pub(crate) fn is_the_only_one_of_its_names(&self, problems: &mut Problems) {
-        if let Some((other, place)) = seen::overlapping(self) {
+        if let Some((other, place)) = seen::overlapping(&self.template, self.literal.span()) {
             problems.at(
                 self.literal.span(),
                 format!(

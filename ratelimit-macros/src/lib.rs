@@ -1,7 +1,7 @@
 //! Implementation detail of the `ratelimit-runtime` crate, which re-exports both macros.
 //!
-//! An annotation goes through three stages: `args` is what was written, `validate` judges it, and
-//! `expand` writes the guarded function. The generated code names `ratelimit_runtime::__private`
+//! An annotation goes through three stages: `args` parses it, `validate` checks it, and `expand`
+//! writes the guarded function. The generated code names `ratelimit_runtime::__private`
 //! and `core`, and nothing else.
 
 use proc_macro::TokenStream;

@@ -14,25 +14,25 @@ use ratelimit_spec::{LimiterEntry, LimitsFile, Step};
 
 pub(crate) use cache::Contents;
 
-/// Where the file is when it is not where its name says.
+/// The environment variable that names the file.
 const VARIABLE: &str = "RATELIMIT_LIMITS";
 const FILE_NAME: &str = "ratelimit.yaml";
 
-/// What the search came to.
+/// The result of the search.
 pub(crate) enum Lookup {
     Nothing,
-    /// The package is compiled away from its workspace.
+    /// The package is compiled outside its workspace.
     Packaged,
     /// The environment names a file that cannot be read.
     Unreadable(String),
     Found(Found),
 }
 
-/// A file that was read; whether it is a good one is another matter.
+/// A file that was read, valid or not.
 pub(crate) struct Found {
     /// Absolute, as `include_bytes!` wants it.
     pub(crate) path: PathBuf,
-    /// As messages say it.
+    /// As shown in messages.
     pub(crate) name: String,
     pub(crate) contents: Arc<Contents>,
 }
@@ -86,7 +86,7 @@ impl Surroundings {
 }
 
 /// From the manifest up to the workspace's root, which is where `Cargo.lock` is. Without a root
-/// nothing counts: the search would end in somebody's home directory.
+/// nothing is found: the search would end in a home directory.
 fn search_upward(manifest_dir: &Path) -> Lookup {
     let found = workspace_root(manifest_dir).and_then(|root| {
         let within = manifest_dir.ancestors().take_while(|dir| dir.starts_with(root));

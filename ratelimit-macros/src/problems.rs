@@ -1,22 +1,22 @@
-//! Every mistake in one annotation, gathered so that one build shows them all.
+//! All errors of one annotation, collected so that one build reports them all.
 
 use std::fmt::Display;
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// Mistakes found so far, each with the place it is reported at.
+/// The errors found so far, with their spans.
 #[derive(Default)]
 pub(crate) struct Problems {
     errors: Option<syn::Error>,
     checks: Vec<Check>,
 }
 
-/// A mistake that rustc can explain better.
+/// An error that rustc explains better.
 struct Check {
     /// An item that cannot compile.
     item: TokenStream,
-    /// What to report if rustc will not come to it.
+    /// Reported in its place if rustc would stop earlier.
     messages: Vec<(Span, String)>,
 }
 

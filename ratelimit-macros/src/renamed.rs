@@ -1,4 +1,4 @@
-//! The runtime as a dependency by another name.
+//! Detects a runtime that is renamed in `Cargo.toml`.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,10 +9,10 @@ use crate::seen;
 
 const CRATE: &str = "ratelimit_runtime";
 
-/// The name by which the crate being compiled knows the runtime, if only by another than its own.
+/// Returns the name of the runtime in the crate being compiled, if it is renamed there.
 ///
-/// rustc has it on its command line, as `--extern limits=/target/libratelimit_runtime-1a2b.rmeta`. What is not found
-/// there is left to rustc's own error.
+/// The name is on rustc's command line, as in `--extern limits=/target/libratelimit_runtime-1a2b.rmeta`. If it is not,
+/// rustc reports the unresolved path itself.
 pub(crate) fn runtime() -> Option<&'static str> {
     static NAME: OnceLock<Option<String>> = OnceLock::new();
     let find = || seen::is_a_compiler().then(|| find(env::args_os())).flatten();

@@ -1,8 +1,8 @@
-//! What the macros have seen of the crate being compiled.
+//! State shared by all expansions of a crate.
 //!
-//! rustc expands all macros of a crate in one process, so a static remembers what one expansion has to know of the
-//! others. An editor's process lives for hours, expands pieces of many crates again and again, and may not know where
-//! they stand: nothing is remembered there, and each annotation is judged by itself.
+//! rustc expands all macros of a crate in one process, so a static can hold it. The macro server of an editor runs for
+//! hours, expands parts of many crates repeatedly, and may not know their source locations: nothing is recorded there,
+//! and each annotation is checked on its own.
 
 use std::collections::HashMap;
 use std::env;
@@ -12,8 +12,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use proc_macro2::Span;
 use ratelimit_spec::Template;
 
-use crate::key::Key;
-
 /// Programs that compile one crate and end.
 const COMPILERS: [&str; 3] = ["rustc", "rustdoc", "clippy-driver"];
 
@@ -21,9 +19,9 @@ static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 
 #[derive(Default)]
 struct Seen {
-    /// The first place at which a mistake was reported that does not belong to one annotation.
+    /// Where each mistake that does not belong to one annotation was first reported.
     reported: HashMap<String, Place>,
-    /// In the order in which they were expanded, each with its place.
+    /// In the order of expansion, each with its place.
     keys: Vec<(Place, Template)>,
 }
 
@@ -36,7 +34,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns `None` where places mean nothing: in editors, in tests of this crate, and in code without a file.
+    /// Returns `None` in editors, in unit tests of this crate, and for code without a file.
     fn of(span: Span) -> Option<Self> {
         if !proc_macro::is_available() || !is_a_compiler() {
             return None;
@@ -53,8 +51,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Returns whether a mistake that every annotation meets is to be reported at this one: at the first, and at each
-/// where places are unknown.
+/// Returns whether to report a mistake that all annotations share at this one: at the first one, or at all if places
+/// are unknown.
 pub(crate) fn reports(mistake: &str, at: Span) -> bool {
     let Some(place) = Place::of(at) else { return true };
     let mut seen = seen();
@@ -62,19 +60,18 @@ pub(crate) fn reports(mistake: &str, at: Span) -> bool {
     *seen.reported.entry(mistake.to_owned()).or_insert_with(|| place.clone()) == place
 }
 
-/// Remembers a key, and returns one seen before that can render to the same name, with its place.
-pub(crate) fn overlapping(key: &Key<'_>) -> Option<(String, Place)> {
-    let place = Place::of(key.literal.span())?;
+/// Records a key, and returns an earlier one that can render to the same name, with its place.
+pub(crate) fn overlapping(key: &Template, at: Span) -> Option<(String, Place)> {
+    let place = Place::of(at)?;
     let mut seen = seen();
     let keys = &mut seen.get_or_insert_default().keys;
     // A place has one key, however often it is expanded.
     keys.retain(|(other, _)| *other != place);
-    let found =
-        keys.iter().find(|(_, other)| other.text() != key.text() && other.overlaps(&key.template));
+    let found = keys.iter().find(|(_, other)| other.text() != key.text() && other.overlaps(key));
     let found = found.map(|(place, other)| (other.text().to_owned(), place.clone()));
     if found.is_none() {
-        // One that is refused is not a reason to refuse others.
-        keys.push((place, key.template.clone()));
+        // A key that is an error must not cause further ones.
+        keys.push((place, key.clone()));
     }
     found
 }

@@ -1,4 +1,4 @@
-//! The static that stands for one place in the source, in the words of `ratelimit_runtime::__private`.
+//! The static of one call site, as calls into `ratelimit_runtime::__private`.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Runtime {
         })
     }
 
-    /// The same, with a complaint if the dependency has another name that is not given.
+    /// The same, but reports a renamed dependency whose name is not given.
     pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
         match renamed::runtime().filter(|_| krate.is_none()) {
             Some(name) => {
@@ -48,8 +48,8 @@ impl Runtime {
 
     /// `use ::ratelimit_runtime::__private as __rt;`
     ///
-    /// The only place that names the crate: a path that leads nowhere is one error, and the tokens of the user's path
-    /// keep what they mean where they were written (`$crate`).
+    /// No other code names the crate, so that an unresolved path is one error. The tokens of the path keep their spans,
+    /// because `$crate` resolves by them.
     pub(crate) fn import(&self) -> TokenStream {
         let krate = &self.0;
         generated!(use #krate::__private as __rt;)
@@ -145,7 +145,7 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
-/// What the limits file says: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
+/// What the limits file sets: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
 pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
     let mut settings = TokenStream::new();
     if let Some(numbers) = &numbers.declared {

@@ -27,7 +27,7 @@ pub(crate) use names::{Part, identifier, reference};
 pub(crate) use numbers::Permits;
 pub(crate) use settlement::{bound_names_differ, holds_impl};
 
-/// An annotation without mistakes.
+/// A valid annotation.
 pub(crate) struct Guard<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) parts: Vec<Part>,
@@ -48,7 +48,7 @@ pub(crate) struct Guard<'a> {
     pub(crate) skip_if: Option<&'a Expr>,
 }
 
-/// Words that were understood; `None` also when they were not.
+/// Arguments that are words; `None` if absent or unknown.
 struct Words {
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
@@ -58,7 +58,7 @@ struct Words {
 }
 
 impl Guard<'_> {
-    /// Whether a call may ever have to return something else than what its body returns.
+    /// Returns whether a call can be rejected.
     pub(crate) fn can_reject(&self) -> bool {
         let waits = matches!(self.wait, None | Some(Wait::Forever));
         let asks_the_store = self.on_store_error == Some(OnStoreError::Reject);
@@ -72,7 +72,7 @@ impl Guard<'_> {
     }
 }
 
-/// Two limits of one name are one limiter, which every call would take from twice.
+/// Two attributes with one key would make every call take from one limiter twice.
 pub(crate) fn keys_differ(all: &[Args], problems: &mut Problems) {
     let key = |args: &Args| args.key.value().map(|key| (key.value(), key.span()));
     let keys: Vec<_> = all.iter().filter_map(key).collect();
@@ -87,7 +87,7 @@ pub(crate) fn keys_differ(all: &[Args], problems: &mut Problems) {
     }
 }
 
-/// The annotation as code can be generated from it; meaningless when `problems` holds any.
+/// Checks an annotation. The result is meaningless if `problems` has any.
 pub(crate) fn validate<'a>(
     args: &'a Args,
     function: &Function,
@@ -124,7 +124,7 @@ pub(crate) fn validate<'a>(
     numbers::permits_fit(args, permits, algorithm, &declared, problems);
     let key = key?;
     let parts = names::parts(&key, function, problems);
-    // A misspelt parameter is not also another template.
+    // A misspelled parameter is not also another template.
     if parts.len() == key.placeholders().len() {
         key.is_the_only_one_of_its_names(problems);
     }
@@ -173,7 +173,7 @@ pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) 
     }
 }
 
-/// Whether this is the body of an `async fn` that another attribute has made a plain function of: a test, or `main`.
+/// Returns whether another attribute has turned an `async fn` with this body into a plain function, as for tests.
 fn is_rewritten(body: &TokenStream) -> bool {
     body.clone().into_iter().any(|token| match token {
         TokenTree::Ident(name) => name == "block_on",
@@ -205,7 +205,7 @@ fn read<T, E: Display>(
     parse(&text.value()).map_err(|error| problems.at(text.span(), error)).ok()
 }
 
-/// A fallback that nothing calls hides that its author expected rejections.
+/// A fallback that is never called shows that the author expected rejections.
 fn fallback_can_be_called(
     args: &Args,
     words: &Words,

@@ -51,7 +51,7 @@ pub fn answer<Output, T>(
     Answer(Some(fallback(rejection)), PhantomData)
 }
 
-/// What a fallback returned: what the function returns, a future of it, or something else.
+/// The result of a fallback: the function's output, a future of it, or another type.
 ///
 /// `resolve` is the first of these that applies, in the order in which methods are looked up: the inherent method, the
 /// trait's method by value, the one by reference. So a generic fallback, whose type is open until then, is taken to

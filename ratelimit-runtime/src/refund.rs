@@ -1,4 +1,4 @@
-//! Which results are failures, and which are successes.
+//! Classifies results as failures and successes.
 
 use ratelimit_spec::RefundOn;
 

@@ -5,11 +5,11 @@ use syn::{Expr, ExprArray, ExprTuple, Ident, LitStr};
 use super::slot::Arg;
 use super::value::{Number, expected, rate, text, ungrouped};
 
-/// One of the limits, as it was written.
+/// One pair of the list.
 pub(crate) struct Limit {
     pub(crate) rate: Arg<Number>,
     pub(crate) per: LitStr,
-    /// All of it.
+    /// The whole pair.
     pub(crate) source: Expr,
 }
 

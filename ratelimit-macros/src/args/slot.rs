@@ -1,4 +1,4 @@
-//! One argument's place among the others.
+//! The state of one argument.
 
 use syn::{Expr, Ident};
 
@@ -8,12 +8,12 @@ pub(crate) enum Slot<T> {
     #[default]
     Absent,
     Broken,
-    /// Written under another name, or without one; that was reported.
+    /// Given under another name or without one, which is already reported.
     Misnamed,
     Given(Arg<T>),
 }
 
-/// A value and the name it was given under, so that a message can point at either.
+/// A value with the argument's name, so that a message can point at either.
 pub(crate) struct Arg<T> {
     pub(crate) name: Ident,
     pub(crate) value: T,
@@ -39,7 +39,7 @@ impl<T> Slot<T> {
         matches!(self, Slot::Absent)
     }
 
-    /// It was meant, and the mistake in it is reported elsewhere.
+    /// Marks an absent argument as reported elsewhere.
     pub(crate) fn give_up(&mut self) {
         if self.is_absent() {
             *self = Slot::Misnamed;

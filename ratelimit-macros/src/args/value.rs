@@ -1,13 +1,13 @@
-//! From the code after `=` to a value, or to a message that shows a good one.
+//! Converts the code after `=` to a value, or to an error that shows a valid one.
 
 use ratelimit_spec::parse_duration;
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
 
-/// A value that is a number, or some code that yields one.
+/// A literal number, or code that evaluates to one.
 pub(crate) enum Number {
-    /// Saturated, since anything that large is out of range in any case.
+    /// Saturates; such a number is out of range in any case.
     Literal {
         value: i64,
         source: Expr,
@@ -30,7 +30,8 @@ pub(super) fn rate(name: &Ident, value: Expr) -> syn::Result<Number> {
     }
 }
 
-/// An integer in quotes, or a quota in the notation of other tools, says what was meant.
+/// Returns the error for a rate that is no integer. An integer in quotes and a quota such as `100/s` show what was
+/// meant.
 fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     let what = "an integer or the path of a constant";
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else {
@@ -80,7 +81,7 @@ pub(super) fn identifier(name: &Ident, value: Expr) -> syn::Result<Ident> {
     }
 }
 
-/// Reads any expression; rustc judges its type.
+/// Accepts any expression; rustc checks its type.
 pub(super) fn condition(_: &Ident, value: Expr) -> syn::Result<Expr> {
     Ok(value)
 }

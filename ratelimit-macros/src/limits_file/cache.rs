@@ -31,7 +31,7 @@ struct Cached {
 
 static FILES: Mutex<Option<HashMap<PathBuf, Cached>>> = Mutex::new(None);
 
-/// What the file says now.
+/// Reads the file, or returns its cached contents.
 pub(super) fn read(path: &Path) -> io::Result<Arc<Contents>> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;

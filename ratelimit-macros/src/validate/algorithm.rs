@@ -1,4 +1,4 @@
-//! How permits are counted, and what only a token bucket has.
+//! The algorithm, and the settings of token buckets.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Declared;
 use crate::args::{Arg, Args, Number, Slot};
 use crate::problems::Problems;
 
-/// The rule in force as far as it is known while compiling; unknown when the word for it is.
+/// Returns the algorithm as far as it is known at compile time, or `None` if its name is unknown.
 pub(super) fn algorithm(
     args: &Args,
     given: Option<Algorithm>,
@@ -83,7 +83,7 @@ pub(super) fn warm_up_is_a_buckets(
     }
 }
 
-/// What is written in the annotation has to be countable, whatever the file says.
+/// The annotation's numbers must be exact even if the file overrides them.
 pub(super) fn can_be_counted(
     args: &Args,
     given: Option<Algorithm>,

@@ -1,4 +1,4 @@
-//! What the calendar calls a day, and by whose clocks. The limits file may say otherwise of either.
+//! Calendar windows and time zones. The limits file can override both.
 
 use ratelimit_spec::{Algorithm, Per, Settings};
 
@@ -6,7 +6,7 @@ use super::Declared;
 use crate::args::Args;
 use crate::problems::Problems;
 
-/// A unit of the calendar is a fixed window, whatever else the annotation says.
+/// A calendar unit requires fixed windows.
 pub(super) fn windows_are_its(
     args: &Args,
     per: Option<Per>,
@@ -27,7 +27,7 @@ pub(super) fn windows_are_its(
     }
 }
 
-/// A zone says nothing of a length.
+/// A time zone has no effect on a fixed length.
 pub(super) fn zone_has_a_calendar(
     args: &Args,
     per: Option<Per>,

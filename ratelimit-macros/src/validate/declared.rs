@@ -16,7 +16,7 @@ use crate::limits_file::{Found, Lookup};
 use crate::problems::Problems;
 use crate::seen;
 
-/// Rate and window, from the annotation and, where it is silent, from the file.
+/// Rate and window, from the annotation, otherwise from the file.
 #[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
@@ -33,7 +33,7 @@ pub(crate) struct DeclaredNumbers {
     pub(crate) time_zone: TimeZone,
 }
 
-/// The file's part in an annotation.
+/// What the limits file contributes to an annotation.
 pub(crate) struct Declared<'a> {
     /// Where messages without a better place go.
     caret: Span,
@@ -45,7 +45,7 @@ pub(crate) struct Declared<'a> {
     packaged: bool,
 }
 
-/// Looks the key up; a key that is not in the file limits nothing its operators know of.
+/// Looks the key up. A key that is not in the file would create a limiter unknown to operators.
 pub(crate) fn declared<'a>(
     key: Option<&Key<'_>>,
     place: Span,
@@ -66,7 +66,7 @@ pub(crate) fn declared<'a>(
         Lookup::Found(found) => match found.contents.as_ref() {
             Ok(limits) => declared.found = Some((found, limits)),
             Err(mistakes) => {
-                // Each annotation meets them, and they are not its own.
+                // All annotations find the same mistakes.
                 if seen::reports(&found.name, caret) {
                     for mistake in mistakes {
                         let space = if mistake.position.is_some() { "" } else { " " };
@@ -102,12 +102,12 @@ impl Declared<'_> {
         self.entry_settings().into_iter().chain(self.default_settings())
     }
 
-    /// What the key's own entry sets, which wins over the annotation.
+    /// Returns the settings of the key's own entry, which take precedence over the annotation.
     pub(super) fn entry_settings(&self) -> Option<&Settings> {
         self.entry.map(|entry| &entry.settings)
     }
 
-    /// What the file sets where nothing else does.
+    /// Returns the file's defaults.
     pub(super) fn default_settings(&self) -> Option<&Settings> {
         self.found.map(|(_, limits)| &limits.default)
     }
@@ -125,14 +125,14 @@ impl Declared<'_> {
         DeclaredNumbers { rate, per, time_zone: time_zone.unwrap_or_default() }
     }
 
-    /// A number of the key's own entry, which wins over the annotation, and where it is.
+    /// Returns a number of the key's own entry, which takes precedence over the annotation, with its place.
     pub(super) fn overriding(&self, number: fn(&Settings) -> Option<u32>) -> Option<(u32, String)> {
         let (found, _) = self.found?;
         let entry = self.entry?;
         number(&entry.settings).map(|number| (number, found.place_of(entry)))
     }
 
-    /// Whether the file makes a call rejectable that would not be by its annotation.
+    /// Returns whether the file can cause rejections that the annotation excludes.
     pub(super) fn may_reject(&self) -> bool {
         self.settings().any(|settings| {
             settings.wait.is_some_and(|wait| wait != Wait::Forever)
@@ -140,7 +140,7 @@ impl Declared<'_> {
         })
     }
 
-    /// The file's several limits, unless one rate or window goes before them.
+    /// Returns the file's several limits, unless a single rate or window takes precedence.
     fn limits(&self, written: bool) -> Option<Arc<[Limit]>> {
         let is_one = |settings: &Settings| settings.rate.is_some() || settings.per.is_some();
         let own = self.entry_settings();
@@ -151,7 +151,7 @@ impl Declared<'_> {
         }
     }
 
-    /// The numbers of a key that has no annotation of its own.
+    /// Returns the numbers of a key without an annotation.
     pub(crate) fn alone(&self) -> Numbers {
         match self.limits(false) {
             Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },

@@ -50,7 +50,7 @@ pub(super) fn limits(
     read.into_iter().map(|(rate, per)| rate.zip(per)).collect()
 }
 
-/// Those whose numbers are known here; the others are checked when the program starts.
+/// Checks the limits whose numbers are literals; the rest are checked at startup.
 fn together(
     written: &[args::Limit],
     read: &[(Option<Expr>, Option<Duration>)],
@@ -67,7 +67,7 @@ fn together(
     }
 }
 
-/// A call that costs more than one of the limits ever has would wait for good.
+/// A call that costs more than one of the limits would wait forever.
 pub(super) fn permits_fit_all(args: &Args, permits: Option<Permits<'_>>, problems: &mut Problems) {
     let (Some(given), Some(Permits::Fixed(permits))) = (args.limits.given(), permits) else {
         return;

@@ -1,4 +1,4 @@
-//! What the placeholders of a key stand for.
+//! Resolves the placeholders of a key.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -20,7 +20,7 @@ pub(crate) struct Part {
     pub(crate) place: Span,
 }
 
-/// The values in the order of the placeholders.
+/// Returns the values in the order of the placeholders.
 pub(super) fn parts(key: &Key<'_>, function: &Function, problems: &mut Problems) -> Vec<Part> {
     let names = function.names();
     let mut parts = Vec::new();
@@ -56,7 +56,7 @@ fn part(key: &Key<'_>, placeholder: &Placeholder, name: &Ident, function: &Funct
         Some(receiver) if name == "self" => receiver,
         _ => name.clone(),
     };
-    // It means what it means in the signature, wherever the key's text comes from.
+    // It resolves as in the signature, even if the key comes from a macro.
     root.set_span(root.span().located_at(place));
     Part { reference: reference(placeholder, &root, place), optional: placeholder.optional, place }
 }

@@ -48,7 +48,7 @@ pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Op
     None
 }
 
-/// A call that costs more than the limiter ever has would wait for good.
+/// A call that costs more than the capacity would wait forever.
 pub(super) fn permits_fit(
     args: &Args,
     permits: Option<Permits<'_>>,
@@ -84,14 +84,14 @@ pub(super) fn permits_fit(
     }
 }
 
-/// What a call can take at the most.
+/// The most that one call can take.
 struct Capacity<'a> {
     what: &'static str,
     in_file: Option<(u32, String)>,
     given: &'a Slot<Number>,
 }
 
-/// Nothing when the file's default has a say in it.
+/// Returns `None` if it depends on the file's defaults.
 fn capacity<'a>(
     args: &'a Args,
     algorithm: Option<Algorithm>,

@@ -16,7 +16,7 @@ pub(super) fn check(args: &Args, function: &Function, problems: &mut Problems) {
     bound_name_is_new(args, function, problems);
 }
 
-/// Two answers to one question would leave the reader to guess which one applies.
+/// Rejects arguments that answer the same question twice.
 fn arguments_fit_together(args: &Args, problems: &mut Problems) {
     if let (Some(refund_if), Some(refund_on)) = (args.refund_if.name(), args.refund_on.name()) {
         problems.at(

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// An integer that can count permits. Signed ones cannot: a negative cost is a mistake where it comes from.
+/// An integer that can count permits. Signed integers cannot, because a negative cost is a bug of the caller.
 #[diagnostic::on_unimplemented(
     message = "`permits` must be an unsigned integer",
     label = "`{Self}` is not an unsigned integer",
@@ -37,7 +37,7 @@ permit_counts!(
     NonZeroU64 => NonZeroU64::get
 );
 
-/// Returns the number of permits that an expression says.
+/// Returns the value of a `permits` expression.
 #[must_use]
 pub fn permits<T: PermitCount>(count: T) -> u64 {
     count.count()

@@ -11,6 +11,5 @@ macro_rules! limited {
 
 limited!(find(user_id), "find:{user_id", 2);
 limited!(list(user_id), "list:{user_id}", 0);
-limited!(count(user_id), "list:{user}", 2);
 
 fn main() {}
