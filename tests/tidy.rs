@@ -47,9 +47,9 @@ fn floor(module: &str) -> Option<u8> {
         | "clock" | "calendar" | "engine" | "words" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
-        "limiter" | "limits" | "settings" => 3,
+        "limiter" | "limits" | "registry" | "settings" => 3,
         "call_site" | "web" | "__private" => 4,
-        // Told by every floor, and knows words alone.
+        // Imported by every floor, and imports words alone.
         "events" | "lib" | "guide" => return None,
         _ => panic!("`{module}` has no floor; give it one here and in docs/architecture.md"),
     })
@@ -156,17 +156,15 @@ fn a_circle_is_found_wherever_it_is() {
     let found = circles(&[room, a, ("room/b.rs", "fn b() { crate::other::of() }"), other]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("other <-> room: "), "{found:?}");
+    // By way of a third one.
+    let c = ("room/c.rs", "use super::A; pub struct C(A);");
+    let found = circles(&[room, a, ("room/b.rs", "use super::c::C; pub struct B(C);"), c]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("room::a <-> room::b <-> room::c: "), "{found:?}");
 }
 
-/// The circles there still are; one that is gone is taken off.
-const CIRCLES: &[&str] = &[
-    "ratelimit-runtime: limiter <-> limits",
-    "ratelimit-runtime: limiter::core <-> limiter::wait",
-    "ratelimit-runtime: limiter::wait::chair <-> limiter::wait::driver",
-];
-
 #[test]
-fn no_two_modules_import_each_other() {
+fn no_modules_import_each_other_in_a_circle() {
     let mut found = Vec::new();
     for name in ["ratelimit-spec", "ratelimit-runtime", "ratelimit-macros", "xtask"] {
         let folder = format!("{name}/src");
@@ -175,9 +173,7 @@ fn no_two_modules_import_each_other() {
         let circles = Crate::read(below).circles();
         found.extend(circles.into_iter().map(|circle| format!("{name}: {circle}")));
     }
-    let pairs: Vec<_> =
-        found.iter().filter_map(|circle| Some(circle.rsplit_once(": ")?.0)).collect();
-    assert_eq!(pairs, CIRCLES, "{} circles:\n{}", found.len(), found.join("\n"));
+    assert!(found.is_empty(), "{} circles:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 mod charge;
 mod config;
 mod fixed_window;
+mod give_back;
 mod grant;
 mod meter;
 mod open;

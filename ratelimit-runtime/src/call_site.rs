@@ -21,8 +21,8 @@ use crate::{
     Limiter, Limits,
     annotation::Annotation,
     key::Displayed,
-    limiter::Core,
-    limits::{Family, Inner},
+    limiter::{Core, Services},
+    registry::Declared,
 };
 
 /// One annotated place, and what it found out.
@@ -39,7 +39,7 @@ pub struct CallSite {
 #[derive(Debug)]
 struct Known {
     limits: u64,
-    family: Arc<Family>,
+    declared: Arc<Declared>,
     /// The limiter of a key without placeholders.
     only: Option<Arc<Core>>,
 }
@@ -83,7 +83,7 @@ impl CallSite {
     pub fn limiter(&self, parts: &[Part<'_>]) -> Limiter {
         let limits = Limits::current();
         let core = self.with_core(&limits, &self.key(parts), Arc::clone);
-        Limiter::new(core, limits)
+        Limiter::new(core, Arc::clone(limits.services()))
     }
 
     /// Finds the limiter. A key without placeholders is looked up once for each set of limits.
@@ -93,38 +93,40 @@ impl CallSite {
         Key(name): &Key,
         run: impl FnOnce(&Arc<Core>) -> T,
     ) -> T {
-        let inner = limits.inner();
-        let first = self.first.get_or_init(|| self.find(inner));
-        if first.limits == inner.id {
-            return first.with_core(inner, name, run);
+        let services = limits.services();
+        let first = self.first.get_or_init(|| self.find(limits));
+        if first.limits == services.id {
+            return first.with_core(services, name, run);
         }
         let last = self.last.load();
-        if let Some(last) = last.as_ref().filter(|last| last.limits == inner.id) {
-            return last.with_core(inner, name, run);
+        if let Some(last) = last.as_ref().filter(|last| last.limits == services.id) {
+            return last.with_core(services, name, run);
         }
-        let found = Arc::new(self.find(inner));
+        let found = Arc::new(self.find(limits));
         self.last.store(Some(Arc::clone(&found)));
-        found.with_core(inner, name, run)
+        found.with_core(services, name, run)
     }
 
-    fn find(&self, limits: &Inner) -> Known {
-        let family = limits.family_of(&self.annotation);
-        let only = self.annotation.fixed().map(|name| family.only(limits, name));
-        Known { limits: limits.id, family, only }
+    fn find(&self, limits: &Limits) -> Known {
+        let (services, declared) =
+            (limits.services(), limits.registry().annotated(&self.annotation));
+        let only = self.annotation.fixed().map(|name| declared.only(services, name));
+        Known { limits: services.id, declared, only }
     }
 }
 
 impl Known {
     fn with_core<T>(
         &self,
-        limits: &Inner,
+        services: &Services,
         name: &Option<KeyName>,
         run: impl FnOnce(&Arc<Core>) -> T,
     ) -> T {
         match (&self.only, name) {
             (Some(core), _) => run(core),
             (None, name) => {
-                run(&self.family.core(limits, name.as_deref().unwrap_or(&self.family.key)))
+                let name = name.as_deref().unwrap_or(&self.declared.family.key);
+                run(&self.declared.core(services, name))
             }
         }
     }

@@ -88,6 +88,7 @@ mod limiter;
 mod limits;
 mod quota;
 mod refund;
+mod registry;
 mod rejection;
 mod settings;
 mod store;

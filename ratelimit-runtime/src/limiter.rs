@@ -6,20 +6,26 @@ mod core;
 mod decide;
 mod denials;
 mod handle;
+mod lanes;
 mod looks;
 mod numbers;
 mod per_process;
 mod permit;
 mod plan;
+mod queue;
 mod rate_change;
 mod replies;
+mod services;
 mod share;
 mod taken;
-mod tally;
 mod wait;
 
 pub(crate) use self::{
-    batch::Lanes, core::Core, decide::Granted, plan::Claim, taken::Taken, tally::Tally,
+    core::Core,
+    decide::Granted,
+    plan::Claim,
+    services::{Reading, Services},
+    taken::Taken,
     wait::acquire,
 };
 pub use self::{

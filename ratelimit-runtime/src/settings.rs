@@ -1,7 +1,10 @@
 //! The numbers a limiter ends up with, and where each came from.
 
+mod current;
+mod family;
 mod given;
 mod several;
+mod tally;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,7 +14,11 @@ use ratelimit_spec::{
 };
 
 pub use self::given::Settings;
-pub(crate) use self::several::{Unresolved, written};
+pub(crate) use self::{
+    current::{Current, global},
+    family::Family,
+    several::{Unresolved, written},
+};
 use crate::{Quota, clock::whole_ms, store::Config};
 
 /// Calls that may wait for one limiter where nobody says how many.

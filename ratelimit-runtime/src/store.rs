@@ -7,6 +7,7 @@
     allow(unreachable_pub, reason = "stores are closed: only tests reach them from outside")
 )]
 
+mod any;
 mod group;
 mod keys;
 mod memory;
@@ -24,11 +25,12 @@ pub use self::redis::{
     script_give_back, script_peek, script_peeked, script_release, script_reservations,
     script_reserve, script_write,
 };
-pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 pub(crate) use self::{
+    any::AnyStore,
     group::Heard,
     memory::{Lease, Slot},
 };
+pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
 use crate::StoreError;
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,

@@ -1,4 +1,4 @@
-//! Which modules of a crate import each other.
+//! Which modules of a crate import each other, directly or by way of others.
 //!
 //! A module is a file, or a `mod` with braces in one. It imports another when it names one of its
 //! items, by a path from `crate`, `self`, `super` or a child, also by way of names that others
@@ -48,9 +48,31 @@ impl Crate {
         all
     }
 
-    /// Pairs of modules that import each other, each with an import of either: files or rooms, neither
-    /// of which is a part of the other.
+    /// Circles of imports between files or rooms of one floor, neither of which is a part of the other:
+    /// the members of each, with an import of every one that leads on to another member.
     pub(crate) fn circles(&self) -> Vec<String> {
+        let imports = self.imports();
+        let mut left: BTreeSet<&Path> = imports.keys().flat_map(|(from, to)| [from, to]).collect();
+        let mut circles = Vec::new();
+        while let Some(first) = left.pop_first() {
+            let back = reached(first, |(from, to)| (to, from), &imports);
+            let mut members = reached(first, |(from, to)| (from, to), &imports);
+            members.retain(|room| back.contains(room));
+            if members.len() > 1 {
+                left.retain(|room| !members.contains(room));
+                let names: Vec<_> = members.iter().map(|room| shown(room)).collect();
+                let inside = imports
+                    .iter()
+                    .filter(|((from, to), _)| members.contains(from) && members.contains(to));
+                let examples: Vec<_> = inside.map(|(_, example)| example.as_str()).collect();
+                circles.push(format!("{}: {}", names.join(" <-> "), examples.join("; ")));
+            }
+        }
+        circles
+    }
+
+    /// Which rooms import which others beside them, each with an example.
+    fn imports(&self) -> BTreeMap<(Path, Path), String> {
         let mut imports: BTreeMap<(Path, Path), String> = BTreeMap::new();
         for (from, module) in &self.0 {
             for (path, re_exported) in &module.paths {
@@ -59,7 +81,10 @@ impl Crate {
                     continue;
                 }
                 let same = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-                let room = |path: &Path| path[..path.len().min(same + 1)].to_vec();
+                if same == from.len() || same == to.len() {
+                    continue; // one is a part of the other
+                }
+                let room = |path: &Path| path[..=same].to_vec();
                 let example = format!("{} names {}", shown(from), shown(path));
                 let known =
                     imports.entry((room(from), room(&to))).or_insert_with(|| example.clone());
@@ -68,12 +93,7 @@ impl Crate {
                 }
             }
         }
-        let pairs = imports.iter().filter(|((from, to), _)| from < to && !to.starts_with(from));
-        let both = pairs.filter_map(|((from, to), there)| {
-            let back = imports.get(&(to.clone(), from.clone()))?;
-            Some(format!("{} <-> {}: {there}; {back}", shown(from), shown(to)))
-        });
-        both.collect()
+        imports
     }
 
     fn scan(&mut self, own: &Path, tokens: TokenStream) {
@@ -183,6 +203,23 @@ impl Crate {
     fn module(&mut self, path: &Path) -> &mut Module {
         self.0.entry(path.clone()).or_default()
     }
+}
+
+/// The rooms that one leads to, by imports read in one direction.
+fn reached<'a>(
+    first: &'a Path,
+    direction: impl Fn(&'a (Path, Path)) -> (&'a Path, &'a Path),
+    imports: &'a BTreeMap<(Path, Path), String>,
+) -> BTreeSet<&'a Path> {
+    let (mut found, mut next) = (BTreeSet::from([first]), vec![first]);
+    while let Some(room) = next.pop() {
+        for (from, to) in imports.keys().map(&direction) {
+            if from == room && found.insert(to) {
+                next.push(to);
+            }
+        }
+    }
+    found
 }
 
 /// The paths of a `use`, each with the name it is known by.

@@ -11,8 +11,8 @@ use ratelimit_spec::Wait;
 use super::{CallSite, Key, Part};
 use crate::{
     Decision, Limits, Permit, Rejection,
-    limiter::{self, Claim, Core, Granted},
-    limits::{Inner, Observer},
+    limiter::{self, Claim, Core, Granted, Services},
+    limits::Observer,
 };
 
 /// What one attribute requests; nothing if its `skip_if` exempts the call.
@@ -33,8 +33,8 @@ impl CallSite {
     }
 
     /// How long a call waits; a function that cannot return a rejection waits as long as necessary.
-    fn wait(&self, core: &Core, limits: &Inner) -> Wait {
-        if self.annotation.fallible { core.wait(limits) } else { Wait::Forever }
+    fn wait(&self, core: &Core, services: &Services) -> Wait {
+        if self.annotation.fallible { core.wait(services) } else { Wait::Forever }
     }
 }
 
@@ -101,7 +101,7 @@ fn take<const N: usize, K: Kept<N>, T>(
         finish(match started {
             Started::Decided(result) => result,
             Started::Undecided(call) => {
-                call.keep(limiter::acquire(&call.limits, &call.claims).await)
+                call.keep(limiter::acquire(&call.services, &call.claims).await)
             }
         })
     }
@@ -127,11 +127,11 @@ fn start<const N: usize, K: Kept<N>>(
     let claim = |Request(wanted): &Request| {
         let Wanted { site, key, permits } = wanted.as_ref()?;
         let core = site.with_core(limits, key, Arc::clone);
-        let (wait, fallible) = (site.wait(&core, limits.inner()), site.annotation.fallible);
+        let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
         Some(Claim { core, permits: *permits, wait, fallible })
     };
     Started::Undecided(Call {
-        limits: limits.clone(),
+        services: Arc::clone(limits.services()),
         observer: observer.cloned(),
         claims: requests.iter().filter_map(claim).collect(),
         skipped: requests.each_ref().map(|Request(wanted)| wanted.is_none()),
@@ -146,9 +146,9 @@ impl Wanted {
     ) -> Option<Result<K, Rejected>> {
         let Self { site, key, permits } = self;
         site.with_core(limits, key, |core| {
-            let inner = limits.inner();
+            let services = limits.services();
             let permits = u32::try_from(*permits).ok()?;
-            let reply = core.acquire_at_once(inner, permits, || site.wait(core, inner))?;
+            let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
             // Most calls keep nothing, and need no decision then.
             if reply.is_ok() && !K::KEEPS && observer.is_none() {
                 return Some(Ok(K::of(|_| Permit::of_no_limiter())));
@@ -157,7 +157,8 @@ impl Wanted {
             if reply.is_err() && !site.annotation.fallible {
                 return None;
             }
-            let permit = reply.map(|granted| Permit::new(limits, core.granted(&granted, permits)));
+            let permit =
+                reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));
             if let Some(observer) = observer {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));
@@ -172,7 +173,7 @@ impl Wanted {
 
 /// A call whose limiters are known.
 struct Call<const N: usize> {
-    limits: Limits,
+    services: Arc<Services>,
     observer: Option<Observer>,
     claims: Vec<Claim>,
     /// Which attributes exempt it.
@@ -193,7 +194,7 @@ impl<const N: usize> Call<N> {
             Ok(granted) => {
                 let mut permits = [const { None }; N];
                 for (n, granted) in positions.zip(granted) {
-                    permits[n] = granted.map(|granted| Permit::new(&self.limits, granted));
+                    permits[n] = granted.map(|granted| Permit::new(&self.services, granted));
                     if let Some(permit) = &permits[n] {
                         observed(&|| Ok((**permit).clone()));
                     }

@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, per_process::counted_here};
+use super::{Core, per_process::counted_here, services::Services};
 use crate::{
     Quota, Quotas, Rejection, StoreError,
     clock::whole_ms,
-    limits::Inner,
     store::{Config, Expiry, KeepState, Outcome, Request, WriteWhen},
 };
 
@@ -26,7 +25,7 @@ pub(crate) struct Write {
 
 impl Core {
     /// Permits that every limit has, or all shards together.
-    pub(crate) async fn available(self: &Arc<Self>, limits: &Inner) -> Result<u64, StoreError> {
+    pub(crate) async fn available(self: &Arc<Self>, limits: &Services) -> Result<u64, StoreError> {
         let split = self.is_split(limits);
         let mut free = if split { 0 } else { u64::MAX };
         for core in self.limiters(limits) {
@@ -36,7 +35,7 @@ impl Core {
         Ok(free)
     }
 
-    async fn available_here(&self, limits: &Inner) -> Result<u64, StoreError> {
+    async fn available_here(&self, limits: &Services) -> Result<u64, StoreError> {
         let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
             .in_force(self.in_force().and_then(|config| config.calendar()));
         let reply = limits.store.peek(&request, 1).await?;
@@ -50,7 +49,7 @@ impl Core {
     /// Releases the oldest permits of all limits; returns how many were released at the most.
     pub(crate) async fn release(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
     ) -> Result<u64, StoreError> {
         let split = self.is_split(limits);
@@ -73,7 +72,7 @@ impl Core {
     /// Writes quotas, each to the limit that it belongs to, and its share of it to each shard.
     pub(crate) async fn write(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         quotas: &[Quota],
         write: Write,
     ) -> Result<bool, StoreError> {
@@ -93,7 +92,7 @@ impl Core {
 
     async fn write_here(
         &self,
-        limits: &Inner,
+        limits: &Services,
         quota: &Quota,
         write: Write,
     ) -> Result<bool, StoreError> {
@@ -120,7 +119,7 @@ impl Core {
     /// The stored configurations, one for each limit; those of shards are added up.
     pub(crate) async fn stored(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
     ) -> Result<Vec<Config>, StoreError> {
         let mut stored = Vec::<Config>::new();
         for core in self.limiters(limits) {
@@ -138,7 +137,7 @@ impl Core {
         Ok(stored)
     }
 
-    pub(crate) async fn delete(self: &Arc<Self>, limits: &Inner) -> Result<bool, StoreError> {
+    pub(crate) async fn delete(self: &Arc<Self>, limits: &Services) -> Result<bool, StoreError> {
         let mut deleted = false;
         for core in self.limiters(limits) {
             deleted |= limits.store.delete(&core.keys).await?;
@@ -155,7 +154,7 @@ impl Core {
 
     pub(crate) async fn expire(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         expiry: Expiry,
     ) -> Result<bool, StoreError> {
         let mut changed = false;
@@ -166,7 +165,7 @@ impl Core {
         Ok(changed)
     }
 
-    async fn expire_here(&self, limits: &Inner, expiry: Expiry) -> Result<bool, StoreError> {
+    async fn expire_here(&self, limits: &Services, expiry: Expiry) -> Result<bool, StoreError> {
         let changed = limits.store.expire(&self.keys, expiry).await?;
         let after_ms = match expiry {
             Expiry::At(ms) if changed => Some(ms),
@@ -182,7 +181,7 @@ impl Core {
 
     pub(crate) async fn keep_alive(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         idle: Option<Duration>,
     ) -> Result<bool, StoreError> {
         let mut changed = false;
@@ -197,7 +196,7 @@ impl Core {
     /// not expire.
     pub(crate) async fn ttl(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
     ) -> Result<Option<Duration>, StoreError> {
         let split = self.is_split(limits);
         let mut longest = if split { None } else { Some(Duration::ZERO) };
@@ -210,13 +209,13 @@ impl Core {
     }
 
     /// The quotas in force, as far as this process knows.
-    pub(crate) fn quotas(&self, limits: &Inner) -> Option<Quotas> {
+    pub(crate) fn quotas(&self, limits: &Services) -> Option<Quotas> {
         let known = self.known_of_all(limits).ok()?;
         Some(Quotas::stored(known.iter().map(Config::quota).collect()))
     }
 
     /// The configurations in force of all limits, as far as this process knows.
-    pub(super) fn known_of_all(&self, limits: &Inner) -> Result<Vec<Config>, Rejection> {
+    pub(super) fn known_of_all(&self, limits: &Services) -> Result<Vec<Config>, Rejection> {
         let first = self.known(limits)?;
         let rule = self.rule(limits);
         let others = self.parts(&rule).into_iter().skip(1);
@@ -225,7 +224,7 @@ impl Core {
 
     /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless this
     /// process has some that it did not announce yet.
-    async fn kept(&self, limits: &Inner) -> Result<Config, StoreError> {
+    async fn kept(&self, limits: &Services) -> Result<Config, StoreError> {
         let own = self.configured(limits);
         let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(own) };
         let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
@@ -237,7 +236,7 @@ impl Core {
         Ok(Config { keep_alive_ms, ..own })
     }
 
-    fn is_split(&self, limits: &Inner) -> bool {
+    fn is_split(&self, limits: &Services) -> bool {
         self.rule(limits).shards().is_some()
     }
 
@@ -248,7 +247,7 @@ impl Core {
     }
 
     /// This process's own configuration; without any, one that cannot be mistaken for one.
-    fn configured(&self, limits: &Inner) -> Config {
+    fn configured(&self, limits: &Services) -> Config {
         self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
     }
 }

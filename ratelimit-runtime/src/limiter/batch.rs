@@ -10,7 +10,6 @@
 //! other. Permits that were granted to callers that are gone by then are given back.
 
 mod call;
-mod lanes;
 
 use std::{
     future::{Future, poll_fn},
@@ -27,26 +26,28 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-pub(crate) use self::lanes::Lanes;
-use self::{
-    call::Together,
-    lanes::{Caller, Load, MAX_CALLERS},
+use self::call::Together;
+use super::{
+    Core, Taken,
+    lanes::{Answer, Caller, Lanes, Load, MAX_CALLERS},
+    plan::Asked,
+    replies::Replies,
+    services::Services,
 };
-use super::{Core, Taken, plan::Asked, replies::Replies};
-use crate::{Limits, StoreError, clock, home::Home, limits::AnyStore};
+use crate::{StoreError, clock, home::Home, store::AnyStore};
 
 /// How long callers gather at most behind a call in flight.
 const GATHER: Duration = Duration::from_millis(2);
 /// Limiters of one call at most.
 const MAX_SHARED: usize = 16;
 
-/// What a caller receives.
-type Answer = Result<Replies, StoreError>;
-
 /// Asks the store for claims that one call can decide.
-pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Replies>, StoreError> {
-    match (&limits.inner().store, asked) {
-        (AnyStore::Memory(_), _) => call::embedded(limits.inner(), asked).await,
+pub(super) async fn ask(
+    limits: &Arc<Services>,
+    asked: &[&Asked<'_>],
+) -> Result<Vec<Replies>, StoreError> {
+    match (&limits.store, asked) {
+        (AnyStore::Memory(_), _) => call::embedded(limits, asked).await,
         (AnyStore::Redis(_), [one]) => {
             Ok(vec![Asking::start(limits, one.core, one.permits).await?])
         }
@@ -58,12 +59,12 @@ pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Rep
 fn join(
     at: &Arc<Home<Lanes>>,
     core: &Arc<Core>,
-    limits: &Limits,
+    limits: &Arc<Services>,
     permits: u32,
 ) -> oneshot::Receiver<Answer> {
     let (answer, received) = oneshot::channel();
     let caller = Caller { permits, since: clock::instant(), answer };
-    let (loads, unsent) = at.join(core, caller, limits.inner().deadline);
+    let (loads, unsent) = at.join(core, caller, limits.deadline);
     send(at, limits, loads);
     if let Some(number) = unsent {
         guard(at, core, limits, number);
@@ -73,7 +74,7 @@ fn join(
 
 /// Watches a call whose task waits for a thread: one that blocks keeps the task it started last,
 /// while other threads of the runtime run.
-fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Limits, number: u64) {
+fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Arc<Services>, number: u64) {
     if !matches!(at.runtime().runtime_flavor(), RuntimeFlavor::MultiThread) {
         return;
     }
@@ -85,12 +86,12 @@ fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Limits, number: u64) 
 }
 
 /// Starts the calls of one flight, side by side: each is a task.
-fn send(at: &Arc<Home<Lanes>>, limits: &Limits, loads: Vec<Load>) {
+fn send(at: &Arc<Home<Lanes>>, limits: &Arc<Services>, loads: Vec<Load>) {
     if loads.is_empty() {
         return;
     }
     let flight = Arc::new(Flight { at: Arc::clone(at), limits: limits.clone() });
-    for loads in shared(&limits.inner().store, loads) {
+    for loads in shared(&limits.store, loads) {
         let flight = Some(Arc::clone(&flight));
         let batch = Batch { loads, flight, at: Arc::clone(at), limits: limits.clone() };
         at.runtime().spawn(batch.serve());
@@ -119,7 +120,7 @@ fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
 /// answer.
 pub(super) struct Asking<'a> {
     core: &'a Arc<Core>,
-    limits: &'a Limits,
+    limits: &'a Arc<Services>,
     permits: u32,
     is_new: bool,
     at: Id,
@@ -127,11 +128,16 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn start(limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
-        Self::at(&limits.inner().lanes.here(), limits, core, permits)
+    pub(super) fn start(limits: &'a Arc<Services>, core: &'a Arc<Core>, permits: u32) -> Self {
+        Self::at(&limits.lanes.here(), limits, core, permits)
     }
 
-    fn at(at: &Arc<Home<Lanes>>, limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
+    fn at(
+        at: &Arc<Home<Lanes>>,
+        limits: &'a Arc<Services>,
+        core: &'a Arc<Core>,
+        permits: u32,
+    ) -> Self {
         let answer = join(at, core, limits, permits);
         Self { core, limits, permits, is_new: true, at: at.id(), answer }
     }
@@ -139,7 +145,7 @@ impl<'a> Asking<'a> {
     /// Asks elsewhere, because there will be no answer: the runtime has ended, or another executor polls
     /// this call by now. `None` if there is no other place.
     fn elsewhere(&self) -> Option<Self> {
-        let lanes = &self.limits.inner().lanes;
+        let lanes = &self.limits.lanes;
         let here = lanes.here();
         let at = if here.id() == self.at { lanes.of_engine() } else { here };
         (at.id() != self.at).then(|| Self::at(&at, self.limits, self.core, self.permits))
@@ -156,7 +162,7 @@ impl Future for Asking<'_> {
                 Poll::Ready(Err(_)) => {}
                 Poll::Pending if std::mem::take(&mut self.is_new) => return Poll::Pending,
                 Poll::Pending => {
-                    let here = clock::runtime_here(self.limits.inner().lanes.engine());
+                    let here = clock::runtime_here(self.limits.lanes.engine());
                     if here.id() == self.at {
                         return Poll::Pending;
                     }
@@ -178,8 +184,7 @@ impl Drop for Asking<'_> {
         self.answer.close();
         // An answer that arrived and was never looked at.
         if let Ok(Ok(replies)) = self.answer.try_recv() {
-            let inner = self.limits.inner();
-            let taken = Taken::unclaimed(self.core, inner, self.permits, &replies);
+            let taken = Taken::unclaimed(self.core, self.limits, self.permits, &replies);
             Taken::give_back_later(self.limits, taken);
         }
     }
@@ -189,7 +194,7 @@ impl Drop for Asking<'_> {
 /// next leaves when all of this one's have returned, or when they take long.
 struct Flight {
     at: Arc<Home<Lanes>>,
-    limits: Limits,
+    limits: Arc<Services>,
 }
 
 impl Drop for Flight {
@@ -203,7 +208,7 @@ struct Batch {
     loads: Vec<Load>,
     flight: Option<Arc<Flight>>,
     at: Arc<Home<Lanes>>,
-    limits: Limits,
+    limits: Arc<Services>,
 }
 
 impl Batch {
@@ -226,9 +231,8 @@ impl Batch {
     /// Makes the call. Each caller is answered by its own deadline, whenever the store replies.
     async fn call(&mut self) -> Vec<Result<Vec<Replies>, StoreError>> {
         let limits = self.limits.clone();
-        let inner = limits.inner();
         let claims = self.loads.iter().map(|load| (Arc::clone(&load.core), load.costs())).collect();
-        let mut call = pin!(call::of_each(inner, &claims));
+        let mut call = pin!(call::of_each(&limits, &claims));
         let started = clock::instant();
         let mut timer = pin!(sleep(GATHER));
         let mut is_sent = false;
@@ -245,7 +249,7 @@ impl Batch {
             if let Some(replies) = replies.await {
                 return replies;
             }
-            let next = self.advance(started, inner.deadline);
+            let next = self.advance(started, limits.deadline);
             timer.set(sleep(next.saturating_duration_since(clock::instant())));
         }
     }
@@ -267,15 +271,28 @@ impl Batch {
     /// Gives each caller its part of the reply, and returns what was granted to callers that are
     /// gone.
     fn answer(&mut self, replies: Vec<Result<Vec<Replies>, StoreError>>) -> Vec<Taken> {
-        let (mut unclaimed, limits) = (Vec::new(), self.limits.inner());
+        let (mut unclaimed, limits) = (Vec::new(), &self.limits);
         for (load, replies) in self.loads.iter_mut().zip(replies) {
             match replies {
-                Ok(replies) => unclaimed.extend(load.answer(limits, replies)),
+                Ok(replies) => unclaimed.extend(answer(load, limits, replies)),
                 Err(error) => load.fail(&error),
             }
         }
         unclaimed
     }
+}
+
+/// Gives each caller its reply, and returns what was granted to callers that are gone.
+fn answer(load: &mut Load, limits: &Services, replies: Vec<Replies>) -> Vec<Taken> {
+    let core = &load.core;
+    let unclaimed = load.callers.drain(..).zip(replies).filter_map(|(caller, replies)| {
+        let left = match caller.answer {
+            Some(answer) => answer.send(Ok(replies)).err()?.ok()?,
+            None => replies,
+        };
+        Taken::unclaimed(core, limits, caller.permits, &left)
+    });
+    unclaimed.collect()
 }
 
 impl Drop for Batch {

@@ -1,11 +1,8 @@
 //! One limiter under one key: what this process knows of it.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use arc_swap::ArcSwap;
@@ -14,13 +11,11 @@ use ratelimit_spec::KeyName;
 
 use tokio::time::Instant;
 
-use super::{denials::Denials, looks::Looks, share::Share, wait::Queue};
+use super::{denials::Denials, looks::Looks, queue::Queue, share::Share};
 use crate::{
     Settings,
-    events::Event,
-    limits::{Family, Inner},
-    settings::{Effective, Unresolved},
-    store::{Config, Outcome, Reconciled, Reply, Request, Slot, StateKeys},
+    settings::{Effective, Family, Unresolved},
+    store::{Config, Outcome, Reply, Slot, StateKeys},
 };
 
 /// In this order in memory, so that a decision made at once touches little of it.
@@ -116,40 +111,6 @@ impl InForce {
 }
 
 impl Core {
-    pub(crate) fn new(
-        limits: &Inner,
-        family: Arc<Family>,
-        name: &str,
-        given: Option<Settings>,
-    ) -> Self {
-        let stored_as = format!("{}{name}", limits.key_prefix);
-        Self::made(limits, family, (name, None), given, stored_as)
-    }
-
-    /// One shard of a limiter, which has the same settings and is stored under another name.
-    pub(super) fn shard(
-        limits: &Inner,
-        family: Arc<Family>,
-        (name, share): (&str, Share),
-        given: Option<Settings>,
-        stored_as: String,
-    ) -> Self {
-        Self::made(limits, family, (name, Some(share)), given, stored_as)
-    }
-
-    fn made(
-        limits: &Inner,
-        family: Arc<Family>,
-        itself: (&str, Option<Share>),
-        given: Option<Settings>,
-        stored_as: String,
-    ) -> Self {
-        let (name, share) = itself;
-        let keys = StateKeys::new(stored_as);
-        let rule = Arc::new(Rule::of(limits, (&keys, &family), itself, given.as_ref(), None));
-        Self { given: Mutex::new(given), share, ..Self::of(keys, family, name, rule, false) }
-    }
-
     /// A limiter with this rule.
     pub(super) fn of(
         keys: StateKeys,
@@ -189,52 +150,27 @@ impl Core {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config
     }
 
-    /// Takes note of numbers this process wrote itself.
-    pub(super) fn note(&self, config: Config) {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
-    }
-
-    pub(super) fn request(&self, limits: &Inner, rule: &Rule, numbers: &Numbers) -> Request<'_> {
-        Request::new(&self.keys, numbers.config, rule.since)
-            .revision(limits.revision())
-            .assertion(rule.assertion(numbers))
-            .in_force(self.in_force().and_then(|config| config.calendar()))
-    }
-
-    /// Takes note of what the store says is in force, and tells of what it did.
-    pub(super) fn observe(&self, limits: &Inner, rule: &Rule, reply: &Reply) {
-        if reply.outcome != Outcome::Unknown {
-            rule.state();
-        }
+    /// Takes note of what a reply says is in force. Returns whether that is news: other numbers than were
+    /// known, and whether the reply is older than what is known.
+    pub(super) fn hear(&self, reply: &Reply) -> (bool, bool) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let overtaken = in_force.has_overtaken(reply);
-        let before = in_force.config;
+        let changed = in_force.config.is_none_or(|before| !before.same_limit(&reply.config));
         if !overtaken {
             let config = (reply.outcome != Outcome::Unknown).then_some(reply.config);
             *in_force = InForce { config, at_ms: reply.now_ms };
         }
         drop(in_force);
         self.complained.store(false, Ordering::Relaxed);
-        if reply.ahead_ms > 0 {
-            let (limiter, ahead) =
-                (Arc::clone(&self.family.key), Duration::from_millis(reply.ahead_ms));
-            limits.events.emit(&Event::ClockAhead { limiter, ahead });
-        }
-        let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         if changed {
             self.denials.forget();
         }
-        if reply.reconciled == Some(Reconciled::Reset) {
-            limits.per_client.forget(&self.keys);
-        }
-        let outcome = match reply.reconciled {
-            // Said once, not with every call that follows.
-            Some(Reconciled::Followed) if overtaken || !changed => return,
-            Some(outcome) => outcome,
-            None => return,
-        };
-        self.family.tally.reconciled(outcome);
-        limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
+        (changed, overtaken)
+    }
+
+    /// Takes note of numbers this process wrote itself.
+    pub(super) fn note(&self, config: Config) {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
     }
 }
 

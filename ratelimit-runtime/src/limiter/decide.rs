@@ -22,11 +22,11 @@ use super::{
     per_process::{self, count, counted_here},
     plan::{Asked, Claim},
     replies::{Replies, combined},
+    services::Services,
     taken::{Held, Source, Taken},
 };
 use crate::{
-    Answer, Limits, Rejection, StoreError,
-    limits::Inner,
+    Answer, Rejection, StoreError,
     store::{Outcome, Reply},
 };
 
@@ -62,23 +62,25 @@ enum Side {
 }
 
 /// Takes the permits of all claims, or of none.
-pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Granted>, Refusals> {
-    let inner = limits.inner();
-    let rules: Vec<Arc<Rule>> = claims.iter().map(|claim| claim.core.rule(inner)).collect();
+pub(crate) async fn decide(
+    limits: &Arc<Services>,
+    claims: &[Claim],
+) -> Result<Vec<Granted>, Refusals> {
+    let rules: Vec<Arc<Rule>> = claims.iter().map(|claim| claim.core.rule(limits)).collect();
     let mut granted: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
     let mut steps: Vec<(Side, Vec<Asked<'_>>)> = Vec::with_capacity(1);
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
-        match claim.core.ready(inner, rule, claim.permits) {
+        match claim.core.ready(limits, rule, claim.permits) {
             Ok(Ready::Decided(answer)) => {
                 granted[position] = Some(Granted::free(&claim.core, answer));
             }
             Ok(Ready::Ask(numbers, permits)) => {
                 let core = &claim.core;
-                add(inner, &mut steps, Asked { position, core, rule, numbers, permits });
+                add(limits, &mut steps, Asked { position, core, rule, numbers, permits });
             }
             Err(rejection) => {
                 let why = Why::Rejected(rejection);
-                match claim.core.shadowed(inner, rule, &why) {
+                match claim.core.shadowed(limits, rule, &why) {
                     Some(answer) => granted[position] = Some(Granted::free(&claim.core, answer)),
                     None => return Err(vec![(position, why)]),
                 }
@@ -92,7 +94,7 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
             Side::Shards => Box::pin(by_any(limits, &asked[0])).await,
             side => together(limits, *side, &asked.iter().collect::<Vec<_>>()).await,
         };
-        match unless_shadowed(inner, asked, result) {
+        match unless_shadowed(limits, asked, result) {
             Ok(got) => {
                 for (asked, got) in asked.iter().zip(got) {
                     held.note(&got.taken);
@@ -124,24 +126,23 @@ impl Side {
 /// Decides a call of one limiter that Redis counts: the usual one, whose future needs room for nothing
 /// else. `None` if it is not that usual.
 pub(super) fn decide_one<'a>(
-    limits: &'a Limits,
+    limits: &'a Arc<Services>,
     claim: &'a Claim,
 ) -> Option<impl Future<Output = Result<Granted, Refusals>> + use<'a>> {
-    let (core, rule) = (&claim.core, claim.core.rule(limits.inner()));
-    let permits = usual(limits.inner(), core, &rule, claim.permits)?;
+    let (core, rule) = (&claim.core, claim.core.rule(limits));
+    let permits = usual(limits, core, &rule, claim.permits)?;
     let asking = Asking::start(limits, core, permits);
     Some(async move {
         let replies = asking.await.map(|replies| vec![replies]);
-        let (inner, numbers) = (limits.inner(), &rule.numbers);
-        let numbers = numbers.as_ref().expect("they are what the store was asked by");
+        let numbers = rule.numbers.as_ref().expect("they are what the store was asked by");
         let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
-        let result = replied(inner, &[&asked], replies);
-        unless_shadowed(inner, &[asked], result).map(|mut granted| granted.swap_remove(0))
+        let result = replied(limits, &[&asked], replies);
+        unless_shadowed(limits, &[asked], result).map(|mut granted| granted.swap_remove(0))
     })
 }
 
 /// The permits of a request that nothing but one reply of Redis decides.
-fn usual(limits: &Inner, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<u32> {
+fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<u32> {
     if !limits.store.is_shared() || !core.queue.is_empty() {
         return None;
     }
@@ -153,7 +154,7 @@ fn usual(limits: &Inner, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<
 }
 
 /// Adds a claim to the step that decides it. What cannot be decided with others is a step of its own.
-fn add<'a>(limits: &Inner, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
+fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
     let side = Side::of(&asked);
     let alone = side == Side::Shards || asked.rule.is_shadowed();
     let fits = |(other, others): &&mut (Side, Vec<Asked<'a>>)| {
@@ -182,7 +183,7 @@ fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
 }
 
 /// Takes from the first shard that has the permits.
-async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
+async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
     let Asked { position, core, rule, numbers, permits } = *asked;
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
     let quota = numbers.config.quota();
@@ -214,7 +215,7 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
 
 /// Admits a call that only shadow mode admits.
 fn unless_shadowed(
-    limits: &Inner,
+    limits: &Services,
     asked: &[Asked<'_>],
     result: Result<Vec<Granted>, Refusals>,
 ) -> Result<Vec<Granted>, Refusals> {
@@ -232,22 +233,21 @@ fn unless_shadowed(
 
 /// Takes the permits of claims that one side counts, in one step.
 async fn together(
-    limits: &Limits,
+    limits: &Arc<Services>,
     side: Side,
     asked: &[&Asked<'_>],
 ) -> Result<Vec<Granted>, Refusals> {
-    let inner = limits.inner();
     if side == Side::Process
-        && let Some(replies) = Box::pin(per_process::take(inner, asked)).await
+        && let Some(replies) = Box::pin(per_process::take(limits, asked)).await
     {
         return outcome(asked, replies, Source::Process);
     }
-    replied(inner, asked, batch::ask(limits, asked).await)
+    replied(limits, asked, batch::ask(limits, asked).await)
 }
 
 /// What claims get by the replies of the store, or without them.
 fn replied(
-    limits: &Inner,
+    limits: &Services,
     asked: &[&Asked<'_>],
     replies: Result<Vec<Replies>, StoreError>,
 ) -> Result<Vec<Granted>, Refusals> {

@@ -7,10 +7,11 @@ use ratelimit_spec::Wait;
 use super::{
     Claim, Core, acquire,
     admin::{Write, expiry_ms},
+    services::Services,
+    taken::charge_all,
 };
 use crate::{
-    Decision, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Rejection, Settlement,
-    StoreError,
+    Decision, LimiterConfig, Permit, Quota, Quotas, RateChange, Rejection, Settlement, StoreError,
     store::{Expiry, WriteWhen},
 };
 
@@ -28,7 +29,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Limits, Quota, Reason};
+/// use ratelimit_runtime::{Quota, Reason};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,11 +50,11 @@ pub struct Limiter {
     core: Arc<Core>,
     /// The limiters that a call takes from besides.
     others: Vec<Arc<Core>>,
-    limits: Limits,
+    limits: Arc<Services>,
 }
 
 impl Limiter {
-    pub(crate) fn new(core: Arc<Core>, limits: Limits) -> Self {
+    pub(crate) fn new(core: Arc<Core>, limits: Arc<Services>) -> Self {
         Self { core, others: Vec::new(), limits }
     }
 
@@ -76,7 +77,7 @@ impl Limiter {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_runtime::{Limits, Quota};
+    /// use ratelimit_runtime::{Quota};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -147,7 +148,7 @@ impl Limiter {
     async fn take(&self, permits: u64, wait: Wait) -> Result<Permit, Rejection> {
         let (core, limits) = (&self.core, &self.limits);
         if let (Ok(permits), true) = (u32::try_from(permits), self.others.is_empty())
-            && let Some(granted) = core.granted_at_once(limits.inner(), permits, wait)
+            && let Some(granted) = core.granted_at_once(limits, permits, wait)
         {
             return granted.map(|granted| Permit::new(limits, granted));
         }
@@ -167,7 +168,7 @@ impl Limiter {
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
         let mut strictest = None::<Decision>;
         for core in self.cores() {
-            let answer = core.peek(self.limits.inner(), permits).await?;
+            let answer = core.peek(&self.limits, permits).await?;
             let decision = answer.decision(&core.family.key);
             strictest = Some(match strictest {
                 Some(before) => before.and(decision),
@@ -198,7 +199,7 @@ impl Limiter {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # use ratelimit_runtime::{Quota};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let limits = Limits::builder().memory().build().await?;
@@ -222,7 +223,7 @@ impl Limiter {
     pub fn quotas(&self) -> Option<Quotas> {
         let mut all = Vec::new();
         for core in self.cores() {
-            all.extend_from_slice(&core.quotas(self.limits.inner())?);
+            all.extend_from_slice(&core.quotas(&self.limits)?);
         }
         all.sort_by_key(Quota::per);
         Some(Quotas::stored(all))
@@ -236,7 +237,7 @@ impl Limiter {
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
         let mut least = u64::MAX;
         for core in self.cores() {
-            least = least.min(core.available(self.limits.inner()).await?);
+            least = least.min(core.available(&self.limits).await?);
         }
         Ok(least)
     }
@@ -253,7 +254,7 @@ impl Limiter {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         let mut most = 0;
         for core in self.cores() {
-            most = most.max(core.release(self.limits.inner(), permits).await?);
+            most = most.max(core.release(&self.limits, permits).await?);
         }
         Ok(most)
     }
@@ -302,7 +303,7 @@ impl Limiter {
         }
         let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
         let write = Write { when, state, mode, keep_alive };
-        self.core.write(self.limits.inner(), &change.quotas, write).await
+        self.core.write(&self.limits, &change.quotas, write).await
     }
 
     /// Returns what the store holds now, or `None` if the limiter is not stored.
@@ -313,7 +314,7 @@ impl Limiter {
     pub async fn config(&self) -> Result<Option<LimiterConfig>, StoreError> {
         let mut stored = Vec::new();
         for core in self.cores() {
-            stored.extend(core.stored(self.limits.inner()).await?);
+            stored.extend(core.stored(&self.limits).await?);
         }
         Ok(LimiterConfig::of(&stored))
     }
@@ -336,7 +337,7 @@ impl Limiter {
     pub async fn delete(&self) -> Result<bool, StoreError> {
         let mut deleted = false;
         for core in self.cores() {
-            deleted |= core.delete(self.limits.inner()).await?;
+            deleted |= core.delete(&self.limits).await?;
         }
         Ok(deleted)
     }
@@ -371,7 +372,7 @@ impl Limiter {
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
         let mut changed = false;
         for core in self.cores() {
-            changed |= core.keep_alive(self.limits.inner(), idle).await?;
+            changed |= core.keep_alive(&self.limits, idle).await?;
         }
         Ok(changed)
     }
@@ -382,9 +383,9 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        let mut longest = self.core.ttl(self.limits.inner()).await?;
+        let mut longest = self.core.ttl(&self.limits).await?;
         for core in &self.others {
-            let one = core.ttl(self.limits.inner()).await?;
+            let one = core.ttl(&self.limits).await?;
             longest = longest.zip(one).map(|(a, b)| a.max(b));
         }
         Ok(longest)
@@ -393,24 +394,8 @@ impl Limiter {
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
         let mut changed = false;
         for core in self.cores() {
-            changed |= core.expire(self.limits.inner(), expiry).await?;
+            changed |= core.expire(&self.limits, expiry).await?;
         }
         Ok(changed)
     }
-}
-
-/// Charges each of these limiters; returns what the most indebted one reports.
-pub(super) async fn charge_all(
-    all: &[Arc<Core>],
-    limits: &Limits,
-    permits: u64,
-) -> Result<Settlement, StoreError> {
-    let mut most = Settlement::default();
-    for (n, core) in all.iter().enumerate() {
-        let one = core.charge(limits, permits).await?;
-        if n == 0 || (one.debt, one.excess) > (most.debt, most.excess) {
-            most = one;
-        }
-    }
-    Ok(most)
 }

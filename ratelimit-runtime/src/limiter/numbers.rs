@@ -9,12 +9,12 @@ use ratelimit_spec::Wait;
 
 use super::{
     core::{Core, Members, Numbers, Rule},
+    services::Services,
     share::Share,
 };
 use crate::{
     Rejection, Settings, clock,
-    limits::{Current, Family, Inner},
-    settings::Unresolved,
+    settings::{Current, Family, Unresolved},
     store::{Assertion, Config},
 };
 
@@ -73,23 +73,23 @@ impl Rule {
 
 impl Core {
     /// What this process goes by, read anew after a reload.
-    pub(crate) fn numbers(&self, limits: &Inner) -> Result<Numbers, Rejection> {
+    pub(crate) fn numbers(&self, limits: &Services) -> Result<Numbers, Rejection> {
         self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
 
     /// How long an annotated call may wait; one without a configuration does not get to wait.
-    pub(crate) fn wait(&self, limits: &Inner) -> Wait {
+    pub(crate) fn wait(&self, limits: &Services) -> Wait {
         let rule = self.rule(limits);
         rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.wait.value)
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.
-    pub(super) fn is_shadowed(&self, limits: &Inner) -> bool {
+    pub(super) fn is_shadowed(&self, limits: &Services) -> bool {
         self.rule(limits).is_shadowed()
     }
 
     /// The numbers in force, as far as this process knows.
-    pub(crate) fn known(&self, limits: &Inner) -> Result<Config, Rejection> {
+    pub(crate) fn known(&self, limits: &Services) -> Result<Config, Rejection> {
         let numbers = self.numbers(limits)?;
         match self.in_force() {
             Some(config) => Ok(config),
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    pub(super) fn rule(&self, limits: &Inner) -> Arc<Rule> {
+    pub(super) fn rule(&self, limits: &Services) -> Arc<Rule> {
         let rule = self.rule.load();
         // A further limit's rule is renewed along with that of the first.
         if rule.generation == limits.generation() || self.is_further {
@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// Gives the limiter other settings in code, which the limits file may still override.
-    pub(crate) fn give(&self, limits: &Inner, settings: &Settings) {
+    pub(crate) fn give(&self, limits: &Services, settings: &Settings) {
         let mut given = self.given();
         if given.as_ref() != Some(settings) {
             *given = Some(settings.clone());
@@ -124,7 +124,7 @@ impl Core {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn renew(&self, limits: &Inner, rule: &Rule) -> Arc<Rule> {
+    fn renew(&self, limits: &Services, rule: &Rule) -> Arc<Rule> {
         let given = self.given().clone();
         let (stored, itself) = ((&self.keys, &self.family), (&*self.name, self.share));
         let renewed = Arc::new(Rule::of(limits, stored, itself, given.as_ref(), Some(rule)));

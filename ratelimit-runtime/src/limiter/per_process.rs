@@ -8,17 +8,17 @@ use super::{
     core::{Core, Rule},
     plan::{Asked, Part},
     replies::Replies,
+    services::Services,
 };
 use crate::{
     Reason, Rejection, clock,
-    limits::Inner,
     store::{Assertion, Config, Lease, MemoryStore, Reply},
 };
 
 /// Takes permits in this process, from all limiters or from none, with a look at their stored
 /// configurations now and then. `None` if a look found that the store counts one of them again.
 pub(super) async fn take(
-    limits: &Inner,
+    limits: &Services,
     asked: &[&Asked<'_>],
 ) -> Option<Vec<Result<Replies, Rejection>>> {
     let mut looked = true;
@@ -80,7 +80,7 @@ impl Core {
 
     pub(super) fn lease(
         &self,
-        limits: &Inner,
+        limits: &Services,
         rule: &Rule,
         config: Config,
         until_ms: u64,
@@ -92,7 +92,7 @@ impl Core {
 impl Part<'_> {
     /// Looks at the stored configuration, for the first time one caller after the other; false if it
     /// could not.
-    pub(super) async fn look_in_turn(&self, limits: &Inner) -> bool {
+    pub(super) async fn look_in_turn(&self, limits: &Services) -> bool {
         if self.rule.is_stated() {
             return self.look(limits).await;
         }
@@ -106,7 +106,7 @@ impl Part<'_> {
 
     /// Looks at the stored configuration if it is time to; false if it could not. A look keeps the
     /// configuration alive.
-    async fn look(&self, limits: &Inner) -> bool {
+    async fn look(&self, limits: &Services) -> bool {
         let request = self.request(limits);
         let keep_alive_ms = request.config.keep_alive_ms;
         if !self.core.looks.begin(limits.clock.now_ms(), self.rule.is_stated(), keep_alive_ms) {
@@ -114,7 +114,7 @@ impl Part<'_> {
         }
         match limits.store.assert(&request).await {
             Ok(reply) => {
-                self.core.observe(limits, self.rule, &reply);
+                self.observe(limits, &reply);
                 true
             }
             Err(_) => false,
@@ -128,7 +128,7 @@ pub(super) fn counted_here(config: Config) -> Config {
 }
 
 /// The share of a quota that this process may grant while the store is unavailable.
-pub(super) fn local_share(limits: &Inner, config: Config) -> Config {
+pub(super) fn local_share(limits: &Services, config: Config) -> Config {
     let mut config = counted_here(config);
     config.rate = config.rate.div_ceil(limits.instances().into());
     config.rule = config.rule.map_burst(|burst| burst.div_ceil(limits.instances()));

@@ -3,13 +3,16 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use ratelimit_spec::RefundOn;
 
-use super::{decide::Granted, taken::Taken};
-use crate::{Decision, Limits, Settlement, StoreError};
+use super::{decide::Granted, services::Services, taken::Taken};
+use crate::{Decision, Settlement, StoreError};
 
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
 /// not held.
@@ -22,7 +25,7 @@ use crate::{Decision, Limits, Settlement, StoreError};
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Limits, Quota};
+/// use ratelimit_runtime::{Quota};
 ///
 /// # async fn complete(_: &str) -> u64 { 700 }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,11 +50,11 @@ pub struct Permit {
 /// What was taken, and of which limits.
 struct Held {
     taken: Taken,
-    limits: Limits,
+    limits: Arc<Services>,
 }
 
 impl Permit {
-    pub(crate) fn new(limits: &Limits, granted: Granted) -> Self {
+    pub(crate) fn new(limits: &Arc<Services>, granted: Granted) -> Self {
         let Granted { answer, taken, .. } = granted;
         let decision = answer.decision(&taken.core.family.key);
         let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
@@ -82,7 +85,7 @@ impl Permit {
 
     /// Returns which calls give permits back to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
-        self.held.as_ref().map(|held| held.taken.refund_on(held.limits.inner()))
+        self.held.as_ref().map(|held| held.taken.refund_on(&held.limits))
     }
 
     /// The number of permits that this grant took: 0 if nothing was counted, because the call was
@@ -132,7 +135,7 @@ impl Permit {
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
         let Some(Held { taken, limits }) = self.held.take() else { return Ok(0) };
         let (kept, permits) = (limits.clone(), taken.permits());
-        limits.finish(async move { taken.give_back_some(kept.inner(), permits).await }).await
+        limits.finish(async move { taken.give_back_some(&kept, permits).await }).await
     }
 }
 

@@ -8,7 +8,11 @@
 
 mod shards;
 
-use std::{iter, sync::Arc};
+use std::{
+    iter,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ratelimit_spec::{Algorithm, Wait, format_duration};
 
@@ -16,12 +20,14 @@ use self::shards::shards;
 use super::{
     core::{Additional, Core, Members, Numbers, Rule},
     numbers::resolve,
+    services::Services,
     share::Share,
 };
 use crate::{
     Quota, Quotas, Settings, StoreError,
-    limits::{Current, Family, Inner},
-    store::{Config, Request, StateKeys},
+    events::Event,
+    settings::{Current, Family},
+    store::{Config, Outcome, Reconciled, Reply, Request, StateKeys},
 };
 
 /// What a call takes from one limiter, and how long it may wait for it.
@@ -96,8 +102,36 @@ impl<'a> Part<'a> {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
 
-    pub(super) fn request(&self, limits: &Inner) -> Request<'a> {
-        self.core.request(limits, self.rule, self.numbers)
+    pub(super) fn request(&self, limits: &Services) -> Request<'a> {
+        Request::new(&self.core.keys, self.numbers.config, self.rule.since)
+            .revision(limits.revision())
+            .assertion(self.rule.assertion(self.numbers))
+            .in_force(self.core.in_force().and_then(|config| config.calendar()))
+    }
+
+    /// Takes note of what the store says is in force, and reports what it did.
+    pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
+        let Self { core, rule, .. } = self;
+        if reply.outcome != Outcome::Unknown {
+            rule.state();
+        }
+        let (changed, overtaken) = core.hear(reply);
+        let limiter = || Arc::clone(&core.family.key);
+        if reply.ahead_ms > 0 {
+            let (limiter, ahead) = (limiter(), Duration::from_millis(reply.ahead_ms));
+            limits.events.emit(&Event::ClockAhead { limiter, ahead });
+        }
+        if reply.reconciled == Some(Reconciled::Reset) {
+            limits.per_client.forget(&core.keys);
+        }
+        let outcome = match reply.reconciled {
+            // Said once, not with every call that follows.
+            Some(Reconciled::Followed) if overtaken || !changed => return,
+            Some(outcome) => outcome,
+            None => return,
+        };
+        core.family.tally.reconciled(outcome);
+        limits.events.emit(&Event::Reconciled { limiter: limiter(), outcome });
     }
 }
 
@@ -105,7 +139,7 @@ impl Rule {
     /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
     /// known of them before is kept.
     pub(super) fn of(
-        limits: &Inner,
+        limits: &Services,
         (keys, family): (&StateKeys, &Arc<Family>),
         itself: (&str, Option<Share>),
         given: Option<&Settings>,
@@ -150,6 +184,31 @@ impl Rule {
 }
 
 impl Core {
+    pub(crate) fn new(
+        limits: &Services,
+        family: Arc<Family>,
+        name: &str,
+        given: Option<Settings>,
+    ) -> Self {
+        Self::part(limits, family, (name, None), given)
+    }
+
+    /// A limiter, or one shard of it, which has the same settings and is stored under another name.
+    fn part(
+        limits: &Services,
+        family: Arc<Family>,
+        itself: (&str, Option<Share>),
+        given: Option<Settings>,
+    ) -> Self {
+        let (name, share) = itself;
+        let whole = format!("{}{name}", limits.key_prefix);
+        let keys = StateKeys::new(share.map_or(whole.clone(), |share| share.name(&whole)));
+        let rule = Arc::new(Rule::of(limits, (&keys, &family), itself, given.as_ref(), None));
+        let mut core = Self::of(keys, family, name, rule, false);
+        (core.given, core.share) = (Mutex::new(given), share);
+        core
+    }
+
     /// All limits of the key, in their order; one for most keys.
     pub(super) fn parts<'a>(&'a self, rule: &'a Rule) -> Vec<Part<'a>> {
         let additional = rule.additional().iter().map(|other| (&*other.core, &*other.rule));
@@ -160,7 +219,7 @@ impl Core {
     }
 
     /// The stored limiters of all limits of the key, in their order, or all of its shards.
-    pub(super) fn limiters(self: &Arc<Self>, limits: &Inner) -> Vec<Arc<Self>> {
+    pub(super) fn limiters(self: &Arc<Self>, limits: &Services) -> Vec<Arc<Self>> {
         self.members(&self.rule(limits))
     }
 
@@ -176,7 +235,7 @@ impl Core {
     /// algorithm.
     pub(super) fn limiter_of(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         quota: &Quota,
     ) -> Result<Arc<Self>, StoreError> {
         let rule = self.rule(limits);

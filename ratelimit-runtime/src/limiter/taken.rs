@@ -6,14 +6,13 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    handle::charge_all,
     per_process::{counted_here, local_share},
     plan::Asked,
     replies::Replies,
+    services::Services,
 };
 use crate::{
-    Limits, Settlement, StoreError,
-    limits::Inner,
+    Settlement, StoreError,
     store::{Grant, Outcome, Reply},
 };
 
@@ -99,7 +98,7 @@ impl Taken {
     /// What replies granted to a caller that is gone; `None` if they granted nothing.
     pub(super) fn unclaimed(
         core: &Arc<Core>,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
         replies: &Replies,
     ) -> Option<Self> {
@@ -125,7 +124,7 @@ impl Taken {
     }
 
     /// Returns which calls give permits back to the limiter.
-    pub(super) fn refund_on(&self, limits: &Inner) -> RefundOn {
+    pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
         let rule = self.core.rule(limits);
         rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.refund_on.value)
     }
@@ -152,7 +151,7 @@ impl Taken {
     /// of several limits the most.
     pub(crate) async fn give_back_some(
         &self,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
     ) -> Result<u64, StoreError> {
         let mut most = 0;
@@ -183,7 +182,7 @@ impl Taken {
     /// Corrects the cost to `actual`: less gives the difference back, more takes it.
     pub(crate) async fn settle(
         &self,
-        limits: &Limits,
+        limits: &Arc<Services>,
         actual: u64,
     ) -> Result<Settlement, StoreError> {
         let taken = u64::from(self.permits);
@@ -192,7 +191,7 @@ impl Taken {
         }
         if let Some(unused) = taken.checked_sub(actual) {
             let unused = u32::try_from(unused).unwrap_or(u32::MAX);
-            let returned = self.give_back_some(limits.inner(), unused).await?;
+            let returned = self.give_back_some(limits, unused).await?;
             return Ok(Settlement { returned, ..Settlement::default() });
         }
         let all: Vec<_> = std::iter::once(&self.core).chain(&self.others).cloned().collect();
@@ -200,7 +199,7 @@ impl Taken {
     }
 
     /// Corrects the cost without a caller that waits for it.
-    pub(crate) fn settle_later(self, limits: &Limits, actual: u64) {
+    pub(crate) fn settle_later(self, limits: &Arc<Services>, actual: u64) {
         let kept = limits.clone();
         let here = self.is_here() && actual <= self.permits.into();
         limits.start(here, async move {
@@ -212,14 +211,14 @@ impl Taken {
 
     /// Gives everything back that the grant still holds. A store that is unavailable keeps it until its
     /// time is over.
-    pub(crate) async fn give_back(&self, limits: &Limits) {
-        if self.give_back_some(limits.inner(), self.permits).await.is_err() {
+    pub(crate) async fn give_back(&self, limits: &Arc<Services>) {
+        if self.give_back_some(limits, self.permits).await.is_err() {
             self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Gives back what no call uses, without a caller that waits for it.
-    pub(crate) fn give_back_later(limits: &Limits, taken: impl IntoIterator<Item = Self>) {
+    pub(crate) fn give_back_later(limits: &Arc<Services>, taken: impl IntoIterator<Item = Self>) {
         let taken: Vec<Self> = taken.into_iter().filter(Self::is_counted).collect();
         if taken.is_empty() {
             return;
@@ -239,15 +238,31 @@ impl Taken {
     }
 }
 
+/// Charges each of these limiters; returns what the most indebted one reports.
+pub(super) async fn charge_all(
+    all: &[Arc<Core>],
+    limits: &Arc<Services>,
+    permits: u64,
+) -> Result<Settlement, StoreError> {
+    let mut most = Settlement::default();
+    for (n, core) in all.iter().enumerate() {
+        let one = core.charge(limits, permits).await?;
+        if n == 0 || (one.debt, one.excess) > (most.debt, most.excess) {
+            most = one;
+        }
+    }
+    Ok(most)
+}
+
 /// What a call took so far. Given back if the call is dropped before it has everything.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
-    limits: &'a Limits,
+    limits: &'a Arc<Services>,
     taken: Vec<Taken>,
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn new(limits: &'a Limits) -> Self {
+    pub(super) fn new(limits: &'a Arc<Services>) -> Self {
         Self { limits, taken: Vec::new() }
     }
 

@@ -10,6 +10,7 @@ mod driver;
 mod forecast;
 mod line;
 mod reserve;
+mod turn;
 
 use std::{
     sync::{
@@ -19,24 +20,25 @@ use std::{
     time::Duration,
 };
 
-use once_cell::sync::OnceCell;
 use ratelimit_spec::Wait;
 use tokio::{runtime::Id, sync::Notify};
 
 use self::{
-    chair::{Chair, Turn},
+    chair::Chair,
     line::{Line, Pace, Part, Slot},
+    turn::Turn,
 };
 use super::{
     Core,
     decide::{Granted, Ready, Refusals, Why, decide, decide_one},
     plan::Claim,
+    queue::Queue,
+    services::Services,
     taken::{Source, Taken},
 };
 use crate::{
-    Limits, Reason, Rejection,
+    Reason, Rejection,
     clock::whole_ms,
-    limits::Inner,
     store::{Grant, Reply},
 };
 
@@ -46,16 +48,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// What a call gets of all its claims, or which of them keeps it from its permits.
 pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
 
-/// The callers of this process that wait for one limiter.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    /// Whether any caller waits, to be read without the lock.
-    busy: AtomicBool,
-    /// How often something may have become free before its time.
-    changes: AtomicU64,
-    waiting: OnceCell<Box<Waiting>>,
-}
-
+/// The callers of a queue.
 #[derive(Debug, Default)]
 struct Waiting {
     line: Mutex<Line<Arc<Chair>, Ticket>>,
@@ -90,15 +83,10 @@ impl Part for Ticket {
 }
 
 impl Queue {
-    /// Returns whether no caller waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.busy.load(Ordering::Acquire)
-    }
-
     /// Something may be free before its time.
     pub(crate) fn stir(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        if let Some(waiting) = self.waiting.get() {
+        if let Some(waiting) = self.known() {
             waiting.line().change();
             waiting.changed.notify_waiters();
         }
@@ -109,12 +97,17 @@ impl Queue {
     }
 
     fn waiting(&self) -> &Waiting {
-        self.waiting.get_or_init(Box::default)
+        let waiting = self.waiting.get_or_init(|| Box::<Waiting>::default());
+        waiting.downcast_ref().expect("no other type is put there")
+    }
+
+    fn known(&self) -> Option<&Waiting> {
+        self.waiting.get()?.downcast_ref()
     }
 
     /// The milliseconds until the head expects its permits, at least one.
     fn head_in(&self, now: u64) -> u64 {
-        let at = self.waiting.get().map_or(0, |waiting| waiting.line().head_at());
+        let at = self.known().map_or(0, |waiting| waiting.line().head_at());
         at.saturating_sub(now).max(1)
     }
 
@@ -149,11 +142,11 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 /// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
 /// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
 pub(crate) fn acquire<'a>(
-    limits: &'a Limits,
+    limits: &'a Arc<Services>,
     claims: &'a [Claim],
 ) -> impl Future<Output = Result<Vec<Option<Granted>>, (usize, Rejection)>> + use<'a> {
     async move {
-        let begun = Begun::now(limits.inner(), claims);
+        let begun = Begun::now(limits, claims);
         let usual = match claims {
             [claim] => decide_one(limits, claim),
             _ => None,
@@ -175,7 +168,7 @@ pub(crate) fn acquire<'a>(
 
 /// Takes the permits of all claims, some of which may have refused already.
 async fn acquire_all(
-    limits: &Limits,
+    limits: &Arc<Services>,
     claims: &[Claim],
     mut begun: Begun,
     mut refusals: Option<Refusals>,
@@ -195,27 +188,26 @@ async fn acquire_all(
             Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));
         }
-        match claims[n].settle(limits.inner(), &rejection) {
+        match claims[n].settle(limits, &rejection) {
             Some(settled) => {
                 all[n] = settled;
                 open.retain(|other| *other != n);
             }
-            None => limits.inner().clock.sleep(LOOK_AGAIN).await,
+            None => limits.clock.sleep(LOOK_AGAIN).await,
         }
-        begun = Begun::now(limits.inner(), open.iter().map(|n| &claims[*n]));
+        begun = Begun::now(limits, open.iter().map(|n| &claims[*n]));
     }
     Ok(all)
 }
 
 async fn attempt(
-    limits: &Limits,
+    limits: &Arc<Services>,
     claims: Vec<Claim>,
     begun: &Begun,
     refusals: Option<Refusals>,
 ) -> Outcome {
-    let inner = limits.inner();
     let first = match refusals {
-        Some(refusals) => Err(blocked(inner, &claims, refusals, begun.at, lag(inner, begun.at))),
+        Some(refusals) => Err(blocked(limits, &claims, refusals, begun.at, lag(limits, begun.at))),
         None => first_try(limits, &claims, begun.at).await,
     };
     let result = match first {
@@ -243,12 +235,12 @@ struct Begun {
 }
 
 impl Begun {
-    fn now<'a>(limits: &Inner, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+    fn now<'a>(limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
         let (at, changes) = (limits.clock.now_ms(), changes(claims));
         Self { at, changes, generation: limits.generation() }
     }
 
-    fn is_stale<'a>(&self, limits: &Inner, claims: impl IntoIterator<Item = &'a Claim>) -> bool {
+    fn is_stale<'a>(&self, limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> bool {
         self.generation != limits.generation() || self.changes != changes(claims)
     }
 }
@@ -278,22 +270,21 @@ struct Delay {
 /// How much sooner permits may be free than by a reply to a question of this time, in milliseconds: the
 /// store counted from when it decided, and in whole milliseconds of its own clock. A wait that may be
 /// over in time is not too long.
-fn lag(limits: &Inner, asked_at: u64) -> u64 {
+fn lag(limits: &Services, asked_at: u64) -> u64 {
     let tick = u64::from(limits.store.is_shared());
     limits.clock.now_ms().saturating_sub(asked_at) + tick
 }
 
 async fn first_try(
-    limits: &Limits,
+    limits: &Arc<Services>,
     claims: &[Claim],
     started: u64,
 ) -> Result<Vec<Granted>, Blocked> {
-    let inner = limits.inner();
     // No caller overtakes those that wait.
-    let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(inner);
+    let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(limits);
     for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
         let Claim { core, permits, wait, .. } = claim;
-        match core.ready(inner, &core.rule(inner), *permits) {
+        match core.ready(limits, &core.rule(limits), *permits) {
             Ok(Ready::Decided(_)) => continue,
             Ok(Ready::Ask(..)) => {}
             Err(rejection) => return Err(Blocked::By(position, rejection)),
@@ -304,14 +295,14 @@ async fn first_try(
             _ => Blocked::For(Delay { position, after: head_in, lag: 0 }),
         });
     }
-    let refused = |refusals| blocked(inner, claims, refusals, started, lag(inner, started));
+    let refused = |refusals| blocked(limits, claims, refusals, started, lag(limits, started));
     decide(limits, claims).await.map_err(refused)
 }
 
 /// What refusals come to: a claim that may not wait for as long as it would have to rejects the call;
 /// else the one with the longest wait is waited for.
 fn blocked(
-    limits: &Inner,
+    limits: &Services,
     claims: &[Claim],
     refusals: Refusals,
     started: u64,
@@ -339,8 +330,19 @@ fn blocked(
     Blocked::For(Delay { position: longest.1, after: longest.0, lag })
 }
 
+/// When to ask again, at the latest: others may free permits before their time.
+fn look_again(limits: &Arc<Services>, wait_ms: u64) -> u64 {
+    let wait = Duration::from_millis(wait_ms);
+    whole_ms(wait.min(limits.store.look_again_after(wait)))
+}
+
 /// Waits in the queue of one claim, and whichever else it is sent to from there.
-async fn in_line(limits: &Limits, claims: Vec<Claim>, delay: Delay, begun: &Begun) -> Outcome {
+async fn in_line(
+    limits: &Arc<Services>,
+    claims: Vec<Claim>,
+    delay: Delay,
+    begun: &Begun,
+) -> Outcome {
     let chair = Chair::new(claims, begun.at);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
@@ -352,7 +354,7 @@ async fn in_line(limits: &Limits, claims: Vec<Claim>, delay: Delay, begun: &Begu
 
 impl Core {
     /// How fast reservations are handed out; `None` if the limiter in force takes none.
-    fn pace(&self, limits: &Inner) -> Option<Pace> {
+    fn pace(&self, limits: &Services) -> Option<Pace> {
         let rule = self.rule(limits);
         let numbers = rule.numbers.as_ref().ok()?;
         let config = self.in_force().unwrap_or(numbers.config);
@@ -373,7 +375,7 @@ impl Core {
 impl Claim {
     /// Settles a claim that cannot reject the call. `None` if it is to try again, `Some(None)` if the call
     /// goes ahead without a decision.
-    fn settle(&self, limits: &Inner, rejection: &Rejection) -> Option<Option<Granted>> {
+    fn settle(&self, limits: &Services, rejection: &Rejection) -> Option<Option<Granted>> {
         match rejection.reason() {
             Reason::StoreMisconfigured => {
                 self.core.complain(limits, rejection);

@@ -1,28 +1,28 @@
 //! Sets limits up: finds the file, picks the store, checks everything.
 
 use std::{
-    collections::HashMap,
     env, fmt, fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwap;
 use ratelimit_spec::{check_prefix, expand_env};
-use tokio::sync::Notify;
 
-use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
+use super::{INSTALLED, Limits, Made, file, reload, validate};
 use crate::{
     Clock, SetupError,
     engine::Engine,
     events::{Callback, Event, Events},
     home::Homes,
+    limiter::{Reading, Services},
+    registry::Registry,
+    settings::Current,
     store::{
-        MemoryStore, RedisStore,
+        AnyStore, MemoryStore, RedisStore,
         redis::{Certificates, address::Address},
     },
 };
@@ -195,12 +195,12 @@ impl LimitsBuilder {
         let watch = self.watch;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
         let limits = self.assemble(loaded, None)?;
-        let inner = limits.inner();
+        let services = &limits.services;
         for warning in &warnings {
-            inner.events.emit(warning);
+            services.events.emit(warning);
         }
-        if let AnyStore::Redis(store) = &inner.store {
-            store.check(&inner.key_prefix).await?;
+        if let AnyStore::Redis(store) = &services.store {
+            store.check(&services.key_prefix).await?;
         }
         if let Some(every) = watch {
             watch_file(&limits, every);
@@ -214,14 +214,14 @@ impl LimitsBuilder {
             let builder = Self::default();
             let (loaded, warnings) = validate::load(&builder.source, builder.shadow)?;
             let limits = builder.assemble(loaded, None)?;
-            warnings.iter().for_each(|warning| limits.inner().events.emit(warning));
+            warnings.iter().for_each(|warning| limits.services.events.emit(warning));
             Ok(limits)
         };
         attempt().unwrap_or_else(|error: SetupError| {
             let problem = error.to_string();
             let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
-            limits.inner().events.emit(&Event::NotInstalled { error });
+            limits.services.events.emit(&Event::NotInstalled { error });
             limits
         })
     }
@@ -250,7 +250,8 @@ impl LimitsBuilder {
                 AnyStore::Redis(RedisStore::new(address, certificates, deadline, events, engine))
             }
         };
-        let inner = Inner {
+        let file = loaded.map(|file| file.limits);
+        let services = Services {
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
             store,
@@ -262,17 +263,12 @@ impl LimitsBuilder {
             engine,
             events,
             broken: broken.map(Into::into),
-            source: self.source,
             revision: self.revision,
             instances: self.instances,
-            shadow: self.shadow,
-            generation: AtomicU64::new(0),
-            renewed: Notify::new(),
-            current: ArcSwap::from_pointee(Current::new(0, loaded, self.shadow)),
-            families: Mutex::new(HashMap::new()),
-            named: Cores::default(),
+            limits: Reading::new(Current::new(0, file, self.shadow)),
         };
-        Ok(Limits(Arc::new(inner)))
+        let made = Made { registry: Registry::default(), source: self.source, shadow: self.shadow };
+        Ok(Limits { services: Arc::new(services), made: Arc::new(made) })
     }
 
     fn checked_prefix(&self, loaded: Option<&file::LoadedFile>) -> Result<String, SetupError> {
@@ -341,23 +337,24 @@ fn expanded(field: &str, text: &str) -> Result<String, SetupError> {
         .map_err(|why| SetupError::one(format!("`{field}` in the limits file: {why}")))
 }
 
-/// Reloads when the file looks different. Ends with the limits.
+/// Reloads when the file looks different. Ends with the limits and their limiters.
 fn watch_file(limits: &Limits, every: Duration) {
-    fn look(limits: &Inner) -> Option<(SystemTime, u64)> {
-        let about = fs::metadata(limits.source.path()?).ok()?;
+    fn look(source: &file::Source) -> Option<(SystemTime, u64)> {
+        let about = fs::metadata(source.path()?).ok()?;
         Some((about.modified().ok()?, about.len()))
     }
-    let weak = Arc::downgrade(&limits.0);
-    let mut seen = look(limits.inner());
-    limits.inner().engine.spawn(async move {
+    let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
+    let services = Arc::downgrade(&limits.services);
+    let mut seen = look(&source);
+    limits.services.engine.spawn(async move {
         loop {
             tokio::time::sleep(every).await;
-            let Some(inner) = weak.upgrade() else { return };
-            let now = look(&inner);
+            let Some(services) = services.upgrade() else { return };
+            let now = look(&source);
             if now != seen {
                 seen = now;
-                // A bad file is told of by an event, and the old limits stay.
-                let _ = Limits(inner).reload();
+                // A bad file is reported by an event, and the old limits stay.
+                let _ = reload(&services, &source, shadow);
             }
         }
     });

@@ -8,11 +8,11 @@ use std::{
 
 use ratelimit_spec::format_duration;
 
-use super::{AnyStore, Family, Inner};
+use super::Limits;
 use crate::{
     annotation,
-    settings::{Effective, Keys, Sourced},
-    store::Reconciled,
+    settings::{Effective, Family, Keys, Sourced},
+    store::{AnyStore, Reconciled},
 };
 
 /// What [`Limits::report`](crate::Limits::report) tells. It displays as text.
@@ -49,21 +49,15 @@ pub struct LimiterReport {
     pub reconciled: Vec<(Reconciled, u64)>,
 }
 
-pub(super) fn report(limits: &Inner) -> Report {
-    let mut families: BTreeMap<Arc<str>, Arc<Family>> = BTreeMap::new();
-    let sites = annotation::all();
-    for site in &sites {
-        let family = limits.family_of(site);
-        families.insert(Arc::clone(&family.key), family);
-    }
-    let current = limits.current();
-    for entry in current.file.iter().flat_map(|file| &file.limits.limiters) {
-        let family = limits.family(&entry.key, || Family::unannotated(&entry.key, Keys::Many));
-        families.insert(Arc::clone(&family.key), family);
-    }
-    for family in limits.families.lock().unwrap_or_else(PoisonError::into_inner).values() {
-        families.insert(Arc::clone(&family.key), Arc::clone(family));
-    }
+pub(super) fn report(limits: &Limits) -> Report {
+    let (services, registry) = (limits.services(), limits.registry());
+    let (sites, current) = (annotation::all(), services.current());
+    let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
+    let entries = current.file.iter().flat_map(|file| &file.limiters);
+    let written = entries.map(|entry| registry.family(&entry.key, Keys::Many));
+    let known: Vec<Arc<Family>> = annotated.chain(written).chain(registry.families()).collect();
+    let families: BTreeMap<_, _> =
+        known.into_iter().map(|family| (Arc::clone(&family.key), family)).collect();
     let limiters = families.values().map(|family| {
         let sites = sites.iter().filter(|site| site.key == &*family.key).map(|site| {
             let at = site.location;
@@ -82,7 +76,7 @@ pub(super) fn report(limits: &Inner) -> Report {
             reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });
-    let store = match &limits.store {
+    let store = match &services.store {
         AnyStore::Memory(_) => "memory".to_owned(),
         AnyStore::Redis(store) => store.address().to_string(),
     };

@@ -12,15 +12,12 @@ use ratelimit_spec::{
     check_warm_up, in_order, nearest,
 };
 
-use super::{
-    current::global,
-    file::{LoadedFile, Source as FileSource},
-};
+use super::file::{LoadedFile, Source as FileSource};
 use crate::{
     SetupError,
     annotation::{self, Annotation, Cost},
     events::Event,
-    settings::{Effective, Keys, Source, Unresolved},
+    settings::{Effective, Keys, Source, Unresolved, global},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -38,7 +35,8 @@ pub(super) fn load(
         problems
     };
     let file = source.load(&names)?;
-    let warnings = check(file.as_ref(), &global(file.as_ref(), shadow), &by_key)?;
+    let global = global(file.as_ref().map(|file| &file.limits), shadow);
+    let warnings = check(file.as_ref(), &global, &by_key)?;
     Ok((file, warnings))
 }
 

@@ -10,17 +10,17 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Limits, StoreError,
+    StoreError,
     limiter::{
         Core,
         denials::Mark,
         looks::LOOK_EVERY_MS,
         plan::{Asked, Part},
         replies::{Replies, next_refusal},
+        services::Services,
         taken::Taken,
     },
-    limits::{AnyStore, Inner},
-    store::{Group, Outcome, Reply},
+    store::{AnyStore, Group, Outcome, Reply},
 };
 
 /// Limiters, each with the costs of its callers.
@@ -44,7 +44,7 @@ fn no_reply() -> StoreError {
 
 /// Asks the store for groups of as many claims each: for all claims of a group, or for none.
 async fn call(
-    limits: &Inner,
+    limits: &Services,
     claims: &[Claimed<'_>],
     size: usize,
 ) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
@@ -68,7 +68,7 @@ async fn call(
 
 /// Takes note of the replies to a group, and sorts them by claim and caller.
 fn read(
-    limits: &Inner,
+    limits: &Services,
     claims: &[Claimed<'_>],
     marks: &[Mark],
     replies: Result<Vec<Vec<Reply>>, StoreError>,
@@ -83,7 +83,7 @@ fn read(
         let own: Vec<Vec<Reply>> = replies.by_ref().take(parts.len()).collect();
         for (part, replies) in parts.iter().zip(&own) {
             let first = replies.first().ok_or_else(no_reply)?;
-            part.core.observe(limits, part.rule, first);
+            part.observe(limits, first);
         }
         let replies = by_caller(&own, costs).ok_or_else(no_reply)?;
         if limits.store.is_shared() {
@@ -115,7 +115,7 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
 
 /// Asks the embedded store, which replies at once.
 pub(super) async fn embedded(
-    limits: &Inner,
+    limits: &Services,
     asked: &[&Asked<'_>],
 ) -> Result<Vec<Replies>, StoreError> {
     let claims: Vec<_> = asked
@@ -136,7 +136,7 @@ pub(super) async fn embedded(
 }
 
 /// Lets the next calls of a limiter of the embedded store be counted at once.
-fn lease(limits: &Inner, asked: &Asked<'_>, each: &[Reply]) {
+fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
     let (AnyStore::Memory(store), [reply]) = (&limits.store, each) else { return };
     let ours = asked.numbers.follow || reply.config.same_limit(&asked.numbers.config);
     if ours && matches!(reply.outcome, Outcome::Granted | Outcome::Refused) {
@@ -150,7 +150,7 @@ fn lease(limits: &Inner, asked: &Asked<'_>, each: &[Reply]) {
 /// Asks the store for the callers of several limiters, each with its costs, by the configurations as
 /// they are now. What one limiter's callers receive is decided without regard to the others.
 pub(super) async fn of_each(
-    limits: &Inner,
+    limits: &Services,
     lanes: &Claims,
 ) -> Vec<Result<Vec<Replies>, StoreError>> {
     let rows = |rows: Result<Rows, _>| rows?.pop().ok_or_else(no_reply);
@@ -161,7 +161,7 @@ pub(super) async fn of_each(
 }
 
 async fn of_groups(
-    limits: &Inner,
+    limits: &Services,
     claims: &Claims,
     size: usize,
 ) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
@@ -176,20 +176,20 @@ async fn of_groups(
 
 /// A call for several claims, as a task of its own.
 pub(super) struct Together<'a> {
-    limits: &'a Limits,
+    limits: &'a Arc<Services>,
     claims: Arc<Claims>,
     answer: oneshot::Receiver<Result<Vec<Replies>, StoreError>>,
 }
 
 impl<'a> Together<'a> {
-    pub(super) fn start(limits: &'a Limits, asked: &[&Asked<'_>]) -> Self {
+    pub(super) fn start(limits: &'a Arc<Services>, asked: &[&Asked<'_>]) -> Self {
         let claims: Claims =
             asked.iter().map(|asked| (Arc::clone(asked.core), vec![asked.permits])).collect();
         let claims = Arc::new(claims);
         let (send, answer) = oneshot::channel::<Result<Vec<Replies>, _>>();
         let (own, asked) = (limits.clone(), Arc::clone(&claims));
-        limits.inner().lanes.here().runtime().spawn(async move {
-            let groups = of_groups(own.inner(), &asked, asked.len()).await;
+        limits.lanes.here().runtime().spawn(async move {
+            let groups = of_groups(&own, &asked, asked.len()).await;
             let rows = groups.and_then(|mut groups| groups.pop().ok_or_else(no_reply)?);
             let replies = rows.map(|rows| rows.into_iter().flatten().collect());
             if let Err(Ok(unclaimed)) = send.send(replies) {
@@ -221,9 +221,9 @@ impl Drop for Together<'_> {
 }
 
 /// Gives back what was granted to callers that are gone.
-fn give_back(limits: &Limits, claims: &Claims, replies: &[Replies]) {
+fn give_back(limits: &Arc<Services>, claims: &Claims, replies: &[Replies]) {
     let taken = claims.iter().zip(replies).filter_map(|((core, costs), replies)| {
-        Taken::unclaimed(core, limits.inner(), *costs.first()?, replies)
+        Taken::unclaimed(core, limits, *costs.first()?, replies)
     });
     Taken::give_back_later(limits, taken.collect::<Vec<_>>());
 }

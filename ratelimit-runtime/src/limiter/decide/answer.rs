@@ -13,8 +13,8 @@ use crate::{
         core::{Core, Numbers, Rule},
         plan::Part,
         replies::{answer_of, answers_of, bit},
+        services::Services,
     },
-    limits::Inner,
     settings::Unresolved,
     store::{Config, Heard, Outcome, Reply},
 };
@@ -48,7 +48,7 @@ impl Core {
     /// Returns what can be said before anything is counted.
     pub(in crate::limiter) fn ready<'a>(
         &self,
-        limits: &Inner,
+        limits: &Services,
         rule: &'a Rule,
         permits: u64,
     ) -> Result<Ready<'a>, Rejection> {
@@ -186,7 +186,7 @@ impl Core {
 
     /// The answer to a request that only shadow mode admits, which is counted and reported; `None` if
     /// the limiter is enforced, or no limit refused the request.
-    pub(super) fn shadowed(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
+    pub(super) fn shadowed(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Answer> {
         let answer = self.in_shadow(limits, rule, why)?;
         self.note_shadowed(limits, || match why {
             Why::NotNow(answer) => self.refused(Reason::Limited, answer),
@@ -196,7 +196,7 @@ impl Core {
     }
 
     /// Counts a call that only shadow mode admits, and reports it now and then.
-    pub(super) fn note_shadowed(&self, limits: &Inner, rejection: impl FnOnce() -> Rejection) {
+    pub(super) fn note_shadowed(&self, limits: &Services, rejection: impl FnOnce() -> Rejection) {
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
         let now = limits.clock.now_ms();
@@ -207,7 +207,7 @@ impl Core {
     }
 
     /// The same without a trace.
-    pub(super) fn in_shadow(&self, limits: &Inner, rule: &Rule, why: &Why) -> Option<Answer> {
+    pub(super) fn in_shadow(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Answer> {
         if !rule.is_shadowed() {
             return None;
         }
@@ -242,7 +242,7 @@ impl Answer {
 }
 
 /// Admits a call without counting it.
-pub(in crate::limiter) fn unlimited(limits: &Inner, config: Config) -> Answer {
+pub(in crate::limiter) fn unlimited(limits: &Services, config: Config) -> Answer {
     Answer {
         allowed: true,
         shadowed: None,

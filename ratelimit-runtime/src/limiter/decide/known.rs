@@ -11,9 +11,9 @@ use crate::{
     limiter::{
         Core,
         denials::Manner,
+        services::Services,
         taken::{Source, Taken},
     },
-    limits::Inner,
     store::{Outcome, Reply},
 };
 
@@ -22,7 +22,7 @@ impl Core {
     /// refusal.
     pub(crate) fn acquire_at_once(
         &self,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
         wait: impl FnOnce() -> Wait,
     ) -> Option<Result<(Reply, Source), Rejection>> {
@@ -49,7 +49,7 @@ impl Core {
     /// The same, with what it took.
     pub(crate) fn granted_at_once(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
         wait: Wait,
     ) -> Option<Result<Granted, Rejection>> {
@@ -70,7 +70,7 @@ impl Core {
         Granted { answer, taken: Taken::one(self, *source, reply, permits), again_ms: 0 }
     }
 
-    fn at_once(&self, limits: &Inner, permits: u32) -> Option<(Reply, Source)> {
+    fn at_once(&self, limits: &Services, permits: u32) -> Option<(Reply, Source)> {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         for (slot, source) in [(&self.own, Source::Process), (&self.stored, Source::Store)] {
             let reply =

@@ -9,14 +9,14 @@ use super::{
     answer::{Ready, unlimited},
 };
 use crate::{
-    Limits, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
+    Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
         core::{Core, Numbers, Rule},
         per_process::{counted_here, local_share},
         plan::Part,
         replies::combined,
+        services::Services,
     },
-    limits::Inner,
     store::{Charged, Config, MemoryStore, Reply},
 };
 
@@ -24,7 +24,7 @@ impl Core {
     /// Returns what a request would get now.
     pub(crate) async fn peek(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         permits: u64,
     ) -> Result<Answer, Rejection> {
         let rule = self.rule(limits);
@@ -42,7 +42,7 @@ impl Core {
         })
     }
 
-    async fn look(&self, limits: &Inner, rule: &Rule, permits: u64) -> Result<Answer, Why> {
+    async fn look(&self, limits: &Services, rule: &Rule, permits: u64) -> Result<Answer, Why> {
         let (numbers, cost) = match self.ready(limits, rule, permits).map_err(Why::Rejected)? {
             Ready::Decided(answer) => return Ok(answer),
             Ready::Ask(numbers, cost) => (numbers, cost),
@@ -81,7 +81,7 @@ impl Core {
 
     fn look_without_store(
         &self,
-        limits: &Inner,
+        limits: &Services,
         rule: &Rule,
         permits: u32,
         error: &StoreError,
@@ -108,7 +108,7 @@ impl Core {
 
     async fn look_at_any(
         &self,
-        limits: &Inner,
+        limits: &Services,
         shards: &[Arc<Self>],
         numbers: &Numbers,
         permits: u64,
@@ -148,14 +148,13 @@ impl Core {
     /// Takes permits without asking whether they are free. What is not free is owed.
     pub(crate) async fn charge(
         self: &Arc<Self>,
-        limits: &Limits,
+        limits: &Arc<Services>,
         permits: u64,
     ) -> Result<Settlement, StoreError> {
-        let inner = limits.inner();
-        let rule = self.rule(inner);
+        let rule = self.rule(limits);
         let asked = u32::try_from(permits).unwrap_or(u32::MAX);
         let (permits, beyond) = (asked, permits - u64::from(asked));
-        let numbers = match self.ready(inner, &rule, 1) {
+        let numbers = match self.ready(limits, &rule, 1) {
             Ok(Ready::Decided(_)) => return Ok(Settlement::default()),
             Ok(Ready::Ask(numbers, _)) => numbers,
             Err(rejection) => return Err(unconfigured(&rejection)),
@@ -178,7 +177,7 @@ impl Core {
             let max_debt = numbers.effective.max_debt.map_or(part.in_force().capacity(), |most| {
                 self.share.map_or(most.value, |share| share.part(most.value)).into()
             });
-            let charged = part.charge(inner, permits, max_debt).await?;
+            let charged = part.charge(limits, permits, max_debt).await?;
             part.core.denials.forget();
             if strictest.is_none_or(|strictest| charged.taken < strictest.taken) {
                 strictest = Some(charged);
@@ -194,7 +193,7 @@ impl Part<'_> {
     /// Charges one stored limiter, wherever it is counted.
     async fn charge(
         &self,
-        limits: &Inner,
+        limits: &Services,
         permits: u32,
         max_debt: u64,
     ) -> Result<Charged, StoreError> {
@@ -216,7 +215,7 @@ impl Part<'_> {
                 }
                 Err(error) => return Err(error),
             };
-        self.core.observe(limits, self.rule, &reply);
+        self.observe(limits, &reply);
         match reply.outcome {
             Outcome::Unknown => Err(unconfigured(&self.core.unknown())),
             Outcome::PerClient => Ok(counted(&limits.per_client, counted_here(reply.config))),

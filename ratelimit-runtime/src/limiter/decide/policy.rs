@@ -13,15 +13,15 @@ use crate::{
         per_process::{count, local_share},
         plan::Asked,
         replies::Replies,
+        services::Services,
         taken::{Source, Taken},
     },
-    limits::Inner,
     store::Outcome,
 };
 
 /// Decides by each limiter's policy, because the store did not.
 pub(super) fn without_store(
-    limits: &Inner,
+    limits: &Services,
     asked: &[&Asked<'_>],
     error: &StoreError,
 ) -> Result<Vec<Granted>, Refusals> {
@@ -58,7 +58,7 @@ pub(super) fn without_store(
 }
 
 /// Counts in this process, against its share of the quotas.
-fn count_locally(limits: &Inner, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
+fn count_locally(limits: &Services, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
     let counted = count(&limits.local, asked, |config| local_share(limits, config));
     let each = asked.iter().zip(counted).map(|(asked, each)| {
         if each.iter().any(|reply| reply.outcome == Outcome::ExceedsCapacity) {
@@ -76,7 +76,7 @@ impl Core {
     /// permits are not free.
     pub(in crate::limiter) fn without_store_at_all(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         permits: u64,
     ) -> Option<Granted> {
         let permits = u32::try_from(permits).ok()?;
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Reports once that a function which cannot return a rejection is counted locally.
-    pub(in crate::limiter) fn complain(&self, limits: &Inner, rejection: &Rejection) {
+    pub(in crate::limiter) fn complain(&self, limits: &Services, rejection: &Rejection) {
         if !self.complained.swap(true, Ordering::Relaxed) {
             let error = StoreError::misconfigured(rejection.to_string());
             limits

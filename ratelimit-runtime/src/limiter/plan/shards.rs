@@ -13,15 +13,16 @@ use crate::{
     Settings,
     limiter::{
         core::{Core, Members, Rule},
+        services::Services,
         share::Share,
     },
-    limits::{Family, Inner},
+    settings::Family,
 };
 
 /// The shards that a configuration asks for: those of before if there are as many, or `None` if the
 /// limiter is not split.
 pub(in crate::limiter) fn shards(
-    limits: &Inner,
+    limits: &Services,
     family: &Arc<Family>,
     (name, share): (&str, Option<Share>),
     given: Option<&Settings>,
@@ -42,9 +43,8 @@ pub(in crate::limiter) fn shards(
         return Some(before.clone());
     }
     let shard = |index| {
-        let share = Share { index, of };
-        let stored_as = share.name(&format!("{}{name}", limits.key_prefix));
-        Arc::new(Core::shard(limits, Arc::clone(family), (name, share), given.cloned(), stored_as))
+        let itself = (name, Some(Share { index, of }));
+        Arc::new(Core::part(limits, Arc::clone(family), itself, given.cloned()))
     };
     Some(Members::Any((0..of).map(shard).collect()))
 }

@@ -1,16 +1,14 @@
 //! A caller's place in a queue, which its answer is put into.
 
 use std::{
-    future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::Waker,
 };
 
-use super::{Begun, Delay, Outcome, Slot, Ticket, driver, until};
+use super::{Begun, Delay, Outcome, Slot, Ticket, look_again, until};
 use crate::{
-    Limits, Reason, Rejection,
-    limiter::{Core, plan::Claim, taken::Taken},
+    Reason, Rejection,
+    limiter::{Core, plan::Claim, services::Services},
 };
 
 /// A caller that waits: what it asks for, and the place for its answer.
@@ -23,14 +21,14 @@ pub(super) struct Chair {
 }
 
 #[derive(Debug)]
-struct State {
-    answer: Answer,
+pub(super) struct State {
+    pub(super) answer: Answer,
     /// The limiter in whose queue it is, and the number of its place.
-    place: Option<(Arc<Core>, u64)>,
+    pub(super) place: Option<(Arc<Core>, u64)>,
 }
 
 #[derive(Debug)]
-enum Answer {
+pub(super) enum Answer {
     Awaited(Option<Waker>),
     /// With the reservation it was made of.
     There(Outcome, Option<Slot<Ticket>>),
@@ -47,25 +45,24 @@ impl Chair {
     /// Takes a place in the queue of one claim, unless there is none or the wait would be too long.
     pub(super) fn join(
         self: &Arc<Self>,
-        limits: &Limits,
+        limits: &Arc<Services>,
         Delay { position, after, lag }: Delay,
         begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
-        let inner = limits.inner();
         let Claim { core, wait, .. } = &self.claims[position];
         // A request that waits has been compared with the capacity.
         let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
-        let room = core.numbers(inner).map_err(refused)?.effective.max_waiters.value;
-        let (now, until) = (inner.clock.now_ms(), until(*wait, self.started));
-        let earliest = core.earliest(inner, permits, now);
+        let room = core.numbers(limits).map_err(refused)?.effective.max_waiters.value;
+        let (now, until) = (limits.clock.now_ms(), until(*wait, self.started));
+        let earliest = core.earliest(limits, permits, now);
         let late = lag.max(core.queue.waiting().line().lag());
         if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made at once; any other request is made when it can be granted.
-        let at_once = core.pace(inner).is_some() || begun.is_stale(inner, &self.claims);
-        let due = if at_once { now } else { now + driver::look_again(limits, after) };
+        let at_once = core.pace(limits).is_some() || begun.is_stale(limits, &self.claims);
+        let due = if at_once { now } else { now + look_again(limits, after) };
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());
@@ -82,7 +79,6 @@ impl Chair {
         state.place = Some((Arc::clone(core), number));
         drop(state);
         core.queue.waiting().changed.notify_waiters();
-        driver::ensure(core, limits);
         Ok(())
     }
 
@@ -108,60 +104,7 @@ impl Chair {
         self.claims.iter().position(same).unwrap_or(0)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The future of a caller that waits. Dropping it leaves the queue.
-pub(super) struct Turn {
-    limits: Limits,
-    chair: Arc<Chair>,
-}
-
-impl Turn {
-    pub(super) fn new(limits: &Limits, chair: Arc<Chair>) -> Self {
-        Self { limits: limits.clone(), chair }
-    }
-}
-
-impl Future for Turn {
-    type Output = Outcome;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let mut state = self.chair.state();
-        match std::mem::replace(&mut state.answer, Answer::Over) {
-            Answer::There(outcome, _) => Poll::Ready(outcome),
-            Answer::Awaited(_) => {
-                state.answer = Answer::Awaited(Some(context.waker().clone()));
-                let place = state.place.as_ref().map(|(core, _)| Arc::clone(core));
-                drop(state);
-                // The runtime that it was polled in before may have ended, and the driver with it.
-                if let Some(core) = place {
-                    driver::ensure(&core, &self.limits);
-                }
-                Poll::Pending
-            }
-            Answer::Over => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut state = self.chair.state();
-        let answer = std::mem::replace(&mut state.answer, Answer::Over);
-        let Some((core, number)) = state.place.take() else { return };
-        drop(state);
-        let now = self.limits.inner().clock.now_ms();
-        match answer {
-            Answer::Awaited(_) => drop(core.queue.change(|line| line.leave(number, now))),
-            Answer::There(Ok(_), Some(slot)) => core.queue.change(|line| line.put(slot)),
-            Answer::There(Ok(granted), None) => {
-                Taken::give_back_later(&self.limits, granted.into_iter().map(|got| got.taken));
-            }
-            Answer::There(Err(_), _) | Answer::Over => return,
-        }
-        core.queue.waiting().changed.notify_waiters();
     }
 }

@@ -15,22 +15,22 @@ use super::{
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
+    look_again,
 };
 use crate::{
-    Limits, Reason,
+    Reason,
     clock::{self, whole_ms},
-    limiter::{decide::Granted, taken::Taken},
+    limiter::{decide::Granted, services::Services, taken::Taken},
 };
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a driver for callers that wait in this place, unless there is one.
-pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
-    let inner = limits.inner();
-    let here = Handle::try_current().ok().filter(|_| !inner.store.is_shared());
+pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
+    let here = Handle::try_current().ok().filter(|_| !limits.store.is_shared());
     // What several processes share is driven by the engine: no caller's runtime drives what others
     // wait for.
-    let runtime = here.unwrap_or_else(|| inner.engine.runtime().clone());
+    let runtime = here.unwrap_or_else(|| limits.engine.runtime().clone());
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
@@ -44,7 +44,7 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Limits) {
 /// The driver of a queue. If its runtime ends, another one goes on.
 struct Driver {
     core: Arc<Core>,
-    limits: Limits,
+    limits: Arc<Services>,
     home: Id,
     /// Whether it is the one that asks the store.
     working: bool,
@@ -55,8 +55,8 @@ impl Driver {
         let mut work = None::<Work>;
         loop {
             let (core, limits) = (Arc::clone(&self.core), self.limits.clone());
-            let (inner, waiting) = (limits.inner(), core.queue.waiting());
-            let generation = inner.generation();
+            let waiting = core.queue.waiting();
+            let generation = limits.generation();
             let mut changed = pin!(waiting.changed.notified());
             changed.as_mut().enable();
             let wake = match self.step() {
@@ -76,12 +76,12 @@ impl Driver {
                 Step::End => u64::MAX,
                 Step::Sleep(wake) => wake,
             };
-            let now = inner.clock.now_ms();
-            let sleep = inner.clock.sleep(Duration::from_millis(wake.saturating_sub(now)));
+            let now = limits.clock.now_ms();
+            let sleep = limits.clock.sleep(Duration::from_millis(wake.saturating_sub(now)));
             let sleep = pin!(async {
                 if wake < u64::MAX { sleep.await } else { std::future::pending().await }
             });
-            let renewed = pin!(inner.renewed(generation));
+            let renewed = pin!(limits.renewed(generation));
             let worked = poll_fn(|context| match &mut work {
                 Some(work) => work.as_mut().poll(context),
                 None => Poll::Pending,
@@ -98,8 +98,8 @@ impl Driver {
 
     /// The next step, with the callers told whose wait is over.
     fn step(&mut self) -> Step<Ticket> {
-        let (core, inner) = (&self.core, self.limits.inner());
-        let (now, pace) = (inner.clock.now_ms(), core.pace(inner));
+        let (core, limits) = (&self.core, &self.limits);
+        let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
         let step = core.queue.change(|line| line.step(now, pace, &mut leaving));
         self.working |= matches!(step, Step::Ask | Step::Reserve(..) | Step::GiveUp(_));
@@ -153,17 +153,16 @@ fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
 }
 
 /// Asks for the caller at the head.
-async fn ask(core: Arc<Core>, limits: Limits) {
-    let inner = limits.inner();
+async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let head = core.queue.waiting().line().head().map(|head| (head.number, Arc::clone(&head.seat)));
     let Some((number, chair)) = head else {
         core.queue.change(|line| line.answered(0, 0));
         return;
     };
-    let begun = Begun::now(inner, &chair.claims);
+    let begun = Begun::now(&limits, &chair.claims);
     let late = core.queue.waiting().line().lag();
     let result = decide(&limits, &chair.claims).await;
-    let (now, lag) = (inner.clock.now_ms(), lag(inner, begun.at));
+    let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
     let (outcome, again) = match result {
         Ok(granted) => {
@@ -171,7 +170,8 @@ async fn ask(core: Arc<Core>, limits: Limits) {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now + again.unwrap_or(0))
         }
-        Err(refusals) => match blocked(inner, &chair.claims, refusals, chair.started, late + lag) {
+        Err(refusals) => match blocked(&limits, &chair.claims, refusals, chair.started, late + lag)
+        {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
             Blocked::For(Delay { position, after, .. })
                 if Arc::ptr_eq(&chair.claims[position].core, &core) =>
@@ -204,21 +204,14 @@ async fn ask(core: Arc<Core>, limits: Limits) {
     }
 }
 
-/// When to ask again, at the latest: others may free permits before their time.
-pub(super) fn look_again(limits: &Limits, wait_ms: u64) -> u64 {
-    let wait = Duration::from_millis(wait_ms);
-    whole_ms(wait.min(limits.inner().store.look_again_after(wait)))
-}
-
 /// Reserves permits for the callers at the head.
-async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option<u64>) {
-    let inner = limits.inner();
-    let (asked_at, sent) = (inner.clock.now_ms(), clock::instant());
-    let tick = lag(inner, asked_at);
+async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until: Option<u64>) {
+    let (asked_at, sent) = (limits.clock.now_ms(), clock::instant());
+    let tick = lag(&limits, asked_at);
     let within_ms =
         until.map_or(u64::MAX, |until| until.saturating_add(tick).saturating_sub(asked_at));
-    let reserved = core.reserve(inner, &costs, within_ms).await;
-    let now = inner.clock.now_ms();
+    let reserved = core.reserve(&limits, &costs, within_ms).await;
+    let now = limits.clock.now_ms();
     let waiting = core.queue.waiting();
     let Some(reserved) = reserved else {
         // The policy decides, or the rule in force takes no reservations.
@@ -226,7 +219,7 @@ async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option
         core.queue.change(|line| line.answered(now, 0));
         return;
     };
-    let lag = lag(inner, asked_at);
+    let lag = lag(&limits, asked_at);
     waiting.note_round_trip(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
     let again = reserved.refused_for_ms.map_or(now, |ms| now + ms.min(whole_ms(LOOK_AGAIN)));
     core.queue.change(|line| {
@@ -239,21 +232,20 @@ async fn reserve(core: Arc<Core>, limits: Limits, costs: Vec<u32>, until: Option
 
 /// Gives reservations up, in this order. The store takes back what nothing was reserved after; the
 /// others are used as they are.
-async fn give_up(core: Arc<Core>, limits: Limits, slots: Vec<Slot<Ticket>>) {
-    let inner = limits.inner();
+async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>>) {
     let mut slots = slots.into_iter();
     let mut kept = Vec::new();
     for slot in slots.by_ref() {
         let Ticket { source, grant, .. } = slot.ticket;
         let taken = Taken::reserved(&core, source, grant, slot.permits);
-        let back = taken.give_back_some(inner, slot.permits).await;
+        let back = taken.give_back_some(&limits, slot.permits).await;
         if back.is_ok_and(|back| back == 0) {
             kept.push(slot);
             break;
         }
     }
     kept.extend(slots);
-    let reserves = core.pace(inner).is_some();
+    let reserves = core.pace(&limits).is_some();
     core.queue.change(|line| {
         if reserves {
             line.keep(kept);

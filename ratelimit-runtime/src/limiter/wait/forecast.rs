@@ -7,14 +7,14 @@ use super::Core;
 use crate::{
     algorithm::State,
     limiter::per_process::counted_here,
-    limits::{AnyStore, Inner},
-    store::{Config, MemoryStore},
+    limiter::services::Services,
+    store::{AnyStore, Config, MemoryStore},
 };
 
 impl Core {
     /// The milliseconds until a request can be granted behind the callers that wait. Exact if this
     /// process counts the limiter and no caller ahead leaves; else no more than it will be.
-    pub(super) fn earliest(self: &Arc<Self>, limits: &Inner, permits: u32, now: u64) -> u64 {
+    pub(super) fn earliest(self: &Arc<Self>, limits: &Services, permits: u32, now: u64) -> u64 {
         let (reserved, costs) = {
             let line = self.queue.waiting().line();
             let reserved: Vec<(u64, u32)> =
@@ -51,7 +51,7 @@ impl Core {
     /// Lets the callers ahead go one after the other, on copies of the states.
     fn simulate(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         store: &MemoryStore,
         ahead: &[u32],
         permits: u32,

@@ -4,8 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::{Core, Ticket, Waiting};
 use crate::{
-    limiter::{per_process::counted_here, plan::Part, taken::Source},
-    limits::Inner,
+    limiter::{per_process::counted_here, plan::Part, services::Services, taken::Source},
     store::{Grant, Outcome, Reply, Reservation},
 };
 
@@ -22,7 +21,7 @@ impl Core {
     /// no reservations, or the store made none.
     pub(super) async fn reserve(
         self: &Arc<Self>,
-        limits: &Inner,
+        limits: &Services,
         costs: &[u32],
         within_ms: u64,
     ) -> Option<Reserved> {
@@ -41,7 +40,7 @@ impl Core {
         };
         let first = reserved.first()?.reply;
         if source == Source::Store {
-            self.observe(limits, &rule, &first);
+            part.observe(limits, &first);
         }
         if !first.config.reserves()
             || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown)

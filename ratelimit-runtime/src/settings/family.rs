@@ -1,16 +1,12 @@
-//! All limiters of one declared key.
+//! What the limiters of one declared key have in common.
 
 use std::sync::Arc;
 
-use once_cell::sync::{Lazy, OnceCell};
 use ratelimit_spec::Settings;
 
-use super::{Inner, cores::Cores};
-use crate::{
-    limiter::{Core, Tally},
-    settings::Keys,
-};
+use super::{Keys, tally::Tally};
 
+/// A declared key, or a name that exists only at run time.
 pub(crate) struct Family {
     /// The key as it was written.
     pub(crate) key: Arc<str>,
@@ -18,8 +14,6 @@ pub(crate) struct Family {
     pub(crate) annotation: Option<Settings>,
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
-    only: OnceCell<Arc<Core>>,
-    cores: Lazy<Cores>,
 }
 
 impl Family {
@@ -39,26 +33,7 @@ impl Family {
 
     /// A key that only exists at run time.
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
-        Self {
-            key: key.into(),
-            keys,
-            annotation: None,
-            declared: None,
-            tally: Tally::default(),
-            only: OnceCell::new(),
-            cores: Lazy::new(Cores::default),
-        }
-    }
-
-    /// The only limiter of a key without placeholders.
-    pub(crate) fn only(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
-        let make = || Arc::new(Core::new(limits, Arc::clone(self), name, None));
-        Arc::clone(self.only.get_or_init(make))
-    }
-
-    /// The limiter of a rendered key.
-    pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
-        self.cores.get_or_make(name, || Core::new(limits, Arc::clone(self), name, None))
+        Self { key: key.into(), keys, annotation: None, declared: None, tally: Tally::default() }
     }
 }
 

@@ -9,12 +9,11 @@ use std::{
 use ratelimit_spec::MAX_RATE;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::Answer;
-use crate::{
-    StoreError, clock,
-    limiter::{Core, Taken, replies::Replies},
-    limits::Inner,
-};
+use super::{core::Core, replies::Replies};
+use crate::{StoreError, clock};
+
+/// What a caller receives.
+pub(super) type Answer = Result<Replies, StoreError>;
 
 /// The callers of one call at most; a script that serves as many is done in well under a millisecond.
 pub(super) const MAX_CALLERS: usize = 1_024;
@@ -292,19 +291,6 @@ impl Load {
             }
         }
         None
-    }
-
-    /// Gives each caller its reply, and returns what was granted to callers that are gone.
-    pub(super) fn answer(&mut self, limits: &Inner, replies: Vec<Replies>) -> Vec<Taken> {
-        let core = &self.core;
-        let unclaimed = self.callers.drain(..).zip(replies).filter_map(|(caller, replies)| {
-            let left = match caller.answer {
-                Some(answer) => answer.send(Ok(replies)).err()?.ok()?,
-                None => replies,
-            };
-            Taken::unclaimed(core, limits, caller.permits, &left)
-        });
-        unclaimed.collect()
     }
 
     /// Answers all callers.

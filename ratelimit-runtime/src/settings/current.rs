@@ -6,11 +6,8 @@ use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
 
 use tokio::time::Instant;
 
-use super::{Family, file::LoadedFile};
-use crate::{
-    clock,
-    settings::{Effective, Keys, Source, Unresolved},
-};
+use super::{Effective, Family, Keys, Source, Unresolved};
+use crate::clock;
 
 /// One reading of the limits file, or that there is none.
 #[derive(Debug)]
@@ -18,26 +15,26 @@ pub(crate) struct Current {
     pub(crate) number: u64,
     /// Since when it holds.
     pub(crate) since: Instant,
-    pub(crate) file: Option<LoadedFile>,
+    pub(crate) file: Option<LimitsFile>,
     /// What is said of all limiters.
     global: Settings,
 }
 
 /// What the builder, or else the file, says of all limiters. A file that says `shadow: false` leaves
 /// it to `default`.
-pub(super) fn global(file: Option<&LoadedFile>, shadow: Option<bool>) -> Settings {
-    let in_file = file.and_then(|file| file.limits.shadow.then_some(true));
+pub(crate) fn global(file: Option<&LimitsFile>, shadow: Option<bool>) -> Settings {
+    let in_file = file.and_then(|file| file.shadow.then_some(true));
     Settings { shadow: shadow.or(in_file), ..Settings::default() }
 }
 
 impl Current {
-    pub(crate) fn new(number: u64, file: Option<LoadedFile>, shadow: Option<bool>) -> Self {
+    pub(crate) fn new(number: u64, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let global = global(file.as_ref(), shadow);
         Self { number, since: clock::instant(), file, global }
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
-        self.file.as_ref().map(|file| &file.limits)
+        self.file.as_ref()
     }
 
     pub(crate) fn revision(&self) -> u64 {

@@ -48,7 +48,7 @@ impl Cores {
     }
 }
 
-/// A limiter that somebody holds or waits for is not forgotten.
+/// A limiter that is held or waited for is not forgotten.
 #[derive(Clone, Debug)]
 struct InUse;
 

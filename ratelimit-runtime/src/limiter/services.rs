@@ -1,0 +1,137 @@
+//! What all limiters of a set of limits use.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, oneshot};
+
+use super::lanes::Lanes;
+use crate::{
+    Clock, StoreError,
+    engine::Engine,
+    events::Events,
+    home::Homes,
+    settings::Current,
+    store::{AnyStore, MemoryStore},
+};
+
+/// The stores, the time, the threads and the numbers that limiters decide by.
+pub(crate) struct Services {
+    pub(crate) id: u64,
+    pub(crate) key_prefix: String,
+    pub(crate) store: AnyStore,
+    /// How long a decision may take.
+    pub(crate) deadline: Duration,
+    /// Counts `per_client` limiters.
+    pub(crate) per_client: MemoryStore,
+    /// Counts while the store is unavailable.
+    pub(crate) local: MemoryStore,
+    pub(crate) clock: Clock,
+    /// Does what no caller awaits.
+    pub(crate) engine: Arc<Engine>,
+    /// The calls to the store that are in flight, by runtime.
+    pub(crate) lanes: Homes<Lanes>,
+    pub(crate) events: Events,
+    /// Why the limits could not be read, if none were installed.
+    pub(crate) broken: Option<Arc<str>>,
+    /// What the builder set, before the limits file.
+    pub(crate) revision: Option<u64>,
+    pub(crate) instances: Option<u32>,
+    pub(crate) limits: Reading,
+}
+
+/// The last reading of the limits file.
+pub(crate) struct Reading {
+    generation: AtomicU64,
+    /// Wakes the calls that wait when the limits are read anew.
+    renewed: Notify,
+    current: ArcSwap<Current>,
+}
+
+impl Reading {
+    pub(crate) fn new(current: Current) -> Self {
+        let (generation, renewed) = (AtomicU64::new(current.number), Notify::new());
+        Self { generation, renewed, current: ArcSwap::from_pointee(current) }
+    }
+
+    /// Replaces it.
+    pub(crate) fn renew(&self, current: Current) {
+        let number = current.number;
+        self.current.store(Arc::new(current));
+        self.generation.store(number, Ordering::Release);
+        self.renewed.notify_waiters();
+    }
+}
+
+impl Services {
+    pub(crate) fn generation(&self) -> u64 {
+        self.limits.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until the limits are read anew, or have been since this generation.
+    pub(crate) async fn renewed(&self, since: u64) {
+        let mut renewed = pin!(self.limits.renewed.notified());
+        renewed.as_mut().enable();
+        if self.generation() == since {
+            renewed.await;
+        }
+    }
+
+    pub(crate) fn current(&self) -> Arc<Current> {
+        self.limits.current.load_full()
+    }
+
+    /// The revision of the configuration: the builder's, else the limits file's, else 0.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.unwrap_or_else(|| self.limits.current.load().revision())
+    }
+
+    /// How many processes share a quota while the store is unavailable.
+    pub(crate) fn instances(&self) -> u32 {
+        self.instances.or_else(|| self.limits.current.load().instances()).unwrap_or(1).max(1)
+    }
+
+    /// Runs what no caller waits for. What is done in this process is done at once, so that the next
+    /// call finds it done: all work on the embedded store, and work that is `here`.
+    pub(crate) fn start(&self, here: bool, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work = Box::pin(work);
+        let mut context = Context::from_waker(Waker::noop());
+        let here = here || !self.store.is_shared();
+        if !here || work.as_mut().poll(&mut context).is_pending() {
+            self.engine.spawn(work);
+        }
+    }
+
+    /// Runs a future to its end even if the caller is dropped meanwhile.
+    pub(crate) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut work = Box::pin(work);
+        if !self.store.is_shared() {
+            return work.await;
+        }
+        let (done, result) = oneshot::channel();
+        self.engine.spawn(async move {
+            // A caller that was dropped does not need the result.
+            let _ = done.send(work.as_mut().await);
+        });
+        result.await.unwrap_or_else(|_| Err(StoreError::unavailable("the program is ending")))
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").field("store", &self.store).finish_non_exhaustive()
+    }
+}

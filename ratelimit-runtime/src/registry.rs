@@ -1,0 +1,118 @@
+//! From names to limiters, and how many of them are remembered.
+
+mod cores;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use once_cell::sync::{Lazy, OnceCell};
+use ratelimit_spec::safe_name;
+
+use self::cores::Cores;
+use crate::{
+    Settings,
+    annotation::{self, Annotation},
+    limiter::{Core, Services},
+    settings::{Family, Keys},
+};
+
+/// The limiters that a set of limits has made so far.
+#[derive(Default)]
+pub(crate) struct Registry {
+    declared: Mutex<HashMap<Arc<str>, Arc<Declared>>>,
+    /// Limiters of names that are built at run time.
+    named: Cores,
+}
+
+/// All limiters of one declared key.
+pub(crate) struct Declared {
+    pub(crate) family: Arc<Family>,
+    only: OnceCell<Arc<Core>>,
+    cores: Lazy<Cores>,
+}
+
+impl Registry {
+    /// The limiters of an annotated key, shared by all its call sites.
+    pub(crate) fn annotated(&self, site: &Annotation) -> Arc<Declared> {
+        let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
+        self.declared(site.key, || {
+            let mut annotations: Vec<_> = sites().map(Annotation::settings).collect();
+            let mut declared: Vec<_> = sites().map(Annotation::declared_settings).collect();
+            // A platform without a list of call sites still knows the one that calls.
+            annotations.push(site.settings());
+            declared.push(site.declared_settings());
+            let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
+            Family::annotated(site.key, keys, &annotations, &declared)
+        })
+    }
+
+    /// The limiter of a name built at run time.
+    pub(crate) fn named(
+        &self,
+        services: &Services,
+        name: &str,
+        keys: Keys,
+        given: Option<&Settings>,
+    ) -> Arc<Core> {
+        // An annotated key without placeholders is the same limiter under the same name.
+        if let Some(site) = annotation::of_fixed(name) {
+            return self.annotated(site).only(services, name);
+        }
+        let name = safe_name(name);
+        self.named.get_or_make(&name, || {
+            let family = match services.current().label(&name) {
+                Some(label) => self.family(&label, keys),
+                // Names are many, so nothing but their limiter remembers them.
+                None => Arc::new(Family::unannotated(&name, keys)),
+            };
+            Core::new(services, family, &name, given.cloned())
+        })
+    }
+
+    /// The family of a key that has no annotation.
+    pub(crate) fn family(&self, key: &str, keys: Keys) -> Arc<Family> {
+        Arc::clone(&self.declared(key, || Family::unannotated(key, keys)).family)
+    }
+
+    /// All families so far.
+    pub(crate) fn families(&self) -> Vec<Arc<Family>> {
+        self.lock().values().map(|declared| Arc::clone(&declared.family)).collect()
+    }
+
+    fn declared(&self, key: &str, make: impl FnOnce() -> Family) -> Arc<Declared> {
+        let mut all = self.lock();
+        if let Some(declared) = all.get(key) {
+            return Arc::clone(declared);
+        }
+        let (only, cores) = (OnceCell::new(), Lazy::new(Cores::default as fn() -> Cores));
+        let declared = Arc::new(Declared { family: Arc::new(make()), only, cores });
+        all.insert(Arc::clone(&declared.family.key), Arc::clone(&declared));
+        declared
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Declared>>> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Declared {
+    /// The only limiter of a key without placeholders.
+    pub(crate) fn only(&self, services: &Services, name: &str) -> Arc<Core> {
+        let make = || Arc::new(Core::new(services, Arc::clone(&self.family), name, None));
+        Arc::clone(self.only.get_or_init(make))
+    }
+
+    /// The limiter of a rendered key.
+    pub(crate) fn core(&self, services: &Services, name: &str) -> Arc<Core> {
+        let make = || Core::new(services, Arc::clone(&self.family), name, None);
+        self.cores.get_or_make(name, make)
+    }
+}
+
+impl std::fmt::Debug for Declared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.family.fmt(f)
+    }
+}

@@ -1,0 +1,68 @@
+//! The store of a set of limits.
+
+use std::time::Duration;
+
+use super::{
+    Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
+    Request, Reservation, StateKeys, Store, WriteWhen,
+};
+use crate::StoreError;
+
+/// The stores there are, without a pointer and a box between a call and its decision.
+#[derive(Debug)]
+pub(crate) enum AnyStore {
+    Memory(MemoryStore),
+    Redis(RedisStore),
+}
+
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $ty:ty),*) -> $output:ty;)*) => {
+        impl AnyStore {$(
+            pub(crate) async fn $name(&self, $($argument: $ty),*) -> Result<$output, StoreError> {
+                match self {
+                    Self::Memory(store) => store.$name($($argument),*).await,
+                    // A round trip's future is large, and would be part of every caller's.
+                    Self::Redis(store) => Box::pin(store.$name($($argument),*)).await,
+                }
+            }
+        )*}
+    };
+}
+
+forward! {
+    decide(groups: &[Group<'_>]) -> Decided;
+    reserve(request: &Request<'_>, costs: &[u32], within_ms: u64) -> Vec<Reservation>;
+    give_back(keys: &StateKeys, grant: &Grant) -> u64;
+    charge(request: &Request<'_>, permits: u32, max_debt: u64) -> (Reply, Charged);
+    peek(request: &Request<'_>, cost: u32) -> Reply;
+    assert(request: &Request<'_>) -> Reply;
+    release(keys: &StateKeys, permits: u32) -> u64;
+    write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState) -> bool;
+    read(keys: &StateKeys) -> Option<Config>;
+    delete(keys: &StateKeys) -> bool;
+    expire(keys: &StateKeys, expiry: Expiry) -> bool;
+    ttl(keys: &StateKeys) -> Option<Duration>;
+}
+
+impl AnyStore {
+    /// Whether other processes count in it too.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Redis(_))
+    }
+
+    /// Whether one call can decide about both limiters.
+    pub(crate) fn one_call(&self, one: &StateKeys, other: &StateKeys) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => !store.is_cluster() || one.tag() == other.tag(),
+        }
+    }
+
+    /// When to look again while waiting: others may free permits before their time.
+    pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
+        match self {
+            Self::Memory(_) => wait,
+            Self::Redis(_) => (wait / 10).max(Duration::from_secs(1)),
+        }
+    }
+}
