@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use ratelimit_runtime::{Decision, Limiter, Limits, Permit, Quota};
+use ratelimit_runtime::{Decision, Limiter, Limits, Permit, Quota, Reason};
 use tests::{proxy::Proxy, redis_server::RedisServer, window::assert_kept};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -226,6 +226,33 @@ async fn those_who_wait_ask_once_for_each_grant_and_go_in_order() {
     assert!(history.is_sorted(), "in the order they came");
     assert_kept(&history, 500, 20);
     assert!(asked <= 120, "{asked} calls for 100 grants");
+}
+
+#[tokio::test]
+async fn a_grant_that_arrives_after_the_deadline_comes_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let yaml = "default: { rate: 10, per: 1h, on_store_error: reject }\n";
+    let limits = Limits::builder().redis(proxy.url()).limits_text(yaml);
+    let limits = limits.deadline(Duration::from_millis(200)).build().await.unwrap();
+    let (one, other) = (limits.configured("one"), limits.configured("other"));
+    let both = one.clone().and(other.clone());
+    both.try_acquire(1).await.unwrap();
+    for limiter in [one.clone(), both] {
+        proxy.delay(Duration::from_millis(400));
+        let rejection = limiter.try_acquire(5).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+        proxy.delay(Duration::ZERO);
+        let start = Instant::now();
+        loop {
+            let free = (one.available_permits().await.ok(), other.available_permits().await.ok());
+            if free == (Some(9), Some(9)) && start.elapsed() > Duration::from_millis(400) {
+                break;
+            }
+            assert!(start.elapsed() < 5 * SECOND, "free after {:?}: {free:?}", start.elapsed());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 /// Random numbers that are the same in each run.

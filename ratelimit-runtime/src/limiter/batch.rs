@@ -224,7 +224,7 @@ impl Batch {
         }
         drop(self);
         for taken in unclaimed {
-            taken.give_back(&limits).await;
+            taken.give_back_late(&limits).await;
         }
     }
 

@@ -285,7 +285,7 @@ impl Load {
                 return Some(due);
             }
             if let Some(answer) = caller.answer.take() {
-                let error = StoreError::unavailable(format!("no answer within {deadline:?}"));
+                let error = StoreError::timeout(format!("no answer within {deadline:?}"));
                 // One that is gone needs none.
                 let _ = answer.send(Err(error));
             }

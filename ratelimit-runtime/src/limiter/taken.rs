@@ -1,8 +1,12 @@
 //! What a call took, and where: given back by its grant, to nobody else's loss.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use ratelimit_spec::RefundOn;
+use tokio::time::sleep;
 
 use super::{
     Core,
@@ -211,10 +215,22 @@ impl Taken {
 
     /// Gives everything back that the grant still holds. A store that is unavailable keeps it until its
     /// time is over.
-    pub(crate) async fn give_back(&self, limits: &Arc<Services>) {
+    pub(crate) async fn give_back(&self, limits: &Services) {
         if self.give_back_some(limits, self.permits).await.is_err() {
             self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The same for what was granted to a caller that is gone, maybe by a store that has been slow: tried
+    /// a few times until it is back.
+    pub(super) async fn give_back_late(&self, limits: &Services) {
+        for pause in [50, 250, 1_000, 3_000] {
+            if self.give_back_some(limits, self.permits).await.is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(pause)).await;
+        }
+        self.give_back(limits).await;
     }
 
     /// Gives back what no call uses, without a caller that waits for it.

@@ -17,7 +17,7 @@ mod script;
 mod settle;
 mod windows;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{Algorithm, Mode, Rule};
@@ -25,7 +25,7 @@ use redis::{FromRedisValue, Value};
 
 use self::{
     address::Address,
-    attempt::Attempt,
+    attempt::{Attempt, Progress},
     call::{Call, Plain, Tell},
     fault::{Fault, classify},
     link::{Link, Live},
@@ -52,6 +52,9 @@ pub use self::hooks::{
     script_give_back, script_peek, script_peeked, script_release, script_reservations,
     script_reserve, script_write,
 };
+
+/// How long after the deadline a reply is waited for that says what was granted to nobody.
+const LATE_REPLY: Duration = Duration::from_secs(5);
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
 /// Redisson's `RRateLimiter` among them.
@@ -192,34 +195,42 @@ impl RedisStore {
     }
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
-        let (link, mut attempt) = (&self.link, Attempt::new(&self.link));
+        let (link, attempt) = (&self.link, Attempt::new(&self.link));
         let runtime = attempt.line.runtime().clone();
-        match clock::timeout_on(runtime, link.engine(), self.deadline, attempt.call(call)).await {
-            Ok(Ok(value)) => Ok(value),
+        let mut calling = pin!(attempt.call(call));
+        let in_time = clock::timeout_on(runtime, link.engine(), self.deadline, calling.as_mut());
+        let elapsed = match in_time.await {
+            Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
                 // A wrong password concerns everybody, a key of a wrong type only its limiter.
-                let of_all =
-                    attempt.used.is_none() || error.kind() != StoreErrorKind::Misconfigured;
+                let is_connected = attempt.progress().used.is_some();
+                let of_all = !is_connected || error.kind() != StoreErrorKind::Misconfigured;
                 if of_all
                     && !link.is_closed(call.keys())
                     && !attempt.line.is_over(link.engine()).await
                 {
                     link.close(call.keys(), error.clone());
                 }
-                Err(error)
+                return Err(error);
             }
-            Err(elapsed) => {
-                let waited = format!("redis: no answer within {:?}", self.deadline);
-                let error = attempt.excuse.take().unwrap_or_else(|| StoreError::timeout(waited));
-                if !elapsed.stalled
-                    && link.close(call.keys(), error.clone())
-                    && let Some(live) = attempt.used
-                {
-                    link.timed_out(&live);
-                }
-                Err(error)
-            }
+            Err(elapsed) => elapsed,
+        };
+        let Progress { used, is_sent, excuse } = std::mem::take(&mut *attempt.progress());
+        let waited = format!("redis: no answer within {:?}", self.deadline);
+        let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
+        if !elapsed.stalled
+            && link.close(call.keys(), error.clone())
+            && let Some(live) = used
+        {
+            link.timed_out(&live);
         }
+        if is_sent
+            && call.needs_late_reply()
+            && let Ok(Ok(value)) = clock::timeout(link.engine(), LATE_REPLY, calling).await
+        {
+            return Ok(value);
+        }
+        Err(error)
     }
 }
 

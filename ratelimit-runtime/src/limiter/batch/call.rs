@@ -2,15 +2,15 @@
 
 use std::{
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    StoreError,
+    StoreError, clock,
     limiter::{
         Core,
         denials::Mark,
@@ -189,11 +189,28 @@ impl<'a> Together<'a> {
         let (send, answer) = oneshot::channel::<Result<Vec<Replies>, _>>();
         let (own, asked) = (limits.clone(), Arc::clone(&claims));
         limits.lanes.here().runtime().spawn(async move {
-            let groups = of_groups(&own, &asked, asked.len()).await;
+            let mut send = Some(send);
+            let mut groups = pin!(of_groups(&own, &asked, asked.len()));
+            let deadline = own.deadline + clock::LATE;
+            let groups = match timeout(deadline, groups.as_mut()).await {
+                Ok(groups) => groups,
+                Err(_) => {
+                    let late = StoreError::timeout(format!("no answer within {:?}", own.deadline));
+                    // A caller that is gone needs none.
+                    let _ = send.take().map(|send| send.send(Err(late)));
+                    groups.await
+                }
+            };
             let rows = groups.and_then(|mut groups| groups.pop().ok_or_else(no_reply)?);
             let replies = rows.map(|rows| rows.into_iter().flatten().collect());
-            if let Err(Ok(unclaimed)) = send.send(replies) {
-                give_back(&own, &asked, &unclaimed);
+            let unclaimed = match send {
+                Some(send) => send.send(replies).err(),
+                None => Some(replies),
+            };
+            if let Some(Ok(unclaimed)) = unclaimed {
+                for taken in taken_by(&own, &asked, &unclaimed) {
+                    taken.give_back_late(&own).await;
+                }
             }
         });
         Self { limits, claims, answer }
@@ -215,15 +232,15 @@ impl Drop for Together<'_> {
         self.answer.close();
         // An answer that arrived and was never looked at.
         if let Ok(Ok(unclaimed)) = self.answer.try_recv() {
-            give_back(self.limits, &self.claims, &unclaimed);
+            Taken::give_back_later(self.limits, taken_by(self.limits, &self.claims, &unclaimed));
         }
     }
 }
 
-/// Gives back what was granted to callers that are gone.
-fn give_back(limits: &Arc<Services>, claims: &Claims, replies: &[Replies]) {
+/// What was granted to a caller that is gone.
+fn taken_by(limits: &Services, claims: &Claims, replies: &[Replies]) -> Vec<Taken> {
     let taken = claims.iter().zip(replies).filter_map(|((core, costs), replies)| {
         Taken::unclaimed(core, limits, *costs.first()?, replies)
     });
-    Taken::give_back_later(limits, taken.collect::<Vec<_>>());
+    taken.collect()
 }

@@ -1,6 +1,9 @@
 //! A call that is sent again where the server refused it without doing it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use redis::Value;
 
@@ -15,26 +18,43 @@ use crate::{StoreError, clock, home::Home};
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LAST_PAUSE: Duration = Duration::from_millis(20);
 
-/// One decision's way through the connection, remembered for when the deadline cuts it short.
+/// One decision's way through the connection.
 pub(super) struct Attempt<'a> {
     link: &'a Arc<Link>,
     pub(super) line: Arc<Home<Line>>,
+    progress: Mutex<Progress>,
+}
+
+/// How far an attempt has come, for when the deadline cuts it short.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// The connection that was used last.
     pub(super) used: Option<Arc<Live>>,
+    /// Whether a reply is awaited.
+    pub(super) is_sent: bool,
+    /// Why the server did not do it yet.
     pub(super) excuse: Option<StoreError>,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(link: &'a Arc<Link>) -> Self {
-        Self { link, line: link.line(), used: None, excuse: None }
+        Self { link, line: link.line(), progress: Mutex::default() }
     }
 
-    pub(super) async fn call(&mut self, call: &impl Call) -> Result<Value, StoreError> {
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause) = (true, FIRST_PAUSE);
         loop {
             let live = self.link.live(&self.line, call.keys()).await?;
-            self.used = Some(Arc::clone(&live));
             let command = call.command(&live, by_name);
-            let error = match live.connection().query(&command).await {
+            self.progress().used = Some(Arc::clone(&live));
+            self.progress().is_sent = true;
+            let reply = live.connection().query(&command).await;
+            self.progress().is_sent = false;
+            let error = match reply {
                 Ok(value) => {
                     self.link.answered(&live);
                     return Ok(value);
@@ -70,8 +90,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn pause(&mut self, pause: &mut Duration, excuse: StoreError) {
-        self.excuse = Some(excuse);
+    async fn pause(&self, pause: &mut Duration, excuse: StoreError) {
+        self.progress().excuse = Some(excuse);
         clock::sleep(self.link.engine(), *pause).await;
         *pause = (*pause * 2).min(LAST_PAUSE);
     }

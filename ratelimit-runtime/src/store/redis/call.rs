@@ -21,6 +21,11 @@ pub(super) trait Call {
 
     /// The command; by text when the server does not know the script's name.
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
+
+    /// Whether a reply after the deadline is of use, since it says what was granted to nobody.
+    fn needs_late_reply(&self) -> bool {
+        false
+    }
 }
 
 /// A script that looks at a [`Request`] of this cost.

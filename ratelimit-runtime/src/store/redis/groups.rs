@@ -58,6 +58,10 @@ impl Call for AskGroups<'_> {
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
     }
+
+    fn needs_late_reply(&self) -> bool {
+        true
+    }
 }
 
 impl RedisStore {
