@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Limiter, Limits, Permit, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Reason, Rejection, rate_limit};
 use tests::redis_server::RedisServer;
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -61,6 +61,46 @@ async fn whoever_comes_after_the_last_place_is_turned_away_at_once() {
         waiter.await.unwrap().unwrap();
     }
     limiter.acquire(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_learns_when_it_would_be_its_turn() {
+    let limits = embedded("limiters:\n  x: { rate: 2, per: 1s }\n").await;
+    let limiter = limits.configured("x");
+    limiter.acquire(2).await.unwrap();
+    let _waiters = [waits(&limiter).await, waits(&limiter).await, waits(&limiter).await];
+    // Two go after a second and one after two, with the first permit of this call.
+    for (permits, ms) in [(1, 1_940), (2, 2_940)] {
+        let rejection = limiter.try_acquire(permits).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::Limited);
+        assert_eq!(rejection.retry_after(), Some(Duration::from_millis(ms)), "{permits} permits");
+    }
+}
+
+#[rate_limit(key = "large", rate = 5, per = "1h", permits = 3)]
+async fn large() {}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_greater_quota_is_not_rejected() {
+    let limits = embedded("").await;
+    let count = || {
+        let report = limits.report();
+        let large = report.limiters.iter().find(|limiter| limiter.key == "large").unwrap();
+        (large.allowed, large.rejected)
+    };
+    limits
+        .scope(async {
+            large().await;
+            let limiter = limits.configured("large");
+            limiter.set_rate(Quota::new(2, HOUR).unwrap()).await.unwrap();
+            let call = limits.scope(large());
+            assert!(timeout(2 * SECOND, call).await.is_err(), "it waits");
+            assert_eq!(count(), (1, 0), "a call that cannot return a rejection is never rejected");
+            limiter.set_rate(Quota::new(5, HOUR).unwrap()).await.unwrap();
+            large().await;
+            assert_eq!(count(), (2, 0));
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,10 +153,6 @@ impl Wanted {
             if reply.is_ok() && !K::KEEPS && observer.is_none() {
                 return Some(Ok(K::of(|_| Permit::of_no_limiter())));
             }
-            // What cannot leave the function is resolved with the store.
-            if reply.is_err() && !site.annotation.fallible {
-                return None;
-            }
             let permit =
                 reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));
             if let Some(observer) = observer {

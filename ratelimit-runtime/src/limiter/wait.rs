@@ -185,6 +185,7 @@ async fn acquire_all(
             Err((position, rejection)) => (open[position], rejection),
         };
         if claims[n].fallible {
+            claims[n].core.tally(false);
             Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));
         }
@@ -197,6 +198,8 @@ async fn acquire_all(
         }
         begun = Begun::now(limits, open.iter().map(|n| &claims[*n]));
     }
+    let counted = claims.iter().filter(|claim| claim.permits > 0);
+    counted.for_each(|claim| claim.core.tally(true));
     Ok(all)
 }
 
@@ -210,19 +213,11 @@ async fn attempt(
         Some(refusals) => Err(blocked(limits, &claims, refusals, begun.at, lag(limits, begun.at))),
         None => first_try(limits, &claims, begun.at).await,
     };
-    let result = match first {
+    match first {
         Ok(granted) => Ok(granted),
-        Err(Blocked::For(delay)) => in_line(limits, claims.clone(), delay, begun).await,
+        Err(Blocked::For(delay)) => in_line(limits, claims, delay, begun).await,
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
-    };
-    match &result {
-        Ok(_) => {
-            let counted = claims.iter().filter(|claim| claim.permits > 0);
-            counted.for_each(|claim| claim.core.tally(true));
-        }
-        Err((position, _)) => claims[*position].core.tally(false),
     }
-    result
 }
 
 /// When a call began, in milliseconds, and what was known of its limiters then. If that has changed
@@ -284,15 +279,20 @@ async fn first_try(
     let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(limits);
     for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
         let Claim { core, permits, wait, .. } = claim;
-        match core.ready(limits, &core.rule(limits), *permits) {
+        let permits = match core.ready(limits, &core.rule(limits), *permits) {
             Ok(Ready::Decided(_)) => continue,
-            Ok(Ready::Ask(..)) => {}
+            Ok(Ready::Ask(_, permits)) => permits,
             Err(rejection) => return Err(Blocked::By(position, rejection)),
-        }
-        let head_in = core.queue.head_in(started);
+        };
         return Err(match wait {
-            Wait::None => Blocked::By(position, core.not_before(Reason::Limited, head_in)),
-            _ => Blocked::For(Delay { position, after: head_in, lag: 0 }),
+            Wait::None => {
+                let after = core.earliest(limits, permits, started).max(1);
+                Blocked::By(position, core.not_before(Reason::Limited, after))
+            }
+            _ => {
+                let after = core.queue.head_in(started);
+                Blocked::For(Delay { position, after, lag: 0 })
+            }
         });
     }
     let refused = |refusals| blocked(limits, claims, refusals, started, lag(limits, started));

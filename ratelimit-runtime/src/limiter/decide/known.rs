@@ -38,9 +38,9 @@ impl Core {
                 self.note_shadowed(limits, || self.rejected_at_once(&reply, permits));
                 Ok((reply, source))
             }
-            _ if self.shadowed.load(Ordering::Acquire) => return None,
-            Outcome::Refused if wait() != Wait::None => return None,
-            _ => Err(self.rejected_at_once(&reply, permits)),
+            Outcome::Refused if wait() == Wait::None => Err(self.rejected_at_once(&reply, permits)),
+            // The call waits, or costs more than the capacity, whatever that means for it.
+            _ => return None,
         };
         self.tally(result.is_ok());
         Some(result)
@@ -90,12 +90,7 @@ impl Core {
     /// Kept out of the way of a call that is granted at once.
     #[inline(never)]
     fn rejected_at_once(&self, reply: &Reply, permits: u32) -> Rejection {
-        match reply.outcome {
-            Outcome::Refused => {
-                self.refused(Reason::Limited, &self.answer(&(*reply).into(), permits, false))
-            }
-            _ => self.too_many(permits, reply.config),
-        }
+        self.refused(Reason::Limited, &self.answer(&(*reply).into(), permits, false))
     }
 
     pub(in crate::limiter) fn tally(&self, allowed: bool) {
