@@ -1,8 +1,8 @@
-//! What each tokio runtime has of its own: whatever a call depends on is its runtime's or the
+//! What each tokio runtime has of its own: everything a call depends on is its runtime's or the
 //! engine's, never a stranger's.
 //!
 //! A runtime that ends takes its home along. One that is idle or blocked keeps it, and harms
-//! nobody but its own callers.
+//! its own callers only.
 
 use std::{
     ops::Deref,
@@ -21,7 +21,7 @@ use crate::{clock, engine::Engine};
 /// How long a runtime may take to run an empty task before it counts as ended.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(20);
 
-/// A value for each runtime that calls, made when it is first asked for.
+/// A value for each runtime that calls, made when it is first used.
 pub(crate) struct Homes<T> {
     engine: Arc<Engine>,
     all: Arc<All<T>>,

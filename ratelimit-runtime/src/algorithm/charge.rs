@@ -107,69 +107,50 @@ impl<M: Owing> Sheet<M> {
     }
 }
 
-impl Owing for OpenLog<'_> {
-    fn debt(&self) -> u64 {
-        self.owed()
-    }
+/// For meters whose debt is a number beside what is used.
+macro_rules! owing_beside {
+    ($($meter:ty),*) => {$(
+        impl Owing for $meter {
+            fn debt(&self) -> u64 {
+                self.owed()
+            }
 
-    fn room(&self) -> u64 {
-        self.free()
-    }
+            fn room(&self) -> u64 {
+                self.free()
+            }
 
-    fn owe(&mut self, permits: u64) {
-        self.add_debt(permits);
-    }
+            fn owe(&mut self, permits: u64) {
+                self.add_debt(permits);
+            }
+        }
+    )*};
 }
 
-impl Owing for Count {
-    fn debt(&self) -> u64 {
-        self.owed()
-    }
+/// For buckets, whose debt is the backlog beyond their capacity.
+macro_rules! owing_backlog {
+    ($($meter:ty),*) => {$(
+        impl Owing for $meter {
+            fn debt(&self) -> u64 {
+                self.beyond()
+            }
 
-    fn room(&self) -> u64 {
-        self.free()
-    }
+            fn room(&self) -> u64 {
+                Self::room(self)
+            }
 
-    fn owe(&mut self, permits: u64) {
-        self.add_debt(permits);
-    }
+            fn owe(&mut self, permits: u64) {
+                self.take(permits);
+            }
+
+            fn most(&self) -> u64 {
+                self.most_ahead()
+            }
+        }
+    )*};
 }
 
-impl Owing for Level {
-    fn debt(&self) -> u64 {
-        self.beyond()
-    }
-
-    fn room(&self) -> u64 {
-        Self::room(self)
-    }
-
-    fn owe(&mut self, permits: u64) {
-        self.take(permits);
-    }
-
-    fn most(&self) -> u64 {
-        self.most_ahead()
-    }
-}
-
-impl Owing for Heat {
-    fn debt(&self) -> u64 {
-        self.beyond()
-    }
-
-    fn room(&self) -> u64 {
-        Self::room(self)
-    }
-
-    fn owe(&mut self, permits: u64) {
-        self.take(permits);
-    }
-
-    fn most(&self) -> u64 {
-        self.most_ahead()
-    }
-}
+owing_beside!(OpenLog<'_>, Count);
+owing_backlog!(Level, Heat);
 
 #[cfg(test)]
 mod tests {

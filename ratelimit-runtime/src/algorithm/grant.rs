@@ -16,7 +16,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Permits that end then, unless later callers got so many in the same step: a bucket drains those
+    /// Permits that end then, or earlier if the same step granted others after them: a bucket drains those
     /// later.
     pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
         let later = if config.drains() { drain_ms(&config, granted_after) } else { 0 };
@@ -39,7 +39,7 @@ impl Grant {
     }
 }
 
-/// The milliseconds in which a bucket drains so many permits, rounded up.
+/// The milliseconds in which a bucket drains `permits`, rounded up.
 fn drain_ms(config: &Config, permits: u64) -> u64 {
     permits.saturating_mul(config.per_ms).div_ceil(config.rate.max(1))
 }

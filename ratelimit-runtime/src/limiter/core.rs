@@ -42,12 +42,12 @@ pub(crate) struct Core {
     /// The settings that a caller gave in code.
     pub(super) given: Mutex<Option<Settings>>,
     pub(super) rule: ArcSwap<Rule>,
-    /// Whether it is one of a key's limits beside the first, which is asked for all of them.
+    /// Whether it is an additional limit of a key, which is decided with the first.
     pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
     pub(super) looks: Looks,
-    /// Whether an unusable store was told of.
+    /// Whether an unusable store was reported.
     pub(super) complained: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Rule {
 pub(crate) struct Numbers {
     pub(crate) effective: Effective,
     pub(crate) config: Config,
-    /// Nobody configured any here: whatever is stored is right.
+    /// Whether this process configures none, so that the stored ones apply.
     pub(crate) follow: bool,
 }
 

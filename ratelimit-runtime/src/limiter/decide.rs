@@ -1,7 +1,7 @@
 //! The one way from a call's claims to its decisions.
 //!
 //! Each claim has one [`Side`] that counts it, chosen here and nowhere else: the store, this process, or
-//! shards that are asked one after the other. Claims of one side are decided in one step where they can
+//! shards that are queried one after the other. Claims of one side are decided in one step where they can
 //! be, so that a call takes from all of its limiters or from none; where they cannot, what the earlier
 //! steps took is given back when a later one refuses. If the store does not answer, the policy decides.
 
@@ -18,7 +18,7 @@ pub(super) use self::answer::Ready;
 use super::{
     batch::{self, Asking},
     core::{Core, Rule},
-    denials::Manner,
+    denials::Caller,
     per_process::{self, count, counted_here},
     plan::{Asked, Claim},
     replies::{Replies, combined},
@@ -148,7 +148,7 @@ fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Opti
     }
     let Ok(Ready::Ask(numbers, permits)) = core.ready(limits, rule, permits) else { return None };
     let asked = Asked { position: 0, core, rule, numbers, permits };
-    let is_known = || core.denials.repeated(permits, Manner::Waits).is_some();
+    let is_known = || core.denials.repeated(permits, Caller::Waiting).is_some();
     let usual = Side::of(&asked) == Side::Store && (rule.is_shadowed() || !is_known());
     usual.then_some(permits)
 }
@@ -175,7 +175,7 @@ fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: As
 fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
     let asked = steps.iter().filter(|(side, _)| *side == Side::Store).flat_map(|(_, asked)| asked);
     let refusals = asked.filter(|asked| !asked.rule.is_shadowed()).filter_map(|asked| {
-        let reply = asked.core.denials.repeated(asked.permits, Manner::Waits)?;
+        let reply = asked.core.denials.repeated(asked.permits, Caller::Waiting)?;
         Some((asked.position, asked.core.refused_by(&reply.into(), asked.permits, false)))
     });
     let refusals: Refusals = refusals.collect();

@@ -1,11 +1,11 @@
-//! What the store refused a moment ago and cannot grant yet.
+//! Refusals of the store that are still certain.
 //!
-//! Nothing becomes free before its time, so until then the same request is refused without asking.
-//! What may free something earlier, such as a release by another process, is seen after a second
-//! at most; what this process does itself ends it at once.
+//! Nothing becomes free before its time, so until then the same request is refused without a query.
+//! Permits that are free before their time, such as those that another process releases, are noticed
+//! after a second at most; a change by this process ends a refusal at once.
 //!
-//! Who waits goes before who tries again and again, across processes as within one: those who
-//! try in the meantime are refused for a few milliseconds more, in which whoever waited asks.
+//! Waiting callers take precedence over polling callers, across processes as within one: a polling
+//! caller is refused for a few milliseconds more, in which the waiting ones query the store.
 
 use std::{
     sync::{
@@ -28,9 +28,9 @@ use crate::{
 const AT_MOST: Duration = Duration::from_secs(1);
 /// The server's clock counts whole milliseconds, so its wait is up to one too long.
 const TICK: Duration = Duration::from_millis(1);
-/// How long those who tried too early let others go first: a waiting caller's timer and its way to
-/// the store, but never more than a fiftieth of the window.
-const COURTESY: Duration = Duration::from_millis(4);
+/// How long a polling caller is refused beyond the refusal: a waiting caller's timer and its way to the
+/// store, but never more than a fiftieth of the window.
+const GRACE: Duration = Duration::from_millis(4);
 /// Numbers of permits that are remembered; most limiters know one.
 const REMEMBERED: usize = 4;
 
@@ -47,23 +47,23 @@ struct Known {
     refusals: Vec<Refusal>,
 }
 
-/// For this many permits the store cannot say anything else until then.
+/// A reply for this many permits that cannot change until then.
 struct Refusal {
     permits: u32,
     until: Instant,
     heard: Instant,
-    /// What those who try, and do not wait, owe since one of them came too early.
-    courtesy: Duration,
+    /// How much longer it applies to polling callers, since one of them came too early.
+    grace: Duration,
     reply: Reply,
     /// The reply of each of several limits.
     parts: Option<Arc<[Reply]>>,
 }
 
-/// Whether a caller waits when it is refused.
+/// Whether a caller waits when it is refused, or comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    Waits,
-    Tries,
+pub(super) enum Caller {
+    Waiting,
+    Polling,
 }
 
 /// When a request was sent to the store, and how many changes were known by then.
@@ -74,17 +74,17 @@ pub(super) struct Mark {
 }
 
 impl Denials {
-    /// What the store would say, if that is certain.
-    pub(super) fn repeated(&self, permits: u32, manner: Manner) -> Option<Reply> {
+    /// The reply that the store would give, if that is certain.
+    pub(super) fn repeated(&self, permits: u32, caller: Caller) -> Option<Reply> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
         let mut known = self.known();
         let refusal = known.refusals.iter_mut().find(|refusal| refusal.permits == permits)?;
         let now = clock::instant();
-        match manner {
-            Manner::Waits => (now < refusal.until).then(|| refusal.as_of(now)),
-            Manner::Tries => refusal.refuse_one_who_tries(now),
+        match caller {
+            Caller::Waiting => (now < refusal.until).then(|| refusal.as_of(now)),
+            Caller::Polling => refusal.refuse_polling(now),
         }
     }
 
@@ -137,10 +137,8 @@ impl Denials {
             known.refusals.truncate(REMEMBERED - 1);
             let reply =
                 Reply { remaining: last.reply.remaining, reconciled: None, ahead_ms: 0, ..*reply };
-            let courtesy = Duration::ZERO;
-            known
-                .refusals
-                .insert(0, Refusal { permits, until, heard: now, courtesy, reply, parts });
+            let grace = Duration::ZERO;
+            known.refusals.insert(0, Refusal { permits, until, heard: now, grace, reply, parts });
         }
         self.any.store(!known.refusals.is_empty(), Ordering::Release);
     }
@@ -159,23 +157,23 @@ impl Denials {
 }
 
 impl Refusal {
-    /// When nobody is refused by it any more.
+    /// When it refuses no caller any more.
     fn ends(&self) -> Instant {
-        self.until + self.courtesy
+        self.until + self.grace
     }
 
-    fn refuse_one_who_tries(&mut self, now: Instant) -> Option<Reply> {
+    fn refuse_polling(&mut self, now: Instant) -> Option<Reply> {
         if now >= self.ends() {
             return None;
         }
-        self.courtesy = COURTESY.min(Duration::from_millis(self.reply.config.per_ms / 50));
+        self.grace = GRACE.min(Duration::from_millis(self.reply.config.per_ms / 50));
         let reply = self.as_of(now);
         let ends_in = whole_ms(self.ends() - now) + 1;
         Some(Reply { retry_after_ms: reply.retry_after_ms.max(ends_in), ..reply })
     }
 
-    /// The refusal with what has passed of its times since it was heard. Rounded up: whoever waits
-    /// as long as it is told is not early.
+    /// The refusal with what has passed of its times since it was heard. Rounded up:
+    /// a caller that waits for as long as it reports is not early.
     fn as_of(&self, now: Instant) -> Reply {
         let passed = whole_ms(now.saturating_duration_since(self.heard));
         Reply {

@@ -122,7 +122,7 @@ impl Lanes {
         }
     }
 
-    /// Ends the gathering behind a call: those who gathered go, those who come go at once.
+    /// Ends the gathering behind a call: its callers leave, and later ones leave at once.
     pub(super) fn gathered(&self, loads: &[Load]) -> Vec<Load> {
         let mut state = self.state();
         let mut open = Vec::new();

@@ -150,7 +150,7 @@ pub(super) fn resolve(
 ) -> Result<Numbers, Unresolved> {
     let (effective, follow) = match current.resolve(family, name, given) {
         Ok(effective) => (effective, false),
-        // A name that only exists at run time may be somebody else's limiter.
+        // A name that exists only at run time may be a limiter of another service.
         Err(Unresolved::Missing(_)) if family.annotation.is_none() => {
             (current.resolve_following(family, name), true)
         }

@@ -1,4 +1,4 @@
-//! What a call took, and where: given back by its grant, to nobody else's loss.
+//! What a call took, and where: given back by its grant, which affects no other.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -162,7 +162,7 @@ impl Taken {
         for Counted { core, source, grant } in self.counted() {
             let grant = Grant { permits: grant.permits.min(permits), ..*grant };
             let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
-            // Who sees the permits in the store must not be refused by what was known before.
+            // The permits are free in the store, so no known refusal may stand in the way.
             core.denials.forget();
             self.core.denials.forget();
             let back = match source {

@@ -168,7 +168,7 @@ impl LimitsBuilder {
 
     /// Checks everything and makes these limits the program's.
     ///
-    /// A Redis that does not answer is no error: it is told of, and `on_store_error` decides until
+    /// A Redis that does not answer is no error: it is reported, and `on_store_error` decides until
     /// it is back.
     ///
     /// # Errors

@@ -9,13 +9,12 @@ use quick_cache::{Lifecycle, UnitWeighter, sync::Cache};
 
 use crate::limiter::Core;
 
-/// Limiters of one family that are remembered; one that was forgotten is made again and costs
-/// nothing but that.
+/// Limiters of one key that are remembered; one that was evicted is made again when it is used.
 const REMEMBERED: usize = 131_072;
-/// What a family is expected to need.
+/// What a key is expected to need.
 const USUAL: usize = 1_000;
 
-/// The limiters of one family. They are found by a hash, and told apart by their names.
+/// The limiters of one key, found by the hash of their names.
 pub(crate) struct Cores {
     hasher: RandomState,
     cores: Cache<u64, Arc<Core>, UnitWeighter, AlreadyHashed, InUse>,

@@ -76,7 +76,7 @@ impl Current {
         Effective::resolve(&self.layers(family, name, given), family.keys)
     }
 
-    /// Whatever says something of one key of a family; the first goes before the others.
+    /// The layers that set something for one key of a family; the first takes precedence.
     fn layers<'a>(
         &'a self,
         family: &'a Family,

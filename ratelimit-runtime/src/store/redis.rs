@@ -53,7 +53,7 @@ pub use self::hooks::{
     script_reserve, script_write,
 };
 
-/// How long after the deadline a reply is waited for that says what was granted to nobody.
+/// How long a batch waits for a reply after the deadline, to give back what was granted.
 const LATE_REPLY: Duration = Duration::from_secs(5);
 
 /// Keeps limiters in Redis, where any number of processes share them, Java services with
@@ -202,7 +202,7 @@ impl RedisStore {
         let elapsed = match in_time.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
-                // A wrong password concerns everybody, a key of a wrong type only its limiter.
+                // A wrong password concerns all limiters, a key of a wrong type only its own.
                 let is_connected = attempt.progress().used.is_some();
                 let of_all = !is_connected || error.kind() != StoreErrorKind::Misconfigured;
                 if of_all

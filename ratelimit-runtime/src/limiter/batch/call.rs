@@ -73,7 +73,7 @@ fn read(
     marks: &[Mark],
     replies: Result<Vec<Vec<Reply>>, StoreError>,
 ) -> Result<Rows, StoreError> {
-    // A reload may have taken a configuration away after the callers had asked.
+    // A reload may have removed a configuration after the callers came.
     if claims.iter().any(|claim| claim.parts.is_empty()) {
         return Err(StoreError::unavailable("the limiter is not configured any more"));
     }

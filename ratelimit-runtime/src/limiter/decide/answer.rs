@@ -1,4 +1,4 @@
-//! What a call is told: answers and rejections made of what a store replied.
+//! What a call gets: answers and rejections, made of the replies of a store.
 
 use std::{
     sync::{Arc, atomic::Ordering},

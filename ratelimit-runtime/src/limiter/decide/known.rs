@@ -10,7 +10,7 @@ use crate::{
     Reason, Rejection,
     limiter::{
         Core,
-        denials::Manner,
+        denials::Caller,
         services::Services,
         taken::{Source, Taken},
     },
@@ -39,7 +39,7 @@ impl Core {
                 Ok((reply, source))
             }
             Outcome::Refused if wait() == Wait::None => Err(self.rejected_at_once(&reply, permits)),
-            // The call waits, or costs more than the capacity, whatever that means for it.
+            // The call waits, or costs more than the capacity.
             _ => return None,
         };
         self.tally(result.is_ok());
@@ -82,7 +82,7 @@ impl Core {
         if self.shadowed.load(Ordering::Acquire) {
             return None;
         }
-        let reply = self.denials.repeated(permits, Manner::Tries)?;
+        let reply = self.denials.repeated(permits, Caller::Polling)?;
         // A reload that no call has noticed yet may change it.
         (self.rule(limits).number == rule).then_some((reply, Source::Store))
     }

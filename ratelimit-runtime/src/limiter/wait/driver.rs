@@ -96,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// The next step, with the callers told whose wait is over.
+    /// Returns the next step, and answers the callers whose wait is over.
     fn step(&mut self) -> Step<Ticket> {
         let (core, limits) = (&self.core, &self.limits);
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));

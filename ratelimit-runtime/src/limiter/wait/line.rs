@@ -16,7 +16,7 @@ const MOST_SLOTS: u64 = 64;
 /// A caller in the queue.
 #[derive(Debug)]
 pub(super) struct Place<S> {
-    /// Tells the places of a line apart, in order.
+    /// Numbers the places of a line, in order.
     pub(super) number: u64,
     pub(super) permits: u32,
     /// The last millisecond in which the caller may be admitted.
@@ -111,9 +111,9 @@ pub(super) struct Line<S, T> {
     /// The places with a last moment, the earliest first.
     limits: BTreeSet<(u64, u64)>,
     next_number: u64,
-    /// Whether the store is being asked: only one driver asks.
+    /// Whether a request to the store is under way: only one driver makes them.
     asking: bool,
-    /// When the store is to be asked next.
+    /// When the next request to the store is due.
     due: u64,
     /// How much sooner that may have been, in milliseconds.
     lag: u64,
@@ -226,7 +226,7 @@ impl<S, T: Part> Line<S, T> {
         self.slots.insert(index, slot);
     }
 
-    /// The store has answered; it is to be asked again at this time, or by so much sooner.
+    /// The store has replied; the next request is due at this time, or sooner by the lag.
     pub(super) fn answered(&mut self, again: u64, lag: u64) {
         self.lag = lag;
         // A change that came meanwhile is still to be looked at.
@@ -348,7 +348,7 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// The place whose wait is over first. The one that the store is being asked for has its answer.
+    /// The place whose wait is over first. The one for which a request is under way has its answer.
     fn next_limit(&self) -> Option<(u64, u64)> {
         let head = self.head().filter(|_| self.asking).map(|head| head.number);
         self.limits.iter().find(|(_, number)| Some(*number) != head).copied()

@@ -8,11 +8,11 @@ use crate::StoreError;
 /// The three answers to "may this be sent again?".
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server did nothing and says why; it may do it if asked again.
+    /// The server did nothing and says why; another attempt may succeed.
     NotDone(NotDone),
     /// It may have been done, or it cannot be done just now.
     Transient(StoreError),
-    /// It will not be done until somebody mends the configuration.
+    /// It will not be done until the configuration is mended.
     Permanent(StoreError),
 }
 
