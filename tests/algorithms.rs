@@ -67,7 +67,7 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
     assert!(report.contains("burst: 2 (annotation)"), "{report}");
 
     let yaml = "limiters:\n  \"export:{user}\": { burst: 3 }\n  mail: { rate: 1, per: 1s, algorithm: leaky_bucket }\n";
-    let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
     limits
         .scope(async {
             for _ in 0..3 {
@@ -81,7 +81,7 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
 
     // A bucket without a burst holds its rate, and another rule leaves the burst aside.
     let yaml = "limiters:\n  \"export:{user}\": { algorithm: fixed_window, rate: 4 }\n  x: { rate: 7, per: 1s, algorithm: token_bucket }\n";
-    let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
     assert_eq!(limits.configured("x").quotas().unwrap()[0].burst(), Some(7));
     limits
         .scope(async {
@@ -95,14 +95,14 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
 #[tokio::test]
 async fn what_no_rule_can_count_by_is_refused_at_startup() {
     let refused = async |yaml: &str| {
-        let limits = Limits::builder().memory().limits_text(yaml).build().await;
+        let limits = Limits::builder().memory().limits_yaml(yaml).build().await;
         limits.map(drop).expect_err(yaml).to_string()
     };
     let entry = |fields: &str| format!("limiters:\n  \"export:{{user}}\": {{ {fields} }}\n");
     let error = refused(&entry("per: 366d, burst: 2000000000")).await;
     assert!(
         error.ends_with(
-            "`export:{user}` cannot be counted by what limits:2:40 sets: a `burst` of 2000000000 in \
+            "`export:{user}` cannot use the value set at limits:2:40: a `burst` of 2000000000 in \
              `366d` is too large to be counted exactly; write at most 142418, or a shorter `per`"
         ),
         "{error}"
@@ -111,8 +111,8 @@ async fn what_no_rule_can_count_by_is_refused_at_startup() {
     let error = refused(yaml).await;
     assert_eq!(
         error,
-        "limits:3:25: `tea:{cup}` has a `burst`, which is what a token bucket holds, and is a \
-         `leaky_bucket`; write `algorithm: token_bucket`, or remove `burst`"
+        "limits:3:25: `burst` of `tea:{cup}` requires `token_bucket`, but the algorithm is `leaky_bucket`; \
+         write `algorithm: token_bucket`, or remove `burst`"
     );
 }
 
@@ -298,7 +298,7 @@ async fn a_changed_rule_is_a_drift_like_any_other() {
         let yaml = format!(
             "limiters:\n  lim: {{ rate: 10, per: 1h, on_drift: {on_drift}, algorithm: {rule} }}\n"
         );
-        let builder = Limits::builder().redis(server.url()).limits_text(yaml);
+        let builder = Limits::builder().redis(server.url()).limits_yaml(yaml);
         let builder = builder.on_event(move |event| {
             if let Event::Reconciled { outcome, .. } = event {
                 seen.lock().unwrap().push(format!("{outcome:?}"));

@@ -17,7 +17,7 @@ fn quota(rate: u64, per: Duration) -> Quota {
 }
 
 async fn embedded(yaml: &str) -> Limits {
-    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+    Limits::builder().memory().limits_yaml(yaml).build().await.unwrap()
 }
 
 #[test]
@@ -95,7 +95,7 @@ async fn no_answer_shows_the_value_of_a_key() {
 async fn a_free_request_is_granted_without_the_store() {
     let server = RedisServer::start();
     let yaml = "limiters:\n  x: { rate: 1, per: 1h, on_store_error: reject }\n";
-    let limits = Limits::builder().redis(server.url()).limits_text(yaml).build().await.unwrap();
+    let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).build().await.unwrap();
     let limiter = limits.configured("x");
     server.shut_down();
     for limiter in [limiter, limits.configured("unheard of")] {
@@ -115,7 +115,7 @@ async fn a_rejection_leads_to_what_the_driver_said() {
     let proxy = Proxy::start(server.port());
     let settings = "{ rate: 5, per: 1h, on_store_error: reject }";
     let yaml = format!("limiters:\n  taken: {settings}\n  slow: {settings}\n");
-    let builder = Limits::builder().redis(proxy.url()).limits_text(yaml);
+    let builder = Limits::builder().redis(proxy.url()).limits_yaml(yaml);
     let limits = builder.deadline(Duration::from_millis(500)).build().await.unwrap();
     let store_error = |rejection: &Rejection| {
         let source = rejection.source().expect("the store is the reason");

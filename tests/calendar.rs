@@ -77,7 +77,7 @@ limiters:
   monthly: { rate: 9, per: month, algorithm: fixed_window }
   plain: { rate: 9, per: 1d, algorithm: fixed_window }
 ";
-    let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
     let quota = |key: &str| limits.configured(key).quotas().unwrap()[0].to_string();
     assert_eq!(quota("monthly"), "9 per month (America/New_York)");
     assert_eq!(quota("plain"), "9 per 1d, fixed window");
@@ -90,7 +90,7 @@ limiters:
 #[tokio::test]
 async fn what_is_no_calendar_is_refused_at_startup() {
     let refused = async |yaml: &str| {
-        let limits = Limits::builder().memory().limits_text(yaml).build().await;
+        let limits = Limits::builder().memory().limits_yaml(yaml).build().await;
         limits.map(drop).expect_err(yaml).to_string()
     };
     for (yaml, told) in [
@@ -120,17 +120,17 @@ async fn what_is_no_calendar_is_refused_at_startup() {
         // Only known once the file and the program are together.
         (
             "limiters:\n  \"mail:{user}\": { algorithm: token_bucket }\n",
-            "`mail:{user}` has windows it cannot be counted by: calendar window `day` requires `fixed_window`, but the algorithm is `token_bucket`; \
+            "`mail:{user}`: calendar window `day` requires `fixed_window`, but the algorithm is `token_bucket`; \
              write `fixed_window`, or a length such as `1d`",
         ),
         (
             "limiters:\n  a: { rate: 1, per: week }\n",
-            "limits:2:22: `a` has windows it cannot be counted by: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
+            "limits:2:22: `a`: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
              write `fixed_window`, or a length such as `7d`",
         ),
         (
             "prefixes:\n  - { prefix: a, rate: 1, per: week }\n",
-            "limits:2:32: `a` has windows it cannot be counted by: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
+            "limits:2:32: `a`: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
              write `fixed_window`, or a length such as `7d`",
         ),
     ] {

@@ -81,7 +81,7 @@ fn length<T>(short: T, full: T) -> T {
 
 /// Limits of a process of ours, on this server and with this limits file.
 async fn limits(server: &RedisServer, yaml: &str) -> Limits {
-    let builder = Limits::builder().redis(server.url()).limits_text(yaml);
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml);
     builder.deadline(Duration::from_secs(2)).build().await.expect("limits")
 }
 

@@ -18,7 +18,7 @@ fn quota(rate: u32, per: Duration) -> Quota {
 const SECOND: Duration = Duration::from_secs(1);
 
 fn embedded(yaml: &str) -> LimitsBuilder {
-    Limits::builder().memory().limits_text(yaml)
+    Limits::builder().memory().limits_yaml(yaml)
 }
 
 async fn refused(builder: LimitsBuilder) -> String {
@@ -230,7 +230,7 @@ async fn the_report_says_where_each_number_came_from() {
 async fn bad_files_are_refused_with_every_problem_and_its_place() {
     let yaml = "limiters:\n  x: { rat: 5, per: 90 }\n  y: { rate: -1, per: 1s }\n  y: { rate: 1, per: 1s }\n";
     let error = refused(embedded(yaml)).await;
-    assert!(error.starts_with("4 problems keep the rate limits from starting:"), "{error}");
+    assert!(error.starts_with("rate limits could not be set up, 4 problems:"), "{error}");
     for part in [
         "limits:2:8: unknown field `rat`",
         "did you mean `rate`?",
@@ -252,8 +252,8 @@ async fn a_burst_of_keys_that_exist_at_run_time_needs_a_token_bucket_too() {
     let error = refused(embedded(&yaml)).await;
     for (place, name) in [("1:46", "late"), ("3:49", "test:*"), ("4:37", "default")] {
         let problem = format!(
-            "limits:{place}: `{name}` has a `burst`, which is what a token bucket holds, and is a \
-             `sliding_window`; write `algorithm: token_bucket`, or remove `burst`"
+            "limits:{place}: `burst` of `{name}` requires `token_bucket`, but the algorithm is `sliding_window`; \
+             write `algorithm: token_bucket`, or remove `burst`"
         );
         assert!(error.contains(&problem), "{error}");
     }
@@ -287,7 +287,7 @@ async fn stores_and_prefixes_that_cannot_be_are_refused() {
     let unset = embedded("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");
     // The builder's own store wins, so the file's is not even looked at.
     assert!(unset.build().await.is_ok());
-    let unset = Limits::builder().limits_text("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");
+    let unset = Limits::builder().limits_yaml("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");
     assert!(refused(unset).await.contains("NO_SUCH_VARIABLE_HERE"));
 }
 
@@ -304,7 +304,15 @@ async fn a_misspelled_entry_is_an_error_and_a_stranger_a_warning() {
         ["`another-programs` in the limits file matches no limiter of this program"]
     );
     let error = refused(embedded(&format!("unmatched: error\n{yaml}"))).await;
-    assert_eq!(error, "limits:3:3: `another-programs` matches no limiter of this program");
+    assert_eq!(
+        error,
+        "limits:3:3: `another-programs` matches no limiter in this program; remove it, or write `unmatched: \
+         warn`"
+    );
+    let limits = embedded(&format!("unmatched: ignore\n{yaml}")).on_event(|event| {
+        assert!(!matches!(event, Event::Unmatched { .. }), "{event}");
+    });
+    limits.build().await.unwrap();
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn quota(rate: u32, per: Duration) -> Quota {
 }
 
 async fn limits(url: &str, yaml: &str) -> Limits {
-    Limits::builder().redis(url).limits_text(yaml).deadline(DEADLINE).build().await.unwrap()
+    Limits::builder().redis(url).limits_yaml(yaml).deadline(DEADLINE).build().await.unwrap()
 }
 
 async fn limiter(url: &str, rate: u32, per: Duration) -> Limiter {
@@ -117,7 +117,7 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
     let yaml = "limiters:\n  l: { rate: 5, per: 1m }\n  a: { rate: 5, per: 1m, on_store_error: allow }\n  \
                 r: { rate: 5, per: 1m, on_store_error: reject }\n";
     let deadline = Duration::from_millis(500);
-    let builder = Limits::builder().redis(server.url()).limits_text(yaml).deadline(deadline);
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(deadline);
     let limits = builder.build().await.unwrap();
     for name in ["l", "a", "r"] {
         assert!(!limits.configured(name).try_acquire(1).await.unwrap().is_degraded());

@@ -16,12 +16,12 @@ use tests::redis_server::RedisServer;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn embedded(yaml: &str) -> LimitsBuilder {
-    Limits::builder().memory().limits_text(yaml)
+    Limits::builder().memory().limits_yaml(yaml)
 }
 
 fn on_redis(server: &RedisServer, yaml: &str) -> LimitsBuilder {
     // Long enough that no decision misses it because the machine is busy.
-    Limits::builder().redis(server.url()).limits_text(yaml).deadline(20 * SECOND)
+    Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(20 * SECOND)
 }
 
 /// What is owed after as much was paid as is free.

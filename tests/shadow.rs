@@ -18,13 +18,13 @@ use tests::redis_server::RedisServer;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn embedded(yaml: &str) -> LimitsBuilder {
-    Limits::builder().memory().limits_text(yaml)
+    Limits::builder().memory().limits_yaml(yaml)
 }
 
 fn on_redis(server: &RedisServer, yaml: &str) -> LimitsBuilder {
     // Long enough that no decision misses it because the machine is busy.
     let deadline = Duration::from_secs(20);
-    Limits::builder().redis(server.url()).limits_text(yaml).deadline(deadline)
+    Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(deadline)
 }
 
 /// What the report counts of a limiter: allowed, rejected, waited, shadowed.

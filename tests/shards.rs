@@ -7,7 +7,7 @@ use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason, Rejection, r
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 async fn on(url: &str, yaml: &str) -> Limits {
-    let builder = Limits::builder().redis(url).limits_text(yaml);
+    let builder = Limits::builder().redis(url).limits_yaml(yaml);
     builder.deadline(Duration::from_secs(5)).build().await.unwrap()
 }
 
@@ -134,7 +134,7 @@ async fn the_parts_follow_a_change_of_the_file() {
 async fn a_node_that_is_away_leaves_the_parts_of_the_others() {
     let cluster = RedisCluster::start();
     let yaml = "deadline: 300ms\nlimiters:\n  hot: { rate: 9, per: 1h, shards: 9, on_store_error: reject }\n";
-    let builder = Limits::builder().redis(cluster.url()).limits_text(yaml);
+    let builder = Limits::builder().redis(cluster.url()).limits_yaml(yaml);
     let limits = builder.build().await.unwrap();
     let lost = cluster.master_of_key("hot:shard-0");
     let parts = (0..9).filter(|n| cluster.master_of_key(&format!("hot:shard-{n}")) == lost).count();
@@ -146,7 +146,7 @@ async fn a_node_that_is_away_leaves_the_parts_of_the_others() {
 
 #[tokio::test]
 async fn without_nodes_nothing_is_split() {
-    let limits = Limits::builder().memory().limits_text(hot("shards: 3")).build().await.unwrap();
+    let limits = Limits::builder().memory().limits_yaml(hot("shards: 3")).build().await.unwrap();
     assert!(limits.configured("hot").try_acquire(10).await.is_ok());
 }
 
@@ -161,19 +161,19 @@ async fn what_cannot_be_split_is_refused_at_startup() {
     for (entry, problem) in [
         (
             "shards: 4",
-            "`bulk` takes 30 permits a call, but limits:2:19 splits a rate of 100 into 4 parts; no call would ever get through",
+            "`bulk` costs 30 permits per call, but limits:2:19 splits a rate of 100 into 4 shards, so no call can succeed; lower `permits`, or raise the rate",
         ),
         (
             "shards: 101",
-            "`bulk` cannot be split as limits:2:19 says: `shards: 101` leaves a part without permits; write at most 100, which is the `rate`",
+            "`bulk` cannot be sharded as set at limits:2:19: `shards: 101` leaves a part without permits; write at most 100, which is the `rate`",
         ),
     ] {
         let yaml = format!("limiters:\n  bulk: {{ {entry} }}\n");
-        let error = Limits::builder().memory().limits_text(&yaml).build().await.unwrap_err();
+        let error = Limits::builder().memory().limits_yaml(&yaml).build().await.unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
     let yaml = "limiters:\n  bulk: { shards: 3 }\n";
-    assert!(Limits::builder().memory().limits_text(yaml).build().await.is_ok());
+    assert!(Limits::builder().memory().limits_yaml(yaml).build().await.is_ok());
 }
 
 #[tokio::test]

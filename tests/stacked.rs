@@ -266,7 +266,7 @@ async fn what_no_limit_counted_is_not_given_back() {
         let yaml = format!(
             "limiters:\n  stacked-patient: {{ {first} }}\n  stacked-impatient: {{ wait: none }}\n"
         );
-        Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+        Limits::builder().memory().limits_yaml(yaml).build().await.unwrap()
     };
     let shadowed = limits("shadow: true").await;
     let patient = shadowed.scope(async { limiter!("stacked-patient") }).await;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ratelimit_runtime::{Limits, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{Limits, Problem, ProblemKind, Quota, Rejection, limiter, rate_limit};
 use tests::redis_server::RedisServer;
 
 #[rate_limit(key = "orders:{user_id}", rate = 5, per = "1m", wait = "none", permits = 2)]
@@ -22,7 +22,7 @@ async fn search() -> Result<(), Rejection> {
 }
 
 async fn refused(yaml: &str) -> String {
-    let limits = Limits::builder().memory().limits_text(yaml).build().await;
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await;
     limits.map(|_| ()).expect_err(yaml).to_string()
 }
 
@@ -31,7 +31,7 @@ async fn accepted(yaml: &str) -> (Limits, Vec<String>) {
     let seen = Arc::clone(&events);
     let builder = Limits::builder()
         .memory()
-        .limits_text(yaml)
+        .limits_yaml(yaml)
         .on_event(move |event| seen.lock().unwrap().push(event.to_string()));
     let limits = builder.build().await.expect(yaml);
     let events = events.lock().unwrap().clone();
@@ -42,8 +42,8 @@ async fn accepted(yaml: &str) -> (Limits, Vec<String>) {
 async fn a_rate_below_a_call_s_cost_is_refused() {
     assert_eq!(
         refused("limiters:\n  \"orders:{user_id}\": { rate: 1 }\n").await,
-        "tests/startup.rs:11: `orders:{user_id}` takes 2 permits a call, but limits:2:31 sets a rate \
-         of 1; no call would ever get through"
+        "tests/startup.rs:11: `orders:{user_id}` costs 2 permits per call, but limits:2:31 sets a rate \
+         of 1, so no call can succeed; lower `permits`, or raise the rate"
     );
     let nested = "limiters:\n  \"orders:{user_id}\":\n    overrides:\n      - { key: \"orders:7\", rate: 1 }\n";
     let error = refused(nested).await;
@@ -56,12 +56,14 @@ async fn a_rate_below_a_call_s_cost_is_refused() {
 async fn what_a_function_cannot_answer_is_refused() {
     let error = refused("limiters:\n  mail: { rate: 0 }\n").await;
     assert!(
-        error.ends_with("its function cannot refuse a call, so nobody would ever be answered"),
+        error.ends_with(
+            "so every call would wait forever; raise it, or let the function return a rejection"
+        ),
         "{error}"
     );
     let error = refused("limiters:\n  mail: { wait: none }\n").await;
     assert!(
-        error.contains("`mail` cannot refuse a call, but limits:2:17 sets `wait: none`"),
+        error.contains("`mail` cannot reject calls, but limits:2:17 sets `wait: none`"),
         "{error}"
     );
     let error = refused("limiters:\n  mail: { on_store_error: reject }\n").await;
@@ -73,10 +75,15 @@ async fn what_a_function_cannot_answer_is_refused() {
 async fn a_typo_is_an_error_that_names_the_limiter() {
     assert_eq!(
         refused("limiters:\n  serach: { rate: 1, per: 1s }\n").await,
-        "limits:2:3: `serach` matches no limiter of this program; did you mean `search`?"
+        "limits:2:3: `serach` matches no limiter in this program; did you mean `search`? If it is the name of \
+         another limiter, write `unmatched: ignore`"
     );
+    // The way out of it: a name that exists at run time alone.
+    let (limits, _) =
+        accepted("unmatched: ignore\nlimiters:\n  serach: { rate: 1, per: 1s }\n").await;
+    assert_eq!(limits.configured("serach").quotas().unwrap()[0], Quota::per_second(1));
     let several = "limiters:\n  serach: { rate: 1, per: 1s }\n  mail: { rate: 0 }\n";
-    assert!(refused(several).await.starts_with("2 problems keep the rate limits from starting:"));
+    assert!(refused(several).await.starts_with("rate limits could not be set up, 2 problems:"));
     // Also beside what is wrong with the file itself.
     let error = refused("limiters:\n  serach: { rate: 1, per: 1s }\n  mail: { rat: 0 }\n").await;
     assert!(
@@ -160,15 +167,88 @@ fn a_program_that_installs_nothing_and_cannot_read_its_limits_says_so_with_each_
     assert_eq!(said, "first StoreMisconfigured\nsecond StoreMisconfigured\nforever ok\n");
 }
 
+fn disagreeing() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_disagreeing"))
+}
+
 #[test]
 fn two_places_that_disagree_on_one_key_do_not_start() {
     let output = Command::new(env!("CARGO_BIN_EXE_disagreeing")).output().unwrap();
-    let said = said(&output);
-    let expected = "tests/src/bin/disagreeing.rs:8: `shared` has `rate` 2 here and 1 at \
-                    tests/src/bin/disagreeing.rs:5; functions with one key share one limiter, write the \
-                    same or leave it out\n";
-    let other_way = "tests/src/bin/disagreeing.rs:5: `shared` has `rate` 1 here and 2 at \
-                     tests/src/bin/disagreeing.rs:8; functions with one key share one limiter, write the \
-                     same or leave it out\n";
-    assert!(said == expected || said == other_way, "{said}");
+    // `main` returns the error, which is shown as text, line by line.
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expected = "Error: rate limits could not be set up, 3 problems:\n  \
+        tests/src/bin/disagreeing.rs:10: `rate` of `shared` is 2 here, but 1 at \
+        tests/src/bin/disagreeing.rs:7; functions with the same key share one limiter, so write the same \
+        value or remove one\n  \
+        tests/src/overlapping.rs:4: `overlap:{other}` can be the same name as `overlap:{user_id}` at \
+        tests/src/overlapping.rs:3, and one name is one limiter; write one key for both, or start one of \
+        them differently\n  \
+        tests/src/overlapping.rs:5: `overlap:5` can be the same name as `overlap:{user_id}` at \
+        tests/src/overlapping.rs:3, and one name is one limiter; write one key for both, or start one of \
+        them differently\n";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_relative_path_starts_at_the_working_directory_and_is_shown_in_full() {
+    let folder = std::env::temp_dir().join(format!("ratelimit-relative-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    let told = || {
+        let mut program = disagreeing();
+        program.current_dir(&folder).env("RATELIMIT_LIMITS", "limits.yaml");
+        String::from_utf8_lossy(&program.output().unwrap().stderr).into_owned()
+    };
+    let path = folder.join("limits.yaml");
+    let missing = told();
+    std::fs::write(&path, "limiters:\n  x: { rat: 1 }\n").unwrap();
+    let mistaken = told();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let path = path.display();
+    assert!(missing.starts_with(&format!("Error: {path}: cannot be read: ")), "{missing}");
+    assert!(mistaken.contains(&format!("{path}:2:8: unknown field `rat`")), "{mistaken}");
+}
+
+#[tokio::test]
+async fn a_problem_says_what_it_is_about() {
+    let problems = async |yaml: &str| {
+        let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
+        let about = |problem: &Problem| {
+            let place = problem.place().map(|(path, line, column)| {
+                format!(
+                    "{}:{line}:{column}",
+                    path.display().to_string().rsplit('/').next().unwrap()
+                )
+            });
+            let limiter = problem.limiter().map(str::to_owned);
+            (problem.kind(), place.unwrap_or_default(), limiter, problem.setting())
+        };
+        error.problems().iter().map(about).collect::<Vec<_>>()
+    };
+    let mail = Some("mail".to_owned());
+    assert_eq!(
+        problems("limiters:\n  mail: { rate: -1 }\n").await,
+        [(ProblemKind::Setting, "limits:2:17".to_owned(), mail.clone(), Some("rate"))]
+    );
+    assert_eq!(
+        problems("limiters: [\n").await,
+        [(ProblemKind::Syntax, "limits:1:11".to_owned(), None, None)]
+    );
+    assert_eq!(
+        problems("limiters:\n  mail: { wait: none }\n").await,
+        [(ProblemKind::Setting, "startup.rs:16:1".to_owned(), mail, Some("wait"))]
+    );
+    assert_eq!(
+        problems("limiters:\n  serach: { rate: 1, per: 1s }\n").await,
+        [(ProblemKind::Unmatched, "limits:2:3".to_owned(), Some("serach".to_owned()), None)]
+    );
+
+    let missing = Limits::builder().memory().limits_file("/nowhere/limits.yaml");
+    let error = missing.build().await.unwrap_err();
+    assert_eq!(error.problems()[0].kind(), ProblemKind::File);
+    assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>()));
+    let elsewhere = Limits::builder().no_limits_file().redis("http://nowhere");
+    let error = elsewhere.build().await.unwrap_err();
+    assert_eq!(error.problems()[0].kind(), ProblemKind::Store);
 }

@@ -111,7 +111,7 @@ async fn keys_of_names_built_at_run_time_expire_together() {
     let server = RedisServer::start();
     let builder = Limits::builder()
         .redis(server.url())
-        .limits_text("default: { rate: 5, per: 10s }")
+        .limits_yaml("default: { rate: 5, per: 10s }")
         .deadline(MINUTE);
     let limits = builder.build().await.unwrap();
     limits.configured("many").acquire(1).await.unwrap();
@@ -260,7 +260,7 @@ async fn a_process_budget_is_counted_in_the_process() {
     let server = RedisServer::start();
     let yaml = "limiters:\n  each: { rate: 3, per: 1m, mode: per_client }\n";
     for _ in 0..2 {
-        let builder = Limits::builder().redis(server.url()).limits_text(yaml).deadline(MINUTE);
+        let builder = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(MINUTE);
         let limiter = builder.build().await.unwrap().configured("each");
         assert_eq!(limiter.acquire(2).await.unwrap().remaining(), 1);
         assert_eq!(limiter.available_permits().await.unwrap(), 1);

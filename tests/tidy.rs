@@ -60,7 +60,7 @@ fn home(name: &str) -> Option<&'static str> {
     Some(match name {
         "Clock" | "ManualClock" => "clock",
         "Answer" | "Decision" | "Reason" | "Settlement" => "decision",
-        "SetupError" | "StoreError" | "StoreErrorKind" => "error",
+        "Problem" | "ProblemKind" | "SetupError" | "StoreError" | "StoreErrorKind" => "error",
         "Event" => "events",
         "KeyPart" => "key",
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn embedded(yaml: &str) -> Limits {
-    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+    Limits::builder().memory().limits_yaml(yaml).build().await.unwrap()
 }
 
 type Waiter = JoinHandle<Result<Permit, Rejection>>;
@@ -134,7 +134,7 @@ async fn a_dropped_waiter_leaves_its_place_to_another() {
 async fn no_more_wait_than_may_however_many_come_at_once() {
     let server = RedisServer::start();
     let yaml = "deadline: 20s\nlimiters:\n  x: { rate: 1, per: 1h, max_waiters: 10 }\n";
-    let builder = Limits::builder().redis(server.url()).limits_text(yaml);
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml);
     let limiter = builder.build().await.unwrap().configured("x");
     limiter.acquire(1).await.unwrap();
     let full = Arc::new(AtomicU32::new(0));
@@ -194,7 +194,7 @@ async fn a_limiter_whose_numbers_only_the_store_has_goes_by_its_prefix_in_the_re
     let server = RedisServer::start();
     let _: i64 = server.cli(&["HSET", "java:1", "rate", "1", "interval", "3600000", "type", "0"]);
     let yaml = "prefixes:\n  - { prefix: \"java:\", max_waiters: 0 }\n";
-    let limits = Limits::builder().redis(server.url()).limits_text(yaml);
+    let limits = Limits::builder().redis(server.url()).limits_yaml(yaml);
     let limiter = limits.deadline(20 * SECOND).build().await.unwrap().configured("java:1");
     limiter.acquire(1).await.unwrap();
     turned_away(&limiter).await;
@@ -301,11 +301,11 @@ async fn a_function_that_cannot_refuse_waits_outside_a_full_queue() {
         .await;
     assert!(start.elapsed() >= Duration::from_millis(900), "and nobody before its time");
     let builder = Limits::builder().memory();
-    let builder = builder.limits_text("limiters:\n  enduring: { max_waiters: 0 }\n");
+    let builder = builder.limits_yaml("limiters:\n  enduring: { max_waiters: 0 }\n");
     let error = builder.build().await.unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "`enduring` cannot refuse a call, but limits:2:28 sets `max_waiters: 0`; give its attribute a \
+            "`enduring` cannot reject calls, but limits:2:28 sets `max_waiters: 0`; give its attribute a \
              `wait` with an end, or let 1 call or more wait"
         ),
         "{error}"

@@ -187,7 +187,7 @@ fn per_client(criterion: &mut Criterion) {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let yaml = "limiters:\n  counted_here: { mode: per_client }\n";
-    let builder = Limits::builder().redis(server.url()).limits_text(yaml);
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml);
     let limits = runtime.block_on(builder.build()).expect("limits that can be");
     let limiter = plenty(&limits, "counted_here");
     runtime.block_on(limiter.try_acquire(1)).expect("Redis answers");

@@ -57,7 +57,7 @@ pub fn body(number: u64) -> u64 {
 /// Panics when the process has other limits already.
 pub fn install() -> Limits {
     let yaml = "limiters:\n  counted_here: { mode: per_client }\n";
-    let builder = Limits::builder().memory().limits_text(yaml);
+    let builder = Limits::builder().memory().limits_yaml(yaml);
     ready(builder.install()).expect("the first limits of this process")
 }
 

@@ -70,16 +70,18 @@ impl Surroundings {
     }
 
     fn named_file(&self, name: &Path, manifest_dir: &Path) -> Lookup {
-        let places = std::iter::once(manifest_dir).chain(self.current_dir.as_deref());
-        let path = places.map(|place| place.join(name)).find(|path| path.is_file());
-        // Cargo makes a path absolute that its configuration gives relative to itself.
-        let root = workspace_root(manifest_dir);
-        let shown = root.and_then(|root| name.strip_prefix(root).ok()).unwrap_or(name);
-        let name = shown.display().to_string();
-        match path.and_then(|path| Some((cache::read(&path).ok()?, path))) {
-            Some((contents, path)) => Lookup::Found(Found { path, name, contents }),
-            None => Lookup::Unreadable(format!(
-                "`{VARIABLE}` names `{name}`, which cannot be read; correct the path, or unset the variable"
+        // As at run time, a relative path starts at the working directory: the workspace's root.
+        let current_dir = self.current_dir.as_deref();
+        let path = current_dir.map_or_else(|| name.to_owned(), |place| place.join(name));
+        match cache::read(&path) {
+            Ok(contents) => {
+                let root = workspace_root(manifest_dir);
+                let shown = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
+                Lookup::Found(Found { name: shown.display().to_string(), path, contents })
+            }
+            Err(_) => Lookup::Unreadable(format!(
+                "`{VARIABLE}` names `{}`, which cannot be read; correct the path, or unset the variable",
+                path.display()
             )),
         }
     }

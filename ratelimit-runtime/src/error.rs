@@ -1,6 +1,11 @@
 //! What can go wrong beside a limit that is used up.
 
+mod setup;
+
 use std::{error::Error, fmt, sync::Arc};
+
+pub(crate) use self::setup::Place;
+pub use self::setup::{Problem, ProblemKind, SetupError};
 
 /// An error of the store: what it could not do, and why.
 ///
@@ -64,51 +69,3 @@ impl Error for StoreError {
         self.source.as_deref().map(|source| source as _)
     }
 }
-
-/// Why the limits could not be set up: every problem that was found, in one report.
-///
-/// ```text
-/// 2 problems keep the rate limits from starting:
-///   ratelimit.yaml:12:7: unknown field `brust` in limiter `checkout`; did you mean `burst`?
-///   src/orders.rs:40: `orders:{user_id}` takes 5 permits a call, but ratelimit.yaml:4:11 sets a rate of 2
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetupError {
-    problems: Vec<String>,
-}
-
-impl SetupError {
-    pub(crate) fn new(problems: Vec<String>) -> Self {
-        Self { problems }
-    }
-
-    pub(crate) fn one(problem: impl Into<String>) -> Self {
-        Self { problems: vec![problem.into()] }
-    }
-
-    /// Each problem, with the place it is in where it has one.
-    #[must_use]
-    pub fn problems(&self) -> &[String] {
-        &self.problems
-    }
-}
-
-impl From<StoreError> for SetupError {
-    fn from(error: StoreError) -> Self {
-        Self::one(error.to_string())
-    }
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.problems[..] {
-            [problem] => f.write_str(problem),
-            problems => {
-                write!(f, "{} problems keep the rate limits from starting:", problems.len())?;
-                problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
-            }
-        }
-    }
-}
-
-impl Error for SetupError {}

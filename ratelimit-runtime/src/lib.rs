@@ -105,7 +105,7 @@ pub(crate) use self::decision::Answer;
 pub use self::{
     clock::{Clock, ManualClock},
     decision::{Decision, Reason, Settlement},
-    error::{SetupError, StoreError, StoreErrorKind},
+    error::{Problem, ProblemKind, SetupError, StoreError, StoreErrorKind},
     events::Event,
     key::KeyPart,
     limiter::{Limiter, LimiterConfig, Permit, RateChange},

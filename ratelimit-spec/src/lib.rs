@@ -29,7 +29,7 @@ pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_durat
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, check_limits, in_order, together};
 pub use limits_file::{
-    LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
+    Context, LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
     Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
 };
 pub use name::KeyName;

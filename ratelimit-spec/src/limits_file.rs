@@ -33,7 +33,7 @@ mod scan;
 mod shards;
 
 pub use env::expand_env;
-pub use problem::{Position, Problem, Step};
+pub use problem::{Context, Position, Problem, Step};
 pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
 
 use node::{Node, Value};
@@ -182,9 +182,11 @@ pub enum Unmatched {
     Warn,
     /// `error`: do not start.
     Error,
+    /// `ignore`: nothing, not even if it is nearly the name of a limiter.
+    Ignore,
 }
 
-words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error);
+words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error, "ignore" => Ignore);
 
 impl Settings {
     /// The window, with what it is called.
@@ -287,6 +289,18 @@ impl LimitsFile {
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {
         self.limiters.iter().find(|entry| entry.key == key)
+    }
+
+    /// The limiter and the setting that stand at a position.
+    #[must_use]
+    pub fn context(&self, position: Position) -> Context<'_> {
+        let keys = self.root.keys_to(position).unwrap_or_default();
+        let limiter = match keys[..] {
+            ["limiters", limiter, ..] => Some(limiter),
+            _ => None,
+        };
+        let setting = keys.iter().rev().find_map(|key| read::setting(key));
+        Context { limiter, setting }
     }
 
     /// Where something stands in the file: a value, or the key of a list or map.

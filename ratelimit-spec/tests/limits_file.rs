@@ -499,8 +499,8 @@ fn words_are_the_known_ones() {
         ),
         ("strict: 1\n", "1:9: `strict` cannot be `1`; write `true` or `false`"),
         (
-            "unmatched: ignore\n",
-            "1:12: unknown `unmatched` value `ignore`; expected `warn` or `error`",
+            "unmatched: quiet\n",
+            "1:12: unknown `unmatched` value `quiet`; expected `warn`, `error` or `ignore`",
         ),
     ]);
 }

@@ -42,7 +42,7 @@ async fn calls_that_all_fail(place: Place, per_ms: u64) {
     ];
     for (n, (name, rule)) in rules.into_iter().enumerate() {
         let yaml = format!("limiters:\n  failing: {{ per: {per_ms}ms, algorithm: {name} }}\n");
-        let builder = place.builder().key_prefix(format!("{n}:")).limits_text(yaml);
+        let builder = place.builder().key_prefix(format!("{n}:")).limits_yaml(yaml);
         let limits = builder.build().await.unwrap();
         let (record, end) = (Arc::new(Mutex::new(Vec::new())), Instant::now() + ms(30 * per_ms));
         let task = |n: u64| {
@@ -94,7 +94,7 @@ async fn stacked() -> Result<(), Rejection> {
 
 async fn dropped_while_the_second_is_waited_for(place: Place, first_numbers: &str) {
     let yaml = format!("limiters:\n  first: {{ {first_numbers} }}\n  second: {{ rate: 1 }}\n");
-    let limits = place.builder().limits_text(yaml).build().await.unwrap();
+    let limits = place.builder().limits_yaml(yaml).build().await.unwrap();
     let code = async {
         let (first, second) = (limiter!("first"), limiter!("second"));
         second.acquire(1).await.unwrap();
@@ -141,7 +141,7 @@ async fn dropped_while_the_second_is_waited_for_redis() {
 async fn dropped_while_a_limit_elsewhere_is_waited_for() {
     let place = Place::redis();
     let yaml = "limiters:\n  first: { mode: per_client }\n  second: { rate: 1 }\n";
-    let limits = place.builder().limits_text(yaml).build().await.unwrap();
+    let limits = place.builder().limits_yaml(yaml).build().await.unwrap();
     let code = async {
         let (first, second) = (limiter!("first"), limiter!("second"));
         second.acquire(1).await.unwrap();

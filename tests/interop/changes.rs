@@ -35,7 +35,7 @@ async fn observed(server: &RedisServer, yaml: &str) -> (Limits, impl Fn() -> Vec
     let heard = Arc::clone(&told);
     let limits = Limits::builder()
         .redis(server.url())
-        .limits_text(yaml)
+        .limits_yaml(yaml)
         .deadline(Duration::from_secs(2))
         .on_event(move |event| {
             if let Event::Reconciled { outcome, .. } = event {

@@ -32,7 +32,7 @@ pub(crate) fn every_rule(rate: u64, per: Duration) -> [(&'static str, Quota); 4]
 }
 
 fn with_yaml(builder: LimitsBuilder, yaml: &str) -> LimitsBuilder {
-    builder.limits_text(yaml)
+    builder.limits_yaml(yaml)
 }
 
 pub(crate) async fn embedded(yaml: &str) -> Limits {

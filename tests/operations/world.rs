@@ -33,7 +33,7 @@ impl World {
     /// The limits of a process that starts now. Its limiters get their numbers in code, or none.
     pub(crate) async fn process(&self) -> Limits {
         let mode = format!("default: {{ mode: {} }}\n", self.mode);
-        self.builder().limits_text(mode).build().await.expect("limits")
+        self.builder().limits_yaml(mode).build().await.expect("limits")
     }
 
     /// As [`process`](Self::process), for one that does not know the mode either.

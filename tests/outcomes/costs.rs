@@ -53,7 +53,7 @@ async fn guesses_at_the_same_time_count_too() {
 async fn the_limits_file_has_all_three_words() {
     for (word, after_ok, after_err) in [("ok", 3, 2), ("err", 2, 2), ("never", 2, 1)] {
         let yaml = format!("limiters:\n  \"login:{{name}}\": {{ refund_on: {word} }}\n");
-        let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
+        let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
         let code = async {
             let limiter = limiter!("login:{name}", name = "x");
             assert_eq!(login("x", "secret").await, Ok(()));
@@ -69,10 +69,10 @@ async fn the_limits_file_has_all_three_words() {
 #[tokio::test]
 async fn the_limits_file_cannot_judge_what_is_not_compiled_to_be() {
     let yaml = "limiters:\n  costs: { refund_on: ok }\n";
-    let error = Limits::builder().memory().limits_text(yaml).build().await.unwrap_err();
+    let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
     assert!(
         error.to_string().contains(
-            "sets `refund_on: ok`; write `refund_on = \"ok\"` in its attribute, or leave `refund_on` out"
+            "sets `refund_on: ok`; write `refund_on = \"ok\"` in its attribute, or remove `refund_on`"
         ),
         "{error}"
     );

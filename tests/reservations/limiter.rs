@@ -17,7 +17,7 @@ fn quota(rate: u32, per: Duration) -> Quota {
 }
 
 async fn embedded(yaml: &str) -> Limits {
-    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+    Limits::builder().memory().limits_yaml(yaml).build().await.unwrap()
 }
 
 async fn on(server: &RedisServer) -> Limits {

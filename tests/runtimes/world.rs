@@ -33,7 +33,7 @@ pub(crate) fn quota(rate: u64, per: Duration) -> Quota {
 }
 
 pub(crate) async fn limits(url: &str, yaml: &str) -> Limits {
-    Limits::builder().redis(url).limits_text(yaml).deadline(DEADLINE).build().await.unwrap()
+    Limits::builder().redis(url).limits_yaml(yaml).deadline(DEADLINE).build().await.unwrap()
 }
 
 pub(crate) fn current_thread() -> Runtime {

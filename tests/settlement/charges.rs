@@ -235,7 +235,7 @@ async fn while_the_store_is_away_a_charge_fails_or_is_counted_here() {
         let proxy = Proxy::start(server.port());
         let yaml =
             format!("limiters:\n  {policy}: {{ rate: 10, per: 1h, on_store_error: {policy} }}\n");
-        let builder = Limits::builder().redis(proxy.url()).limits_text(yaml);
+        let builder = Limits::builder().redis(proxy.url()).limits_yaml(yaml);
         let limits = builder.deadline(Duration::from_millis(500)).build().await.unwrap();
         let limiter = limits.configured(policy);
         limiter.acquire(1).await.unwrap();

@@ -124,9 +124,9 @@ async fn the_limits_file_turns_it_on_where_the_attribute_has_a_word_of_it() {
         embedded("limiters:\n  refund-not: { refund_on: err }\n").build().await.unwrap_err();
     let [problem] = error.problems() else { panic!("one problem, not {error}") };
     assert!(
-        problem.ends_with(
-            "`refund-not` is not compiled to give permits back, but limits:2:28 sets `refund_on: err`; \
-             write `refund_on = \"err\"` in its attribute, or leave `refund_on` out"
+        problem.to_string().ends_with(
+            "`refund-not` is compiled without refunds, but limits:2:28 sets `refund_on: err`; write \
+             `refund_on = \"err\"` in its attribute, or remove `refund_on`"
         ),
         "{problem}"
     );

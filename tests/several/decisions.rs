@@ -30,7 +30,7 @@ async fn both_limits_hold_in_whichever_order_they_are_written() {
         for mode in [Mode::Overall, Mode::PerClient] {
             let clock = ManualClock::new();
             let yaml = format!("limiters: {{ x: {{ limits: [{list}], mode: {mode} }} }}");
-            let limits = embedded(&clock).limits_text(yaml).build().await.unwrap();
+            let limits = embedded(&clock).limits_yaml(yaml).build().await.unwrap();
             trace(&limits.configured("x"), &clock).await;
         }
     }
@@ -136,7 +136,7 @@ async fn algorithms_can_be_mixed() {
     let yaml = "limiters:\n  export:\n    limits:\n      - { rate: 10, per: 1s }\n      \
                 - { rate: 25, per: 1h, algorithm: fixed_window }\n      \
                 - { rate: 5, per: 1s, algorithm: token_bucket, burst: 8 }\n";
-    let limits = embedded(&clock).limits_text(yaml).build().await.unwrap();
+    let limits = embedded(&clock).limits_yaml(yaml).build().await.unwrap();
     let limiter = limits.configured("export");
     limiter.try_acquire(8).await.unwrap();
     let bucket = "5 per 1s, token bucket of 8";
@@ -172,7 +172,7 @@ async fn limits_that_cannot_hold_together_are_refused() {
              `limits`",
         ),
     ] {
-        let error = Limits::builder().memory().limits_text(yaml).build().await.unwrap_err();
+        let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
     let nine = (0..9_u32).map(|n| quota(100 + n, SECOND + n * Duration::from_millis(100)));

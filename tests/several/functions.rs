@@ -12,11 +12,11 @@ async fn search(user_id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
-#[rate_limit(key = "pairs", limits = [(9, "1m"), (4, "1s")], permits = 2)]
+#[rate_limit(key = "several-pairs", limits = [(9, "1m"), (4, "1s")], permits = 2)]
 async fn pair() {}
 
 async fn built(clock: &ManualClock, yaml: &str) -> Result<Limits, String> {
-    let limits = embedded(clock).limits_text(yaml).build().await;
+    let limits = embedded(clock).limits_yaml(yaml).build().await;
     limits.map_err(|error| error.to_string())
 }
 
@@ -70,8 +70,8 @@ async fn the_file_sets_other_limits_or_one() {
     assert_eq!(quotas("limits: [{ rate: 9, per: 1h }]").await.unwrap(), "9 per 1h");
     assert_eq!(
         quotas("rate: 5").await.unwrap_err(),
-        "limits:1:42: `several:{user_id}` has `limits`, which `rate` alone does not change; write `per` \
-         too, or `limits`"
+        "limits:1:42: `rate` alone cannot replace the `limits` of `several:{user_id}`; write `per` too, \
+         or write `limits`"
     );
     let nobody = built(&clock, "limiters: { \"several:{user_id}\": { rate: 0 } }").await.unwrap();
     let rejection = nobody.scope(search(1)).await.unwrap_err();
@@ -87,13 +87,13 @@ async fn the_file_sets_other_limits_or_one() {
 #[tokio::test]
 async fn a_cost_above_one_of_the_limits_keeps_the_program_from_starting() {
     let clock = ManualClock::new();
-    let file = |fields: &str| format!("limiters: {{ \"pairs\": {{ {fields} }} }}");
+    let file = |fields: &str| format!("limiters: {{ \"several-pairs\": {{ {fields} }} }}");
     let error = built(&clock, &file("limits: [{ rate: 9, per: 1m }, { rate: 1, per: 1s }]")).await;
     let error = error.unwrap_err();
     assert!(
         error.ends_with(
-            "`pairs` takes 2 permits a call, but limits:1:24 limits it to 1 per 1s; no call would \
-             ever get through"
+            "`several-pairs` costs 2 permits per call, but limits:1:32 limits it to 1 per 1s, so no call \
+             can succeed; lower `permits`, or raise the rate"
         ),
         "{error}"
     );

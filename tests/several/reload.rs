@@ -59,11 +59,11 @@ async fn drift(server: &RedisServer, on_drift: OnDrift) -> (Limits, Vec<String>)
              per: 1h }}] }}\n"
         )
     };
-    let limits = on_redis(server).limits_text(yaml(10)).build().await.unwrap();
+    let limits = on_redis(server).limits_yaml(yaml(10)).build().await.unwrap();
     limits.configured("x").try_acquire(3).await.unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
-    let next = on_redis(server).limits_text(yaml(20)).on_event(move |event| {
+    let next = on_redis(server).limits_yaml(yaml(20)).on_event(move |event| {
         if let Event::Reconciled { outcome, .. } = event {
             seen.lock().unwrap().push(format!("{outcome:?}"));
         }

@@ -93,7 +93,7 @@ async fn each_process_has_all_limits_to_itself() {
     let server = RedisServer::start();
     let yaml = "limiters: { x: { mode: per_client, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
     for _ in 0..2 {
-        let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
+        let limits = on_redis(&server).limits_yaml(yaml).build().await.unwrap();
         let limiter = limits.configured("x");
         assert_eq!(asked(&limiter).await, Ok(1));
         assert_eq!(asked(&limiter).await, Ok(0));
@@ -112,7 +112,7 @@ async fn shadow_mode_says_what_all_limits_would() {
     let server = RedisServer::start();
     let yaml =
         "limiters: { x: { shadow: true, limits: [{ rate: 2, per: 1m }, { rate: 3, per: 1h }] } }";
-    let limits = on_redis(&server).limits_text(yaml).build().await.unwrap();
+    let limits = on_redis(&server).limits_yaml(yaml).build().await.unwrap();
     let limiter = limits.configured("x");
     assert!(limiter.try_acquire(2).await.unwrap().shadowed().is_none());
     let overruled = limiter.try_acquire(2).await.unwrap();

@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// What keeps them from that.
 pub async fn install(url: &str) -> Result<Limits, SetupError> {
     let yaml = "limiters:\n  \"ours:per_client:0\": { mode: per_client }\n";
-    Limits::builder().redis(url).deadline(DEADLINE).limits_text(yaml).install().await
+    Limits::builder().redis(url).deadline(DEADLINE).limits_yaml(yaml).install().await
 }
 
 /// A limiter that is held, or an annotated function where there are many.

@@ -68,19 +68,19 @@ fn a_packaged_or_vendored_crate_is_not_checked() {
 }
 
 #[test]
-fn a_named_file_is_looked_for_beside_the_manifest_and_then_where_the_compiler_runs() {
-    let root =
-        workspace("named", &[("Cargo.lock", ""), ("limits.yaml", LIMITS), ("app/Cargo.toml", "")]);
-    assert_eq!(
-        lookup(root.join("app"), Some("limits.yaml")).found().unwrap().path,
-        root.join("limits.yaml")
-    );
-    fs::write(root.join("app/limits.yaml"), LIMITS).unwrap();
-    assert_eq!(
-        lookup(root.join("app"), Some("limits.yaml")).found().unwrap().path,
-        root.join("app/limits.yaml")
-    );
-    assert!(matches!(lookup(root.join("app"), Some("limit.yaml")), Lookup::Unreadable(_)));
+fn a_named_file_is_looked_for_where_the_compiler_runs() {
+    let files = [("Cargo.lock", ""), ("limits.yaml", LIMITS), ("app/limits.yaml", LIMITS)];
+    let root = workspace("named", &files);
+    for name in ["limits.yaml".into(), root.join("limits.yaml").display().to_string()] {
+        let found = lookup(root.join("app"), Some(&name));
+        let found = found.found().unwrap();
+        assert_eq!((&found.path, &*found.name), (&root.join("limits.yaml"), "limits.yaml"));
+    }
+    let Lookup::Unreadable(message) = lookup(root.join("app"), Some("limit.yaml")) else {
+        panic!("there is no such file")
+    };
+    let resolved = root.join("limit.yaml").display().to_string();
+    assert!(message.starts_with(&format!("`RATELIMIT_LIMITS` names `{resolved}`")), "{message}");
     assert!(matches!(lookup(root.join("app"), Some("")), Lookup::Nothing));
     fs::remove_dir_all(root).unwrap();
 }

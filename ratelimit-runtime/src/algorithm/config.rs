@@ -38,6 +38,7 @@ impl Config {
     }
 
     /// Counts by windows of a calendar, and sets the usual length of one.
+    #[cfg(any(test, feature = "test-util"))]
     #[must_use]
     pub fn by_calendar(mut self, calendar: Calendar) -> Self {
         self.per_ms = whole_ms(calendar.unit.nominal());

@@ -14,7 +14,7 @@ use ratelimit_spec::{check_prefix, expand_env};
 
 use super::{INSTALLED, Limits, Made, file, reload, validate};
 use crate::{
-    Clock, SetupError,
+    Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
     events::{Callback, Event, Events},
     home::Homes,
@@ -40,6 +40,10 @@ const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 /// | environment | `RATELIMIT_STORE` | `RATELIMIT_LIMITS` |
 /// | limits file | `store` | |
 /// | otherwise | `REDIS_URL`, else embedded | `ratelimit.yaml` in the working directory, if there |
+///
+/// A relative `RATELIMIT_LIMITS` starts at the working directory: here that of the program, for the
+/// attribute that of the compiler, which is the root of the workspace with cargo. Messages name the
+/// absolute path.
 ///
 /// # Examples
 ///
@@ -97,8 +101,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Reads limits from this text instead of a file; for tests.
-    pub fn limits_text(mut self, yaml: impl Into<String>) -> Self {
+    /// Reads limits from this YAML text instead of a file.
+    pub fn limits_yaml(mut self, yaml: impl Into<String>) -> Self {
         self.source = file::Source::Text(yaml.into());
         self
     }
@@ -178,8 +182,10 @@ impl LimitsBuilder {
     pub async fn install(self) -> Result<Limits, SetupError> {
         let limits = self.build().await?;
         INSTALLED.set(limits.clone()).map_err(|_| {
-            SetupError::one(
-                "limits are in force already; install them once, before the first rate-limited call",
+            Problem::new(
+                ProblemKind::AlreadyInstalled,
+                "limits are already installed, or a rate-limited call ran first; call `install` once, at \
+                 startup",
             )
         })?;
         Ok(limits)
@@ -278,8 +284,10 @@ impl LimitsBuilder {
             (None, Some(prefix)) => expanded("key_prefix", prefix)?,
             (None, None) => String::new(),
         };
-        check_prefix(&prefix)
-            .map_err(|why| SetupError::one(format!("`{}`: {why}", prefix.escape_debug())))?;
+        check_prefix(&prefix).map_err(|why| {
+            let message = format!("`{}`: {why}", prefix.escape_debug());
+            Problem::new(ProblemKind::Setting, message).about("key_prefix")
+        })?;
         Ok(prefix)
     }
 
@@ -321,20 +329,21 @@ impl LimitsBuilder {
 
 fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
     if !cfg!(feature = "tls") {
-        return Err(SetupError::one(format!(
-            "certificates `{}` need the crate feature `tls`; it is not enabled",
-            path.display()
-        )));
+        let message =
+            format!("certificates `{}` require the crate feature `tls`; enable it", path.display());
+        return Err(Problem::new(ProblemKind::Setting, message).about("tls_ca").into());
     }
     fs::read(path).map_err(|error| {
-        SetupError::one(format!("certificates `{}` cannot be read: {error}", path.display()))
+        let message = format!("certificates `{}` cannot be read: {error}", path.display());
+        Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error).into()
     })
 }
 
 /// The text with the environment's values in it.
-fn expanded(field: &str, text: &str) -> Result<String, SetupError> {
+fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
     expand_env(text, |name| env::var(name).ok())
-        .map_err(|why| SetupError::one(format!("`{field}` in the limits file: {why}")))
+        .map_err(|why| format!("`{field}` in the limits file: {why}"))
+        .map_err(|message| Problem::new(ProblemKind::Setting, message).about(field).into())
 }
 
 /// Reloads when the file looks different. Ends with the limits and their limiters.

@@ -2,19 +2,19 @@
 
 use std::{
     env, fmt, fs,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
-use ratelimit_spec::{LimitsFile, Step};
+use ratelimit_spec::{self as spec, LimitsFile, Position, Step};
 
-use crate::SetupError;
+use crate::{Problem, ProblemKind, SetupError, error::Place};
 
 /// The file that is looked for in the working directory.
 const NAME: &str = "ratelimit.yaml";
 /// The variable that names another one.
 pub(super) const VARIABLE: &str = "RATELIMIT_LIMITS";
-/// Larger files are not read at all; the grammar's own limit is lower.
-const MAX_BYTES: u64 = 1024 * 1024;
+/// Larger files are not read at all.
+const MAX_BYTES: u64 = ratelimit_spec::limits_file::MAX_BYTES as u64;
 
 /// Where limits are read from.
 #[derive(Clone, Default)]
@@ -45,7 +45,7 @@ impl fmt::Debug for Source {
 /// A limits file that was read, with the name it goes by in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadedFile {
-    shown: String,
+    shown: PathBuf,
     pub(crate) limits: LimitsFile,
 }
 
@@ -55,7 +55,11 @@ impl Source {
         match self {
             Self::Path(path) => Some(path.clone()),
             Self::Found => match env::var_os(VARIABLE) {
-                Some(path) if !path.is_empty() => Some(path.into()),
+                // Absolute, so that messages say which file it is.
+                Some(path) if !path.is_empty() => {
+                    let path = PathBuf::from(path);
+                    Some(path::absolute(&path).unwrap_or(path))
+                }
                 _ => Path::new(NAME).exists().then(|| NAME.into()),
             },
             Self::Text(_) | Self::Nothing => None,
@@ -65,57 +69,78 @@ impl Source {
     /// Reads it. When it is refused, what `check` says of the rest is part of the report.
     pub(super) fn load(
         &self,
-        check: &dyn Fn(&LoadedFile) -> Vec<String>,
+        check: &dyn Fn(&LoadedFile) -> Vec<Problem>,
     ) -> Result<Option<LoadedFile>, SetupError> {
         if let Self::Text(text) = self {
-            return LoadedFile::parse("limits", text, check).map(Some);
+            return LoadedFile::parse("limits".into(), text, check).map(Some);
         }
         let Some(path) = self.path() else {
             return Ok(None);
         };
-        let shown = path.display().to_string();
-        let text = read(&path).map_err(|why| SetupError::one(format!("{shown}: {why}")))?;
-        LoadedFile::parse(&shown, &text, check).map(Some)
+        let text = read(&path)?;
+        LoadedFile::parse(path, &text, check).map(Some)
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
+fn read(path: &Path) -> Result<String, Problem> {
+    let place = || Place::file(path);
+    let unreadable = |error| Problem::unreadable(place(), error);
+    let refused = |message: String| Problem::new(ProblemKind::File, message).at(place());
+    let length = fs::metadata(path).map_err(unreadable)?.len();
     if length > MAX_BYTES {
-        return Err(format!("{length} bytes are too many for a limits file"));
+        return Err(refused(format!("the file is {length} bytes long; write at most {MAX_BYTES}")));
     }
-    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+    let bytes = fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| refused("not UTF-8; save the file as UTF-8".to_owned()))
 }
 
 impl LoadedFile {
     /// Reads a text; when it is refused, what `check` says of the rest is part of the report.
     fn parse(
-        shown: &str,
+        shown: PathBuf,
         text: &str,
-        check: &dyn Fn(&Self) -> Vec<String>,
+        check: &dyn Fn(&Self) -> Vec<Problem>,
     ) -> Result<Self, SetupError> {
         let (limits, problems) = LimitsFile::parse_in_part(text);
-        let file = Self { shown: shown.to_owned(), limits };
+        let file = Self { shown, limits };
         if problems.is_empty() {
             return Ok(file);
         }
-        let mut problems: Vec<_> =
-            problems.iter().map(|problem| format!("{shown}:{problem}")).collect();
+        let mut problems: Vec<Problem> =
+            problems.into_iter().map(|problem| file.problem(problem)).collect();
         problems.extend(check(&file));
         Err(SetupError::new(problems))
     }
 
-    /// `file:line:column` of a place in it.
-    pub(super) fn place(&self, path: &[Step<'_>]) -> String {
-        match self.limits.position(path) {
-            Some(at) => format!("{}:{}:{}", self.shown, at.line, at.column),
-            None => self.shown.clone(),
+    fn problem(&self, problem: spec::Problem) -> Problem {
+        let kind = if problem.is_syntax { ProblemKind::Syntax } else { ProblemKind::Setting };
+        let context = problem.position.map(|at| self.limits.context(at)).unwrap_or_default();
+        let mut found = Problem::new(kind, problem.message).at(self.at(problem.position));
+        if let Some(limiter) = context.limiter {
+            found = found.of(limiter);
+        }
+        match context.setting {
+            Some(setting) => found.about(setting),
+            None => found,
         }
     }
 
+    fn at(&self, position: Option<Position>) -> Place {
+        let place = Place::file(&self.shown);
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        match position {
+            Some(at) => place.line(number(at.line)).column(number(at.column)),
+            None => place,
+        }
+    }
+
+    /// `file:line:column` of a place in it.
+    pub(super) fn place(&self, path: &[Step<'_>]) -> Place {
+        self.at(self.limits.position(path))
+    }
+
     /// The same of one field of a limiter, or of the limiter where the field is not in its entry.
-    pub(super) fn place_of(&self, key: &str, field: Option<&str>) -> String {
+    pub(super) fn place_of(&self, key: &str, field: Option<&str>) -> Place {
         let entry = [Step::Key("limiters"), Step::Key(key)];
         let Some(field) = field else {
             return self.place(&entry);

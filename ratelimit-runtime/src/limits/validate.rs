@@ -2,6 +2,7 @@
 
 mod bucket;
 mod calendar;
+mod overlap;
 mod run_time;
 mod several;
 
@@ -14,8 +15,9 @@ use ratelimit_spec::{
 
 use super::file::{LoadedFile, Source as FileSource};
 use crate::{
-    SetupError,
+    Problem, ProblemKind, SetupError,
     annotation::{self, Annotation, Cost},
+    error::Place,
     events::Event,
     settings::{Effective, Keys, Source, Unresolved, global},
 };
@@ -40,10 +42,12 @@ pub(super) fn load(
     Ok((file, warnings))
 }
 
-/// Every annotated place, by its key.
+/// Every annotated place, by its key, in the order of the source.
 fn sites() -> Sites {
     let mut by_key = Sites::new();
-    for site in annotation::all() {
+    let mut all = annotation::all();
+    all.sort_by_key(|site| (site.location.file, site.location.line));
+    for site in all {
         by_key.entry(site.key).or_default().push(site);
     }
     by_key
@@ -59,6 +63,7 @@ fn check(
         disagreements(key, sites, &mut problems);
         limiter(key, sites, (file, global), &mut problems, &mut warnings);
     }
+    overlap::check(by_key, &mut problems);
     if let Some(file) = file {
         run_time::idle_fields(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
@@ -67,12 +72,17 @@ fn check(
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
 
-fn place(site: &Annotation) -> String {
-    format!("{}:{}", site.location.file, site.location.line)
+fn place(site: &Annotation) -> Place {
+    Place::file(site.location.file).line(site.location.line)
+}
+
+/// A setting of a limiter that cannot be.
+fn refused(place: Place, key: &str, setting: &'static str, message: String) -> Problem {
+    Problem::new(ProblemKind::Setting, message).at(place).of(key).about(setting)
 }
 
 /// Two call sites with one key share one limiter, so they must agree on it.
-fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
+fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) {
     fn text<T: std::fmt::Debug>(value: Option<T>) -> Option<String> {
         value.map(|value| format!("{value:?}"))
     }
@@ -116,12 +126,13 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
             if let (Some(value), Some((other, before))) = (value, said_before)
                 && value != before
             {
-                problems.push(format!(
-                    "{}: `{key}` has `{field}` {value} here and {before} at {}; \
-                     functions with one key share one limiter, write the same or leave it out",
-                    place(site),
+                let message = format!(
+                    "`{field}` of `{key}` is {value} here, but {before} at {}; functions with the same \
+                     key share one limiter, so write the same value or remove one",
                     place(other),
-                ));
+                );
+                let problem = Problem::new(ProblemKind::Conflict, message);
+                problems.push(problem.at(place(site)).of(key).about(field));
                 return;
             }
         }
@@ -133,7 +144,7 @@ fn limiter(
     key: &str,
     sites: &[&Annotation],
     (file, global): (Option<&LoadedFile>, &Settings),
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Problem>,
     warnings: &mut Vec<Event>,
 ) {
     let entry = file.and_then(|file| file.limits.limiter(key));
@@ -158,7 +169,7 @@ fn limiter(
                     Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
                     _ => place(sites[0]),
                 };
-                problems.push(format!("{place}: `{key}` {}", why.complaint()));
+                problems.push(refused(place, key, why.setting(), why.complaint(key)));
                 return;
             }
             Ok(effective) if !effective.enabled.value => {
@@ -171,16 +182,15 @@ fn limiter(
                 }
             }
             Ok(effective) => {
-                let set = |source, field: &str| match source {
+                let set = |source, field: &'static str| match source {
                     Source::Annotation | Source::BuiltIn => place(sites[0]),
                     _ => at(field),
                 };
                 for (field, source) in bucket::idle(&layers, &effective) {
                     let (place, algorithm) = (set(source, field), effective.algorithm.value);
-                    problems.push(bucket::complaint(&place, key, field, algorithm));
+                    problems.push(bucket::complaint(place, key, field, algorithm));
                 }
-                let set = |source, field: &str| format!("{}: `{key}`", set(source, field));
-                calendar::check(&layers, &effective, set, problems);
+                calendar::check(&layers, &effective, key, &set, problems);
                 for site in sites {
                     problems.extend(unusable(key, site, &effective, &at));
                 }
@@ -196,9 +206,9 @@ fn written(
     key: &str,
     variant: Option<usize>,
     field: &str,
-) -> String {
+) -> Place {
     let (Some(file), Some(_)) = (file, entry) else {
-        return "the limits".to_owned();
+        return Place::file("the limits");
     };
     let Some(n) = variant else {
         return file.place_of(key, Some(field));
@@ -221,12 +231,12 @@ fn unusable(
     key: &str,
     site: &Annotation,
     effective: &Effective,
-    at: &dyn Fn(&str) -> String,
-) -> Vec<String> {
+    at: &dyn Fn(&str) -> Place,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let here = place(site);
-    problems.extend(uncountable(key, &here, effective, at));
-    problems.extend(unsplittable(key, &here, effective, at));
+    let here = || place(site);
+    problems.extend(uncountable(key, here(), effective, at));
+    problems.extend(unsplittable(key, here(), effective, at));
     problems.extend(several::above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
@@ -239,53 +249,57 @@ fn unusable(
         && (rate > 0 || !site.fallible)
     {
         let cannot = if rate == 0 {
-            "its function cannot refuse a call, so nobody would ever be answered"
+            "so every call would wait forever; raise it, or let the function return a rejection"
         } else {
-            "no call would ever get through"
+            "so no call can succeed; lower `permits`, or raise the rate"
         };
         let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
         let sets = match effective.shards.value {
             shards if permits <= whole => {
-                format!("{} splits a {field} of {whole} into {shards} parts", at("shards"))
+                format!("{} splits a {field} of {whole} into {shards} shards", at("shards"))
             }
             _ => format!("{} sets a {field} of {whole}", at(field)),
         };
-        problems
-            .push(format!("{here}: `{key}` takes {permits} permits a call, but {sets}; {cannot}"));
+        let message = format!("`{key}` costs {permits} permits per call, but {sets}, {cannot}");
+        problems.push(refused(here(), key, field, message));
     }
     let refund_on = effective.refund_on;
     let (word, is_written) = (refund_on.value, refund_on.source == Source::Annotation);
     if word != RefundOn::Never && !is_written && !site.judges {
-        problems.push(format!(
-            "{here}: `{key}` is not compiled to give permits back, but {} sets `refund_on: {word}`; \
-             write `refund_on = \"{word}\"` in its attribute, or leave `refund_on` out",
+        let message = format!(
+            "`{key}` is compiled without refunds, but {} sets `refund_on: {word}`; write `refund_on = \
+             \"{word}\"` in its attribute, or remove `refund_on`",
             at("refund_on")
-        ));
+        );
+        problems.push(refused(here(), key, "refund_on", message));
     }
     if site.fallible {
         return problems;
     }
     if effective.wait.value != Wait::Forever {
-        problems.push(format!(
-            "{here}: `{key}` cannot refuse a call, but {} sets `wait: {}`; \
-             let the function return a rejection, or leave `wait` out",
+        let message = format!(
+            "`{key}` cannot reject calls, but {} sets `wait: {}`; let the function return a rejection, \
+             or remove `wait`",
             at("wait"),
             effective.wait.value
-        ));
+        );
+        problems.push(refused(here(), key, "wait", message));
     }
     if effective.max_waiters.value == 0 {
-        problems.push(format!(
-            "{here}: `{key}` cannot refuse a call, but {} sets `max_waiters: 0`; \
-             give its attribute a `wait` with an end, or let 1 call or more wait",
+        let message = format!(
+            "`{key}` cannot reject calls, but {} sets `max_waiters: 0`; give its attribute a `wait` with \
+             an end, or let 1 call or more wait",
             at("max_waiters")
-        ));
+        );
+        problems.push(refused(here(), key, "max_waiters", message));
     }
     if effective.on_store_error.value == OnStoreError::Reject {
-        problems.push(format!(
-            "{here}: `{key}` cannot refuse a call, but {} sets `on_store_error: reject`; \
-             let the function return a rejection, or write `local` or `allow`",
+        let message = format!(
+            "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; let the function return \
+             a rejection, or write `local` or `allow`",
             at("on_store_error")
-        ));
+        );
+        problems.push(refused(here(), key, "on_store_error", message));
     }
     problems
 }
@@ -293,34 +307,36 @@ fn unusable(
 /// What no algorithm, or not this one, can count by.
 fn uncountable(
     key: &str,
-    here: &str,
+    here: Place,
     effective: &Effective,
-    at: &dyn Fn(&str) -> String,
-) -> Option<String> {
+    at: &dyn Fn(&str) -> Place,
+) -> Option<Problem> {
     let Effective { rate, per, algorithm, burst, warm_up, .. } = effective;
     let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
     if let Some(warm_up) = warm_up
         && let Err(error) = check_warm_up(rate.into(), warm_up.value)
     {
-        let place = at("warm_up");
-        return Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {error}"));
+        let message = format!("`{key}` cannot use the value set at {}: {error}", at("warm_up"));
+        return Some(refused(here, key, "warm_up", message));
     }
     let rule = algorithm.rule(burst.map_or(rate, |burst| burst.value));
     let checked = rule.check(rate.into(), per);
     let too_large = checked.err()?;
-    let place = at(too_large.name());
-    Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {too_large}"))
+    let name = too_large.name();
+    let message = format!("`{key}` cannot use the value set at {}: {too_large}", at(name));
+    Some(refused(here, key, name, message))
 }
 
 /// What cannot be split the way the file says.
 fn unsplittable(
     key: &str,
-    here: &str,
+    here: Place,
     effective: &Effective,
-    at: &dyn Fn(&str) -> String,
-) -> Option<String> {
+    at: &dyn Fn(&str) -> Place,
+) -> Option<Problem> {
     let problem = check_shards(&effective.splitting()).err()?;
-    Some(format!("{here}: `{key}` cannot be split as {} says: {problem}", at("shards")))
+    let message = format!("`{key}` cannot be sharded as set at {}: {problem}", at("shards"));
+    Some(refused(here, key, "shards", message))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any
@@ -328,7 +344,7 @@ fn unsplittable(
 fn unmatched(
     file: &LoadedFile,
     by_key: &Sites,
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Problem>,
     warnings: &mut Vec<Event>,
 ) {
     for entry in &file.limits.limiters {
@@ -336,16 +352,21 @@ fn unmatched(
             continue;
         }
         let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());
-        let at = file.place_of(&entry.key, None);
-        match nearest(&entry.key, undeclared.copied()) {
-            Some(near) => problems.push(format!(
-                "{at}: `{}` matches no limiter of this program; did you mean `{near}`?",
-                entry.key
-            )),
-            None if file.limits.unmatched == Unmatched::Error => {
-                problems.push(format!("{at}: `{}` matches no limiter of this program", entry.key));
+        let key = &entry.key;
+        let refused = |advice: String| {
+            let message = format!("`{key}` matches no limiter in this program; {advice}");
+            let problem = Problem::new(ProblemKind::Unmatched, message);
+            problem.at(file.place_of(key, None)).of(key)
+        };
+        match (file.limits.unmatched, nearest(key, undeclared.copied())) {
+            (Unmatched::Ignore, _) => {}
+            (Unmatched::Warn | Unmatched::Error, Some(near)) => problems.push(refused(format!(
+                "did you mean `{near}`? If it is the name of another limiter, write `unmatched: ignore`"
+            ))),
+            (Unmatched::Error, None) => {
+                problems.push(refused("remove it, or write `unmatched: warn`".to_owned()));
             }
-            None => warnings.push(Event::Unmatched { key: entry.key.clone() }),
+            (Unmatched::Warn, None) => warnings.push(Event::Unmatched { key: key.clone() }),
         }
     }
 }

@@ -19,19 +19,28 @@ pub(crate) enum Unresolved {
 }
 
 impl Unresolved {
-    /// What is wrong, to follow the key.
-    pub(crate) fn complaint(&self) -> String {
+    /// What is wrong with the limiter of this key.
+    pub(crate) fn complaint(&self, key: &str) -> String {
         match self {
             Self::Missing(what) => {
-                format!("has no `{what}`; write it in the attribute or in the limits file")
+                format!("`{key}` has no `{what}`; set it in the attribute or in the limits file")
             }
             Self::Alone(name, other, _) => format!(
-                "has `limits`, which `{name}` alone does not change; write `{other}` too, or `limits`"
+                "`{name}` alone cannot replace the `limits` of `{key}`; write `{other}` too, or write \
+                 `limits`"
             ),
             Self::Together(problems, _) => {
                 let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                format!("has limits that cannot hold together: {}", problems.join("; "))
+                format!("`{key}` has conflicting limits: {}", problems.join("; "))
             }
+        }
+    }
+
+    /// The setting at fault.
+    pub(crate) fn setting(&self) -> &'static str {
+        match self {
+            Self::Missing(name) | Self::Alone(name, ..) => name,
+            Self::Together(..) => "limits",
         }
     }
 }

@@ -40,7 +40,7 @@ impl Node {
             let message = error.to_string();
             // The position is said in front; what the parser was doing is said in its own terms.
             let what = message.split(" at line ").next().unwrap_or_default();
-            Problem { position, message: format!("not valid YAML: {what}") }
+            Problem { position, message: format!("not valid YAML: {what}"), is_syntax: true }
         })
     }
 
@@ -98,6 +98,24 @@ impl Node {
             }
         }
         position
+    }
+
+    /// The keys on the way to what stands at a position, the outermost first.
+    pub(super) fn keys_to(&self, position: Position) -> Option<Vec<&str>> {
+        match &self.value {
+            Value::Map(entries) => entries.iter().find_map(|(key, value)| {
+                let here = [key.position, value.position].contains(&Some(position));
+                let inside = if here { Some(Vec::new()) } else { value.keys_to(position) };
+                let mut keys = inside?;
+                keys.insert(0, key.text()?);
+                Some(keys)
+            }),
+            Value::List(nodes) => nodes.iter().find_map(|node| {
+                let here = node.position == Some(position);
+                if here { Some(Vec::new()) } else { node.keys_to(position) }
+            }),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => None,
+        }
     }
 
     pub(super) fn text(&self) -> Option<&str> {

@@ -29,6 +29,15 @@ pub enum Step<'a> {
     Index(usize),
 }
 
+/// What a place in a limits file belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Context<'a> {
+    /// The key of the limiter.
+    pub limiter: Option<&'a str>,
+    /// The name of the setting.
+    pub setting: Option<&'static str>,
+}
+
 /// One thing that is wrong with a limits file.
 ///
 /// It displays as `12:7: message`; the name of the file belongs in front.
@@ -38,6 +47,8 @@ pub struct Problem {
     pub position: Option<Position>,
     /// What is wrong, and what to write instead.
     pub message: String,
+    /// Whether the text is not the YAML that a limits file is written in, so that nothing was read.
+    pub is_syntax: bool,
 }
 
 impl fmt::Display for Problem {
@@ -65,7 +76,7 @@ impl Report {
         if self.problems.len() == MAX_PROBLEMS {
             self.is_cut = true;
         } else {
-            self.problems.push(Problem { position, message: message() });
+            self.problems.push(Problem { position, message: message(), is_syntax: false });
         }
     }
 
@@ -74,7 +85,7 @@ impl Report {
         self.problems.sort_by_key(|problem| problem.position);
         if self.is_cut {
             let message = format!("there are more problems than these {MAX_PROBLEMS}");
-            self.problems.push(Problem { position: None, message });
+            self.problems.push(Problem { position: None, message, is_syntax: false });
         }
         self.problems
     }

@@ -38,6 +38,11 @@ pub(super) fn options() -> impl Iterator<Item = &'static str> {
     FILE_FIELDS.iter().chain(SETTINGS).copied().chain(others)
 }
 
+/// The name of a setting, if it is one.
+pub(super) fn setting(name: &str) -> Option<&'static str> {
+    SETTINGS.iter().find(|setting| **setting == name).copied()
+}
+
 /// Reads the whole file.
 pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
     let mut file = LimitsFile::default();

@@ -29,7 +29,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
     if text.len() > MAX_BYTES {
         let message =
             format!("the file has {} bytes; write at most {MAX_BYTES} (256 KiB)", text.len());
-        return Err(Problem { position: None, message });
+        return Err(Problem { position: None, message, is_syntax: true });
     }
     let mut scanner = Scanner::default();
     for (index, line) in text.split('\n').enumerate() {
@@ -45,6 +45,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
                 open.open(),
                 open.close()
             ),
+            is_syntax: true,
         }),
     }
 }
@@ -299,6 +300,10 @@ impl Scanner {
     }
 
     fn problem(&self, column: usize, message: impl Into<String>) -> Problem {
-        Problem { position: Some(Position { line: self.line, column }), message: message.into() }
+        Problem {
+            position: Some(Position { line: self.line, column }),
+            message: message.into(),
+            is_syntax: true,
+        }
     }
 }

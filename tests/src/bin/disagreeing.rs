@@ -1,6 +1,8 @@
-//! A program with two places that disagree on one key, for the test of what it is told.
+//! A program with places that contradict each other, for the test of what it is told. The keys that can
+//! render one name stand in for those of two crates: the attribute refuses them in one.
 
-use ratelimit_runtime::{Limits, rate_limit};
+use ratelimit_runtime::__private::{Annotation, CallSite, Location, submit};
+use ratelimit_runtime::{Limits, SetupError, rate_limit};
 
 #[rate_limit(key = "shared", rate = 1, per = "1s")]
 async fn one() {}
@@ -8,11 +10,30 @@ async fn one() {}
 #[rate_limit(key = "shared", rate = 2, per = "1s")]
 async fn other() {}
 
+static USER: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 3, 2);
+static OTHER: CallSite = registered("overlap:{other}", &["overlap:", ""], 4, 50);
+static FIXED: CallSite = registered("overlap:5", &["overlap:5"], 5, 7);
+// The same key with the same numbers may stand in two places.
+static AGAIN: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 6, 2);
+
+submit! { &USER }
+submit! { &OTHER }
+submit! { &FIXED }
+submit! { &AGAIN }
+
+const fn registered(
+    key: &'static str,
+    literals: &'static [&'static str],
+    line: u32,
+    rate: u32,
+) -> CallSite {
+    let place = Location::new("overlapping", "tests/src/overlapping.rs", line);
+    CallSite::new(Annotation::new(key, literals, place).rate(rate).per_ms(60_000).fallible())
+}
+
 #[tokio::main]
-async fn main() {
-    match Limits::builder().memory().no_limits_file().build().await {
-        Ok(_) => println!("it started"),
-        Err(error) => println!("{error}"),
-    }
+async fn main() -> Result<(), SetupError> {
     let _ = (one(), other());
+    Limits::builder().memory().build().await?;
+    Ok(())
 }

@@ -25,7 +25,7 @@ async fn main() {
     );
     let limits = Limits::builder()
         .redis(url)
-        .limits_text(yaml)
+        .limits_yaml(yaml)
         .deadline(Duration::from_secs(1))
         .on_event(|event| {
             if let Event::Reconciled { outcome, .. } = event {

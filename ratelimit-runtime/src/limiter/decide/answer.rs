@@ -162,7 +162,7 @@ impl Core {
             Unresolved::Missing(what) => {
                 format!("no `{what}` in the attribute or the limits file")
             }
-            other => format!("it {}", other.complaint()),
+            other => other.complaint(&self.family.key),
         })
     }
 

@@ -2,7 +2,12 @@
 
 use ratelimit_spec::{Algorithm, Settings};
 
-use crate::settings::{Effective, Source};
+use super::refused;
+use crate::{
+    Problem,
+    error::Place,
+    settings::{Effective, Source},
+};
 
 /// What settings say of a token bucket.
 pub(super) fn fields(said: &Settings) -> impl Iterator<Item = &'static str> {
@@ -32,13 +37,15 @@ pub(super) fn idle(
     found
 }
 
-pub(super) fn complaint(place: &str, key: &str, field: &str, algorithm: Algorithm) -> String {
-    let what = match field {
-        "burst" => "what a token bucket holds",
-        _ => "what a token bucket can do",
-    };
-    format!(
-        "{place}: `{key}` has a `{field}`, which is {what}, and is a `{algorithm}`; write \
+pub(super) fn complaint(
+    place: Place,
+    key: &str,
+    field: &'static str,
+    algorithm: Algorithm,
+) -> Problem {
+    let message = format!(
+        "`{field}` of `{key}` requires `token_bucket`, but the algorithm is `{algorithm}`; write \
          `algorithm: token_bucket`, or remove `{field}`"
-    )
+    );
+    refused(place, key, field, message)
 }

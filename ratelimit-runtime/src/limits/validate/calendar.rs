@@ -2,23 +2,26 @@
 
 use ratelimit_spec::{Settings, Step};
 
+use super::refused;
 use crate::{
+    Problem,
+    error::Place,
     limits::file::LoadedFile,
     settings::{Effective, Keys, Source},
 };
 
-/// Tells what does not make windows of a calendar; `place` says where a layer sets a field, and for
-/// whom.
+/// Finds what does not make windows of a calendar; `place` says where a layer sets a field.
 pub(super) fn check(
     layers: &[(Source, &Settings)],
     effective: &Effective,
-    place: impl Fn(Source, &str) -> String,
-    problems: &mut Vec<String>,
+    key: &str,
+    place: &dyn Fn(Source, &'static str) -> Place,
+    problems: &mut Vec<Problem>,
 ) {
     let per = effective.window();
     if let Err(error) = per.check(effective.algorithm.value) {
         let place = place(effective.per.source, "per");
-        problems.push(format!("{place} has windows it cannot be counted by: {error}"));
+        problems.push(refused(place, key, "per", format!("`{key}`: {error}")));
     }
     // A zone of a lower layer is that of another window.
     let zoned = layers.iter().find(|(_, said)| said.time_zone.is_some());
@@ -28,7 +31,7 @@ pub(super) fn check(
         && let Err(error) = per.check_zoned()
     {
         let place = place(*source, "time_zone");
-        problems.push(format!("{place} has a zone that means nothing: {error}"));
+        problems.push(refused(place, key, "time_zone", format!("`{key}`: {error}")));
     }
 }
 
@@ -37,28 +40,26 @@ pub(super) fn unannotated(
     file: &LoadedFile,
     global: &Settings,
     is_annotated: impl Fn(&str) -> bool,
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Problem>,
 ) {
-    let mut look = |source, own: &Settings, place: &dyn Fn(&str) -> String| {
+    let mut look = |source, own: &Settings, key: &str, place: &dyn Fn(&str) -> Place| {
         let default = &file.limits.default;
         let layers = [(source, own), (Source::Global, global), (Source::Default, default)];
         if let Ok(effective) = Effective::resolve(&layers, Keys::Many) {
-            check(&layers, &effective, |_, field| place(field), problems);
+            check(&layers, &effective, key, &|_, field| place(field), problems);
         }
     };
     for entry in file.limits.limiters.iter().filter(|entry| !is_annotated(&entry.key)) {
         let key = &entry.key;
-        let place = |field: &str| format!("{}: `{key}`", file.place_of(key, Some(field)));
-        look(Source::LimitsFile, &entry.settings, &place);
+        let place = |field: &str| file.place_of(key, Some(field));
+        look(Source::LimitsFile, &entry.settings, key, &place);
         for own in &entry.overrides {
-            look(Source::Override, &own.settings.clone().or(&entry.settings), &place);
+            look(Source::Override, &own.settings.clone().or(&entry.settings), key, &place);
         }
     }
     for (n, entry) in file.limits.prefixes.iter().enumerate() {
-        let place = |field: &str| {
-            let at = file.place(&[Step::Key("prefixes"), Step::Index(n), Step::Key(field)]);
-            format!("{at}: `{}`", entry.prefix)
-        };
-        look(Source::Prefix, &entry.settings, &place);
+        let place =
+            |field: &str| file.place(&[Step::Key("prefixes"), Step::Index(n), Step::Key(field)]);
+        look(Source::Prefix, &entry.settings, &entry.prefix, &place);
     }
 }

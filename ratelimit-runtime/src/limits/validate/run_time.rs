@@ -3,10 +3,11 @@
 use ratelimit_spec::{Algorithm, Settings, Step};
 
 use super::{LoadedFile, Sites, bucket};
+use crate::Problem;
 
 /// What no token bucket has. Where rate or window is missing, code gives a quota, and with
 /// it the algorithm.
-pub(super) fn idle_fields(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<String>) {
+pub(super) fn idle_fields(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<Problem>) {
     let limits = &file.limits;
     let limiters = limits.limiters.iter().filter(|entry| !by_key.contains_key(&*entry.key));
     let limiters = limiters.map(|entry| {
@@ -22,7 +23,7 @@ pub(super) fn idle_fields(file: &LoadedFile, by_key: &Sites, problems: &mut Vec<
         let Some(algorithm) = other_than_bucket(settings, &limits.default) else { continue };
         for field in bucket::fields(settings) {
             path.push(Step::Key(field));
-            problems.push(bucket::complaint(&file.place(&path), &name, field, algorithm));
+            problems.push(bucket::complaint(file.place(&path), &name, field, algorithm));
             path.pop();
         }
     }

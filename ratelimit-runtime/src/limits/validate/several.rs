@@ -2,24 +2,26 @@
 
 use ratelimit_spec::Settings;
 
-use super::place;
+use super::{place, refused};
 use crate::{
-    Quota,
+    Problem, ProblemKind, Quota,
     annotation::{Annotation, Cost},
+    error::Place,
     settings::{Effective, Source},
 };
 
 /// One call site with several limits and another with one rate or window.
-pub(super) fn beside_one(key: &str, sites: &[&Annotation]) -> Option<String> {
+pub(super) fn beside_one(key: &str, sites: &[&Annotation]) -> Option<Problem> {
     let first = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
     let one = first(|said| said.rate.is_some() || said.per.is_some())?;
     let several = first(|said| said.limits.is_some())?;
-    Some(format!(
-        "{}: `{key}` has `limits` here and one `rate` or `per` at {}; functions with one key share one \
-         limiter, write the same or leave it out",
-        place(several),
+    let message = format!(
+        "`{key}` has `limits` here, but `rate` or `per` at {}; functions with the same key share one \
+         limiter, so write the same value or remove one",
         place(one),
-    ))
+    );
+    let problem = Problem::new(ProblemKind::Conflict, message);
+    Some(problem.at(place(several)).of(key).about("limits"))
 }
 
 /// A cost that one of several limits can never grant.
@@ -27,16 +29,17 @@ pub(super) fn above_a_limit(
     key: &str,
     site: &Annotation,
     effective: &Effective,
-    at: &dyn Fn(&str) -> String,
-) -> Option<String> {
+    at: &dyn Fn(&str) -> Place,
+) -> Option<Problem> {
     let Cost::Literal(permits) = site.cost else { return None };
     let limits = effective.limits.as_ref()?;
     let short = |quota: &&Quota| u64::from(permits) > quota.capacity();
     let quota = limits.value.iter().find(short)?;
     let (here, source) =
         (place(site), if limits.source <= Source::LimitsFile { at("limits") } else { place(site) });
-    Some(format!(
-        "{here}: `{key}` takes {permits} permits a call, but {source} limits it to {quota}; no call would \
-         ever get through"
-    ))
+    let message = format!(
+        "`{key}` costs {permits} permits per call, but {source} limits it to {quota}, so no call can \
+         succeed; lower `permits`, or raise the rate"
+    );
+    Some(refused(here, key, "limits", message))
 }

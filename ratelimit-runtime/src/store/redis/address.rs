@@ -4,7 +4,7 @@ use std::fmt;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
-use crate::SetupError;
+use crate::{Problem, ProblemKind, SetupError};
 
 /// A parsed store address.
 #[derive(Clone)]
@@ -33,7 +33,9 @@ const SCHEMES: &str = "`redis://`, `rediss://`, `unix://`, `redis-cluster://`, `
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, SetupError> {
         let shown = redact(url);
-        let refuse = |why: &str| SetupError::one(format!("store `{shown}`: {why}"));
+        let refuse = |why: &str| {
+            SetupError::from(Problem::new(ProblemKind::Store, format!("store `{shown}`: {why}")))
+        };
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(refuse(&format!("expected `memory` or an address with {SCHEMES}")));
         };

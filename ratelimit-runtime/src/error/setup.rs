@@ -1,0 +1,210 @@
+//! What keeps limits from being set up: every problem, each with its place.
+
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::StoreError;
+
+/// Why the limits could not be set up: every problem that was found, in one report. Its
+/// [`Debug`](fmt::Debug) is its text, too, so that a `main` that returns it shows the problems line by
+/// line.
+///
+/// ```text
+/// rate limits could not be set up, 2 problems:
+///   ratelimit.yaml:12:7: unknown field `brust` in limiter `checkout`; did you mean `burst`?
+///   src/orders.rs:40: `orders:{user_id}` cannot reject calls, but ratelimit.yaml:4:11 sets `wait: none`; ..
+/// ```
+///
+/// [`source`](Error::source) is the first problem's.
+#[derive(Clone)]
+pub struct SetupError {
+    problems: Arc<[Problem]>,
+}
+
+impl SetupError {
+    pub(crate) fn new(problems: Vec<Problem>) -> Self {
+        Self { problems: problems.into() }
+    }
+
+    /// Returns each problem, in the order of the text; at least one.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl From<Problem> for SetupError {
+    fn from(problem: Problem) -> Self {
+        Self::new(vec![problem])
+    }
+}
+
+impl From<StoreError> for SetupError {
+    fn from(error: StoreError) -> Self {
+        let problem = Problem::new(ProblemKind::Store, error.to_string());
+        problem.caused_by(error).into()
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problems[..] {
+            [problem] => problem.fmt(f),
+            problems => {
+                write!(f, "rate limits could not be set up, {} problems:", problems.len())?;
+                problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for SetupError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.problems.first().and_then(Error::source)
+    }
+}
+
+/// One problem of a [`SetupError`]. Its text is one line that starts with the place, such as
+/// `ratelimit.yaml:12:7: unknown field ..`.
+#[derive(Debug)]
+pub struct Problem {
+    kind: ProblemKind,
+    place: Option<Place>,
+    limiter: Option<String>,
+    setting: Option<&'static str>,
+    message: String,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// The kind of a [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// A file cannot be read.
+    File,
+    /// The limits file is not the YAML that it has to be.
+    Syntax,
+    /// A setting is unknown, or its value cannot be.
+    Setting,
+    /// Two places contradict each other.
+    Conflict,
+    /// An entry of the limits file matches no limiter of the program.
+    Unmatched,
+    /// The address of the store is wrong, or the store refuses for a reason that lasts.
+    Store,
+    /// Limits are in force already.
+    AlreadyInstalled,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, place: None, limiter: None, setting: None, message, source: None }
+    }
+
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    pub(crate) fn of(mut self, limiter: impl Into<String>) -> Self {
+        self.limiter = Some(limiter.into());
+        self
+    }
+
+    pub(crate) fn about(mut self, setting: &'static str) -> Self {
+        self.setting = Some(setting);
+        self
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    pub(crate) fn unreadable(place: Place, error: io::Error) -> Self {
+        Self::new(ProblemKind::File, format!("cannot be read: {error}")).at(place).caused_by(error)
+    }
+
+    /// Returns what kind of problem it is.
+    #[must_use]
+    pub fn kind(&self) -> ProblemKind {
+        self.kind
+    }
+
+    /// Returns the file, the line and the column, both counted from 1. The column is 1 in Rust source,
+    /// and line and column are 1 if the problem concerns a whole file.
+    #[must_use]
+    pub fn place(&self) -> Option<(&Path, u32, u32)> {
+        let Place { path, line, column } = self.place.as_ref()?;
+        Some((path, line.unwrap_or(1), column.unwrap_or(1)))
+    }
+
+    /// Returns the key of the limiter, as it is written.
+    #[must_use]
+    pub fn limiter(&self) -> Option<&str> {
+        self.limiter.as_deref()
+    }
+
+    /// Returns the name of the setting in the limits file.
+    #[must_use]
+    pub fn setting(&self) -> Option<&'static str> {
+        self.setting
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Where a problem is, such as `ratelimit.yaml:12:7`.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+impl Place {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), line: None, column: None }
+    }
+
+    pub(crate) fn line(mut self, line: u32) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    pub(crate) fn column(mut self, column: u32) -> Self {
+        self.column = Some(column);
+        self
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        [self.line, self.column].into_iter().flatten().try_for_each(|at| write!(f, ":{at}"))
+    }
+}
