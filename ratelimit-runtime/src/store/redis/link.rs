@@ -183,16 +183,22 @@ impl Link {
                 loading.load(super::script::ALL.iter().map(|script| script.text)).await;
             }
         };
+        // What was configured when is told by the server's clock: as it stood in the middle of the
+        // round trip, before the scripts are loaded.
+        let time = async {
+            let (time, sent) = (redis::cmd("TIME"), clock::instant());
+            let reply = connection.query(&time).await;
+            (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
+        };
         // Both are under way at once: a set-up takes a round trip less.
-        let time = redis::cmd("TIME");
-        let ((), time) = tokio::join!(load, connection.query(&time));
+        let ((time, opened), ()) = tokio::join!(time, load);
         let time: (u64, u64) = redis::from_redis_value(time?)?;
         Ok(Live {
             connection,
             closed,
             timeouts: AtomicU32::new(0),
             server_us: time.0 * 1_000_000 + time.1,
-            opened: clock::instant(),
+            opened,
         })
     }
 
