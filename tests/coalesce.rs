@@ -233,7 +233,7 @@ async fn a_grant_that_arrives_after_the_deadline_comes_back() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let yaml = "default: { rate: 10, per: 1h, on_store_error: reject }\n";
-    let limits = Limits::builder().redis(proxy.url()).limits_text(yaml);
+    let limits = Limits::builder().redis(proxy.url()).limits_yaml(yaml);
     let limits = limits.deadline(Duration::from_millis(200)).build().await.unwrap();
     let (one, other) = (limits.configured("one"), limits.configured("other"));
     let both = one.clone().and(other.clone());

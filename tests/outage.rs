@@ -267,6 +267,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         "+pexpire",
         "+persist",
         "+del",
+        "+unlink",
         "+eval",
         "+evalsha",
     ];

@@ -1,6 +1,9 @@
 //! Several processes with different configurations on one limiter.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "reconcile/outside.rs"]
+mod outside;
+
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
@@ -166,6 +169,26 @@ fn a_restart_with_equal_numbers_never_refills() {
     let mut second = Worker::with_window(&server, 10, 60_000, "reset", run);
     assert_eq!(first.admitted().len() + second.admitted().len(), 10);
     assert_eq!(second.lines("event"), ["Unchanged"]);
+}
+
+#[test]
+fn two_versions_that_start_again_and_again_share_one_window() {
+    let server = RedisServer::start();
+    let mut workers = Vec::new();
+    let start = std::time::Instant::now();
+    for n in 0..12 {
+        let rate = if n % 2 == 0 { 10 } else { 16 };
+        let run = Duration::from_millis(900);
+        workers.push(Worker::with_window(&server, rate, 2_000, "reset", run));
+        sleep(700);
+    }
+    let mut history = history(&mut workers);
+    history.sort_unstable();
+    let resets = count(&mut workers, "Reset");
+    assert_eq!(resets, 1, "16 was new to the key once, in {:?}", start.elapsed());
+    let reset: u64 = stored(&server, "reset");
+    history.retain(|(at, _)| *at >= reset);
+    assert_eq!(worst_window(&history, 2_000).unwrap().permits, 16);
 }
 
 #[test]

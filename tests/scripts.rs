@@ -99,18 +99,22 @@ enum Step {
         process: usize,
         when: WriteWhen,
         state: KeepState,
+        hold_ms: u64,
     },
 }
 
 impl Twins {
     fn new(redis: Connection, name: String) -> Self {
         let clock = ManualClock::new();
+        let (memory, base) = (MemoryStore::new(clock.clone().into()), Instant::now());
+        // What is written on purpose is younger than the first processes.
+        std::thread::sleep(Duration::from_millis(1));
         Self {
             runtime: Builder::new_current_thread().build().unwrap(),
-            memory: MemoryStore::new(clock.clone().into()),
+            memory,
             clock,
             now: START_MS,
-            base: Instant::now() + Duration::from_millis(1),
+            base,
             redis,
             keys: StateKeys::new(name),
             since: StdInstant::now(),
@@ -136,7 +140,7 @@ impl Twins {
         since: u64,
         assertion: Assertion,
     ) -> Request<'a> {
-        let since = self.base + Duration::from_millis(since);
+        let since = self.base + Duration::from_micros(since);
         Request::new(keys, config, since).assertion(assertion)
     }
 
@@ -171,7 +175,7 @@ impl Twins {
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
         let called = StdInstant::now();
-        let (since_us, own) = (since * 1000, config.keep_alive_ms(0));
+        let (since_us, own) = (since, config.keep_alive_ms(0));
         let lua = if name == "peek" {
             let value = self.call(|by_name| script_peek(&request, costs[0], since_us, by_name));
             vec![script_peeked(&value, &own, costs[0]).unwrap()]
@@ -217,8 +221,7 @@ impl Twins {
         let charge = self.memory.charge(&request, permits, max_debt);
         let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
         reply.config.keep_alive_ms = 0;
-        let value =
-            self.call(|by_name| script_charge(&request, permits, max_debt, since * 1000, by_name));
+        let value = self.call(|by_name| script_charge(&request, permits, max_debt, since, by_name));
         let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
         let lua = script_charged(&value, &own).unwrap();
         assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged by {config:?}");
@@ -229,7 +232,7 @@ impl Twins {
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
-        let since = |process: usize| 10 + process as u64;
+        let since = decide::since_us;
         let moves = matches!(step, Step::Advance(_) | Step::Rewind(_));
         self.tally.operations += u64::from(!moves);
         match step {
@@ -268,13 +271,13 @@ impl Twins {
             Step::Charge { process, permits, max_debt } => {
                 self.charge(configs[process], since(process), permits, max_debt);
             }
-            Step::Write { process, when, state } => {
+            Step::Write { process, when, state, hold_ms } => {
                 let config = configs[process];
-                let write = self.memory.write(&self.keys, config, when, state);
+                let write = self.memory.write(&self.keys, config, when, state, hold_ms);
                 let rust = self.runtime.block_on(write).unwrap();
                 let keys = self.keys.clone();
                 let lua: bool =
-                    self.call(|by_name| script_write(&keys, config, when, state, by_name));
+                    self.call(|by_name| script_write(&keys, config, when, state, hold_ms, by_name));
                 assert_eq!(lua, rust, "(lua, rust) write of {config:?} {when:?} {state:?}");
             }
             Step::First { process, carry } => {
@@ -317,7 +320,7 @@ impl Twins {
 
     fn keep_alive_ms(&self) -> Option<u64> {
         let stored = self.runtime.block_on(self.memory.read(&self.keys)).unwrap();
-        stored.map(|stored| stored.keep_alive_ms)
+        stored.map(|stored| stored.config.keep_alive_ms)
     }
 
     /// After a grant: state lives for a second longer than it counts, to the millisecond, and a log and
@@ -405,8 +408,9 @@ fn steps_of(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<
         1 => (0..processes, permits, debt)
             .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
         1 => (0..processes, any::<bool>()).prop_map(|(process, carry)| Step::First { process, carry }),
-        1 => (0..processes, when, state)
-            .prop_map(|(process, when, state)| Step::Write { process, when, state }),
+        1 => (0..processes, when, state, prop::sample::select(vec![0, 0, 20_000])).prop_map(
+            |(process, when, state, hold_ms)| Step::Write { process, when, state, hold_ms }
+        ),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -509,7 +513,7 @@ impl Shared {
     fn acquire(&mut self, permits: u32) -> Reply {
         let keys = self.twins.keys.clone();
         let request = self.twins.request(&keys, self.config, 10, Assertion::Steady);
-        let value = self.twins.call(|by_name| decide::call(&request, &[permits], 10_000, by_name));
+        let value = self.twins.call(|by_name| decide::call(&request, &[permits], 10, by_name));
         decide::all_replies(&value, &self.config, &[permits]).unwrap()[0]
     }
 
@@ -599,8 +603,8 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
         let changes = [
             Step::First { process: 1, carry: true },
             Step::First { process: 1, carry: false },
-            Step::Write { process: 1, when: always, state: keep },
-            Step::Write { process: 1, when: always, state: KeepState::Reset },
+            Step::Write { process: 1, when: always, state: keep, hold_ms: 0 },
+            Step::Write { process: 1, when: always, state: KeepState::Reset, hold_ms: 0 },
         ];
         for (kept, change) in
             ways.into_iter().flat_map(|kept| changes.clone().map(|change| (kept, change)))

@@ -86,7 +86,7 @@ async fn texts(builder: LimitsBuilder) -> (bool, String) {
 async fn the_password_of_an_address_appears_nowhere() {
     let builders: [fn(&str) -> LimitsBuilder; 2] = [
         |url| Limits::builder().redis(url).no_limits_file(),
-        |url| Limits::builder().limits_text(format!("store: \"{url}\"\n")),
+        |url| Limits::builder().limits_yaml(format!("store: \"{url}\"\n")),
     ];
     for builder in builders {
         for (urls, accepted) in [(ACCEPTED, true), (REFUSED, false)] {
@@ -111,7 +111,7 @@ async fn the_text_of_a_limits_file_is_not_echoed() {
         "store: { redis: s3cr3t-canary }\n",
         "  store: redis://:s3cr3t-canary@h\nlimiters: {}\n}",
     ] {
-        let (_, text) = texts(Limits::builder().limits_text(yaml)).await;
+        let (_, text) = texts(Limits::builder().limits_yaml(yaml)).await;
         assert!(!text.contains(SECRET), "{yaml:?} shows in: {text}");
     }
 }

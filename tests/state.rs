@@ -1,5 +1,8 @@
 //! What lies in Redis: byte for byte what Redisson writes, bounded, and healed where it is not.
 
+#[path = "state/absurd.rs"]
+mod absurd;
+
 use std::time::Duration;
 
 use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason};

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{Rejection, SetupError, StoreError, store::Reconciled};
+use crate::{Quota, Rejection, SetupError, StoreError, store::Reconciled};
 
 /// Something an operator should hear of.
 ///
@@ -40,12 +40,17 @@ pub enum Event {
         /// The rejection that the caller would have received.
         rejection: Rejection,
     },
-    /// Configured and stored numbers of a limiter came together.
+    /// The configured and the stored configuration of a limiter were reconciled.
     Reconciled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
         /// How.
         outcome: Reconciled,
+        /// The quota that no longer applies here: the stored one that was replaced, or this process's
+        /// own where it follows another. `None` if there is none.
+        old: Option<Quota>,
+        /// The quota in force.
+        new: Quota,
     },
     /// The store does not answer; `on_store_error` decides from now on. Reported when an outage begins, and
     /// every minute while it lasts; a store that comes and goes within ten seconds is one outage.
@@ -124,22 +129,32 @@ impl fmt::Display for Event {
                     "shadow mode admitted a call that would have been rejected or delayed: {rejection}"
                 )
             }
-            Self::Reconciled { limiter, outcome } => match outcome {
-                Reconciled::Created => write!(f, "rate limit `{limiter}` created in the store"),
+            Self::Reconciled { limiter, outcome, old, new } => match outcome {
+                Reconciled::Created => {
+                    write!(f, "rate limit `{limiter}` created in the store: {new}")
+                }
                 Reconciled::Unchanged => {
-                    write!(f, "rate limit `{limiter}` is in the store unchanged")
+                    write!(f, "rate limit `{limiter}` matches the stored configuration: {new}")
                 }
                 Reconciled::Reset => {
-                    write!(f, "rate limit `{limiter}` differed in the store and was reset to ours")
+                    write!(
+                        f,
+                        "stored configuration of rate limit `{limiter}` replaced by ours; usage was \
+                         reset{}",
+                        Change(old, new)
+                    )
                 }
                 Reconciled::Carried => write!(
                     f,
-                    "rate limit `{limiter}` differed in the store and was changed to ours; what was \
-                     used still counts"
+                    "stored configuration of rate limit `{limiter}` replaced by ours; permits in use \
+                     still count{}",
+                    Change(old, new)
                 ),
                 Reconciled::Followed => write!(
                     f,
-                    "rate limit `{limiter}` has newer numbers in the store; this process uses those"
+                    "rate limit `{limiter}` has a newer configuration in the store; this process uses \
+                     it{}",
+                    Change(old, new)
                 ),
             },
             Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
@@ -161,6 +176,18 @@ impl fmt::Display for Event {
             Self::ReloadFailed { error } => {
                 write!(f, "rate limits not reloaded, the old ones stay: {error}")
             }
+        }
+    }
+}
+
+/// The quotas of a change, behind what it says: `: 10 per 1m to 5 per 1m`.
+struct Change<'a>(&'a Option<Quota>, &'a Quota);
+
+impl fmt::Display for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(Some(old), new) => write!(f, ": {old} to {new}"),
+            Self(None, new) => write!(f, ": {new}"),
         }
     }
 }

@@ -18,11 +18,8 @@ pub use self::{
     scope::observe,
 };
 use crate::{
-    Limiter, Settings, SetupError,
-    events::Event,
-    limiter::Services,
-    registry::Registry,
-    settings::{Current, Keys},
+    Limiter, Settings, SetupError, events::Event, limiter::Services, registry::Registry,
+    settings::Keys,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -173,8 +170,8 @@ fn reload(
 ) -> Result<(), SetupError> {
     match validate::load(source, shadow) {
         Ok((file, warnings)) => {
-            let number = services.generation() + 1;
-            services.limits.renew(Current::new(number, file.map(|file| file.limits), shadow));
+            let current = services.current().read_again(file.map(|file| file.limits), shadow);
+            services.limits.renew(current);
             services.events.emit(&Event::Reloaded);
             warnings.iter().for_each(|warning| services.events.emit(warning));
             Ok(())

@@ -1,5 +1,6 @@
 //! The numbers a limiter ends up with, and where each came from.
 
+mod ages;
 mod current;
 mod family;
 mod given;

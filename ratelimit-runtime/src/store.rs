@@ -18,7 +18,6 @@ use std::{future::Future, time::Duration};
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-pub use self::keys::StateKeys;
 #[cfg(feature = "test-util")]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
@@ -30,12 +29,12 @@ pub(crate) use self::{
     group::Heard,
     memory::{Lease, Slot},
 };
-pub use self::{group::Group, memory::MemoryStore, redis::RedisStore};
-use crate::StoreError;
+pub use self::{group::Group, keys::StateKeys, memory::MemoryStore, redis::RedisStore};
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,
     reconcile::{Assertion, Reconciled},
 };
+use crate::{StoreError, algorithm::reconcile::Reconciliation};
 
 /// What a store says of groups: for each its replies by limiter and caller, or its error.
 pub type Decided = Vec<Result<Vec<Vec<Reply>>, StoreError>>;
@@ -53,7 +52,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The replies of one limiter are those of separate calls at one instant, so a later smaller
     /// cost may be granted after an earlier one was refused. They differ in `outcome`, `remaining`
-    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `ahead_ms`) is in the first.
+    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `replaced`, `ahead_ms`) is in the
+    /// first.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Writes a configuration on purpose, and returns whether it did. It stays until a process starts
-    /// that is configured otherwise.
+    /// Writes a configuration on purpose, and returns whether it did. It stays until a process that is
+    /// configured differently starts, or until `hold_ms` later if that is later.
     ///
     /// # Errors
     ///
@@ -149,9 +149,10 @@ pub trait Store: Send + Sync + 'static {
         config: Config,
         when: WriteWhen,
         state: KeepState,
+        hold_ms: u64,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// What is stored, unless nobody ever configured the limiter.
+    /// Returns the stored configuration, if the limiter has one.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ pub trait Store: Send + Sync + 'static {
     fn read(
         &self,
         keys: &StateKeys,
-    ) -> impl Future<Output = Result<Option<Config>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<StoredConfig>, StoreError>> + Send;
 
     /// Deletes configuration and state, and returns whether there was any.
     ///
@@ -308,9 +309,29 @@ pub struct Reply {
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
     pub reconciled: Option<Reconciled>,
+    /// The stored configuration that ours replaced, without its keep-alive.
+    pub replaced: Option<Config>,
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
+}
+
+impl Reply {
+    /// The same reply, which says what reconciliation did.
+    fn after(self, outcome: Reconciliation) -> Self {
+        let Reconciliation { reconciled, replaced } = outcome;
+        Self { reconciled, replaced, ..self }
+    }
+}
+
+/// What a [`Store`] keeps of a limiter's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredConfig {
+    /// The configuration in force.
+    pub config: Config,
+    /// For how long no process replaces it, in milliseconds; 0 if it is not held.
+    pub held_for_ms: u64,
 }
 
 impl Grant {

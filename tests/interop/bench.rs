@@ -147,7 +147,7 @@ impl Bench {
                 rust.write(rate, WriteWhen::Present, KeepState::Keep).await.into()
             }
             Step::Config(By::Rust) => {
-                signed(rust.store.read(&rust.keys).await.unwrap().unwrap().rate)
+                signed(rust.store.read(&rust.keys).await.unwrap().unwrap().config.rate)
             }
             Step::Expire(By::Rust) => {
                 rust.store.expire(&rust.keys, Expiry::At(3_600_000)).await.unwrap().into()

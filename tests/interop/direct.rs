@@ -84,7 +84,7 @@ impl Direct {
         let mut config = self.config;
         config.rate = rate.into();
         self.stated.store(true, Ordering::Release);
-        self.store.write(&self.keys, config, when, state).await.expect("the store answers")
+        self.store.write(&self.keys, config, when, state, 0).await.expect("the store answers")
     }
 
     fn request(&self) -> Request<'_> {

@@ -6,7 +6,7 @@ use tests::redis_server::RedisServer;
 use super::calls::{DEADLINE, HOUR, admitted_of, quota};
 
 /// The commands that the documentation of the store says a user needs.
-const NEEDED: [&str; 19] = [
+const NEEDED: [&str; 20] = [
     "TIME",
     "HMGET",
     "HGET",
@@ -24,6 +24,7 @@ const NEEDED: [&str; 19] = [
     "PEXPIRE",
     "PERSIST",
     "DEL",
+    "UNLINK",
     "EVAL",
     "EVALSHA",
 ];

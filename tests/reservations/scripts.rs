@@ -68,12 +68,15 @@ struct Twins {
 impl Twins {
     fn new(redis: Connection, name: String) -> Self {
         let clock = ManualClock::new();
+        let (memory, base) = (MemoryStore::new(clock.clone().into()), Instant::now());
+        // What is written on purpose is younger than the first processes.
+        std::thread::sleep(Duration::from_millis(1));
         Self {
             runtime: Runtime::new().unwrap(),
-            memory: MemoryStore::new(clock.clone().into()),
+            memory,
             clock,
             now: START_MS,
-            base: Instant::now(),
+            base,
             redis,
             keys: StateKeys::new(name),
             reserved: Vec::new(),
@@ -175,9 +178,9 @@ impl Twins {
     }
 
     fn write(&mut self, config: Config, state: KeepState) {
-        let write = self.memory.write(&self.keys, config, WriteWhen::Always, state);
+        let write = self.memory.write(&self.keys, config, WriteWhen::Always, state, 0);
         let rust = self.runtime.block_on(write).unwrap();
-        let mut call = script_write(&self.keys, config, WriteWhen::Always, state, false);
+        let mut call = script_write(&self.keys, config, WriteWhen::Always, state, 0, false);
         let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
     }
@@ -185,9 +188,9 @@ impl Twins {
 
 /// A request of a process, and since when that has its configuration, in microseconds.
 fn request(keys: &StateKeys, base: Instant, config: Config, process: usize) -> (Request<'_>, u64) {
-    let since = 10 + process as u64;
-    let request = Request::new(keys, config, base + Duration::from_millis(since));
-    (request.assertion(Assertion::Steady), since * 1000)
+    let since = decide::since_us(process);
+    let request = Request::new(keys, config, base + Duration::from_micros(since));
+    (request.assertion(Assertion::Steady), since)
 }
 
 fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {

@@ -13,9 +13,14 @@ use super::{Process, Time, config};
 /// A window that no test sees the end of.
 const LONG_MS: u64 = 366 * 86_400_000;
 
+/// When a process starts that does so now.
+fn now() -> Instant {
+    Instant::from_std(std::time::Instant::now())
+}
+
 /// Keeps every promise by one rule.
 pub(super) async fn run<S: Store>(store: &S, prefix: &str, algorithm: Algorithm, time: &Time) {
-    let base: Instant = Instant::now();
+    let base = now();
     let process = |name: &str, rate, start: u64| Process {
         store,
         keys: StateKeys::new(format!("{prefix}{algorithm}:{name}")),
@@ -205,6 +210,9 @@ async fn gives_back_what_is_in_use<S: Store>(limiter: &Process<'_, S>) {
 }
 
 async fn writes_quotas_on_purpose<S: Store>(limiter: &Process<'_, S>) {
+    // Processes get older even while tokio's time is paused.
+    let later = || std::thread::sleep(Duration::from_millis(100));
+    later();
     assert!(
         !limiter.write(5, WriteWhen::Present, KeepState::Keep).await,
         "there is none to update"
@@ -220,8 +228,28 @@ async fn writes_quotas_on_purpose<S: Store>(limiter: &Process<'_, S>) {
     assert_eq!((reply.outcome, reply.remaining), (Outcome::Refused, 0), "4 are used of 3");
     assert!(limiter.write(3, WriteWhen::Always, KeepState::Reset).await);
     assert_eq!(limiter.acquire(3).await.outcome, Outcome::Granted, "what was used is forgotten");
-    let reply = limiter.first(1, OnDrift::Carry).await;
-    assert_eq!(reply.reconciled, Some(Reconciled::Carried), "a starting process states its own");
+    let reply = limiter.first(1, OnDrift::Reset).await;
+    assert_eq!(
+        reply.reconciled,
+        Some(Reconciled::Followed),
+        "it was made after the process started"
+    );
+
+    later();
+    let younger = limiter.started(now());
+    let stored = limiter.store.read(&limiter.keys).await.expect("the store answers");
+    assert_eq!(stored.map(|stored| (stored.config.rate, stored.held_for_ms)), Some((3, 0)));
+    limiter.hold(3, 60_000).await;
+    let stored = limiter.store.read(&limiter.keys).await.expect("the store answers");
+    assert!(stored.is_some_and(|stored| (50_000..=60_000).contains(&stored.held_for_ms)));
+    let reply = younger.first(1, OnDrift::Reset).await;
+    assert_eq!(reply.reconciled, Some(Reconciled::Followed), "a change that is held stays");
+
+    assert!(limiter.write(3, WriteWhen::Always, KeepState::Keep).await);
+    later();
+    let reply = limiter.started(now()).first(1, OnDrift::Reset).await;
+    assert_eq!(reply.reconciled, Some(Reconciled::Carried), "a process that started later wins");
+    assert_eq!(reply.replaced.map(|config| config.rate), Some(3));
 }
 
 async fn follows_what_is_stored<S: Store>(owner: &Process<'_, S>) {
@@ -258,7 +286,7 @@ async fn expires_and_is_deleted<S: Store>(limiter: &Process<'_, S>, time: &Time)
         time.pass(350).await;
         assert_eq!(limiter.acquire(2).await.outcome, Outcome::Granted);
         let config = store.read(keys).await.expect(answers).expect("use keeps it alive");
-        assert_eq!(config.keep_alive_ms, 600);
+        assert_eq!(config.config.keep_alive_ms, 600);
     }
     time.pass(760).await;
     assert_eq!(store.read(keys).await.expect(answers), None, "idleness does not");

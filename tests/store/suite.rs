@@ -83,7 +83,20 @@ impl<S: Store> Process<'_, S> {
 
     async fn write(&self, rate: u32, when: WriteWhen, state: KeepState) -> bool {
         let config = config(self.config.rule.algorithm(), rate, self.config.per_ms);
-        self.store.write(&self.keys, config, when, state).await.expect("the store answers")
+        self.store.write(&self.keys, config, when, state, 0).await.expect("the store answers")
+    }
+
+    /// Writes the rate, and holds it.
+    async fn hold(&self, rate: u32, ms: u64) {
+        let config = config(self.config.rule.algorithm(), rate, self.config.per_ms);
+        let (when, keep) = (WriteWhen::Always, KeepState::Keep);
+        let written = self.store.write(&self.keys, config, when, keep, ms).await;
+        assert!(written.expect("the store answers"));
+    }
+
+    /// The same limiter as a process sees it that started at another time.
+    fn started(&self, since: Instant) -> Self {
+        Self { keys: self.keys.clone(), since, ..*self }
     }
 
     /// Whether permits are handed out one request after the other.

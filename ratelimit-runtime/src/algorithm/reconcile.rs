@@ -1,18 +1,22 @@
-//! Holds what a process is configured with against what a store holds.
+//! Reconciles the configuration of a process with the one in a store.
 //!
-//! The greater epoch wins, a lower one follows, and equal numbers touch nothing; so old
-//! processes follow new ones in a rolling deploy, and two versions never reset each other in
-//! turn. Numbers that changed beside their epoch were written from outside: a running process
-//! follows them, a starting one overrides them.
+//! The greater epoch wins, a lower one follows, and an equal configuration touches nothing: so old
+//! processes follow new ones in a rolling deploy, and two versions never reset each other in turn.
+//! A change from outside has a date instead of an epoch. Only a process that has had its
+//! configuration for less long replaces it, and not while it is held. What was in force within the
+//! last hour is not new to a key, so its return resets nothing.
 
 use ratelimit_spec::OnDrift;
 
 use super::Config;
 
-/// A process vouches for the stored numbers this often.
-const VOUCH_EVERY_MS: u64 = 10_000;
-/// Stored numbers nobody vouched for in this time are abandoned.
+/// How often a process that uses the stored configuration sends a heartbeat for it.
+const HEARTBEAT_MS: u64 = 10_000;
+/// The time without a heartbeat after which a stored configuration is abandoned.
 const ABANDONED_AFTER_MS: u64 = 30_000;
+/// How many earlier configurations are remembered, and for how long.
+const REMEMBERED: usize = 4;
+const REMEMBERED_FOR_MS: u64 = 3_600_000;
 
 /// Which of two configurations is the newer one; compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,69 +26,145 @@ pub(crate) struct Epoch {
     pub(crate) since: u64,
 }
 
-/// What a store remembers of a limiter's configuration.
-#[derive(Clone, Copy, Debug)]
+/// What a store keeps of a limiter's configuration.
+#[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) config: Config,
-    /// What the process of this epoch is configured with; nothing when no process has been here.
-    stated: Option<Config>,
+    /// The last announcement.
     epoch: Epoch,
-    vouched_ms: u64,
+    heartbeat_ms: u64,
+    /// Set if the configuration was written by no announcement.
+    change: Option<Change>,
+    past: Option<Box<Past>>,
+}
+
+/// A change from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    /// When it was made, in microseconds by the clock of the store.
+    pub(crate) made_us: u64,
+    /// Until when no announcement replaces it.
+    pub(crate) held_until_ms: u64,
+}
+
+/// What a limiter was configured with before.
+#[derive(Clone, Debug, Default)]
+struct Past {
     reset_ms: Option<u64>,
-    /// Written on purpose, and not what that process is configured with.
-    pub(crate) outside: bool,
+    /// Earlier configurations and when each was replaced, the newest first.
+    configs: Vec<(Config, u64)>,
 }
 
 impl Stored {
-    /// A configuration written on purpose: it stays until a process starts that is configured
-    /// otherwise.
-    pub(crate) fn written(config: Config, before: Option<Self>) -> Self {
+    /// A configuration that is written on purpose.
+    pub(crate) fn written(config: Config, change: Change, before: Option<Self>, now: u64) -> Self {
         let Some(before) = before else {
             let epoch = Epoch { revision: 0, since: 0 };
-            return Self {
-                config,
-                stated: None,
-                epoch,
-                vouched_ms: 0,
-                reset_ms: None,
-                outside: true,
-            };
+            return Self { config, epoch, heartbeat_ms: 0, change: Some(change), past: None };
         };
-        let outside = before.stated.is_none_or(|stated| !stated.same_limit(&config));
-        Self { config, outside, ..before }
+        Self { change: Some(change), ..before.replaced_by(config, now) }
+    }
+
+    /// Returns whether it was written by no announcement.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// For how long no announcement replaces it, in milliseconds.
+    pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
+        self.change.map_or(0, |change| change.held_until_ms.saturating_sub(now))
+    }
+
+    /// The same with another configuration, which remembers this one.
+    fn replaced_by(mut self, config: Config, now: u64) -> Self {
+        if !self.config.same_limit(&config) {
+            let before = (self.config, now);
+            let past = self.past.get_or_insert_default();
+            past.configs.retain(|(known, at)| {
+                !known.same_limit(&before.0) && !known.same_limit(&config) && is_recent(*at, now)
+            });
+            past.configs.insert(0, before);
+            past.configs.truncate(REMEMBERED);
+        }
+        Self { config, ..self }
+    }
+
+    /// The same as announced by a process.
+    fn announced(self, config: Config, epoch: Epoch, now: u64) -> Self {
+        Self { epoch, heartbeat_ms: now, change: None, ..self.replaced_by(config, now) }
+    }
+
+    /// Whether a configuration is newer.
+    fn is_older_than(&self, epoch: Epoch, now: u64) -> bool {
+        match self.change {
+            Some(change) => {
+                now >= change.held_until_ms
+                    && epoch.since > change.made_us
+                    && epoch.revision >= self.epoch.revision
+            }
+            None => epoch > self.epoch,
+        }
+    }
+
+    /// Whether a configuration may reset the limiter: at most once per window, and one that is new to
+    /// the key.
+    fn may_reset_to(&self, config: &Config, now: u64) -> bool {
+        let Some(past) = &self.past else { return true };
+        let window_ms = config.per_ms.max(self.config.per_ms);
+        let cool = past.reset_ms.is_none_or(|last| now < last || now - last >= window_ms);
+        let mut known = past.configs.iter();
+        cool && !known.any(|(known, at)| is_recent(*at, now) && known.same_limit(config))
     }
 }
 
-/// Whether a process states its configuration or goes by what is stored.
+fn is_recent(at: u64, now: u64) -> bool {
+    now.saturating_sub(at) < REMEMBERED_FOR_MS
+}
+
+/// Whether a process announces its configuration or follows the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Assertion {
-    /// It has used the key before: go by what is stored.
+    /// It has used the key before.
     Steady,
-    /// It has no numbers of its own: whatever is stored is right.
+    /// It has no configuration of its own, and the stored one is authoritative.
     Follow {
         /// Whether it uses the key for the first time.
         first: bool,
     },
-    /// It uses the key for the first time, or its configuration changed; a difference it wins is
-    /// settled like this.
+    /// It uses the key for the first time, or its configuration changed; if it is newer than a
+    /// different stored one, this decides how it replaces that.
     First(OnDrift),
 }
 
-/// How configured and stored numbers came together.
+/// How the configured and the stored configuration of a limiter were reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reconciled {
-    /// Nothing was stored, or only a part; ours was written.
+    /// None was stored, or only a part of one; ours was written.
     Created,
-    /// Both say the same; nothing was touched.
+    /// Both are the same; nothing was changed.
     Unchanged,
-    /// Ours replaced the stored numbers, and what was used is forgotten.
+    /// Ours replaced the stored one, and permits in use were forgotten.
     Reset,
-    /// Ours replaced the stored numbers, and what was used still counts.
+    /// Ours replaced the stored one, and permits in use still count.
     Carried,
-    /// The stored numbers are newer; this process uses them.
+    /// The stored one is newer; this process uses it.
     Followed,
+}
+
+/// What reconciliation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reconciliation {
+    pub(crate) reconciled: Option<Reconciled>,
+    /// The stored configuration that was replaced, without its keep-alive.
+    pub(crate) replaced: Option<Config>,
+}
+
+impl From<Reconciled> for Reconciliation {
+    fn from(reconciled: Reconciled) -> Self {
+        Self { reconciled: Some(reconciled), replaced: None }
+    }
 }
 
 /// Returns what is stored from now on, and what happened, if anything. For a process that follows
@@ -95,57 +175,51 @@ pub(crate) fn reconcile(
     epoch: Epoch,
     assertion: Assertion,
     now: u64,
-) -> (Stored, Option<Reconciled>) {
-    let ours = |reset_ms| Stored {
-        config: own,
-        stated: Some(own),
-        epoch,
-        vouched_ms: now,
-        reset_ms,
-        outside: false,
-    };
+) -> (Stored, Reconciliation) {
     let Some(mut stored) = stored else {
-        return (ours(None), Some(Reconciled::Created));
+        let created = Stored { config: own, epoch, heartbeat_ms: now, change: None, past: None };
+        return (created, Reconciled::Created.into());
     };
     if matches!(assertion, Assertion::Follow { .. }) {
-        return (stored, None);
+        return (stored, Reconciliation::default());
     }
     let asserting = matches!(assertion, Assertion::First(_));
-    let greater = !stored.outside && epoch > stored.epoch;
-    let newer = greater || (stored.outside && asserting);
+    let newer = stored.is_older_than(epoch, now);
 
     if stored.config.same_limit(&own) {
         if !asserting {
-            if now >= stored.vouched_ms + VOUCH_EVERY_MS || now < stored.vouched_ms {
-                stored.vouched_ms = now;
+            if now >= stored.heartbeat_ms + HEARTBEAT_MS || now < stored.heartbeat_ms {
+                stored.heartbeat_ms = now;
             }
-            return (stored, None);
+            return (stored, Reconciliation::default());
         }
         if newer {
-            // A keep-alive that was set beside our numbers stays where we have none.
+            // A keep-alive that was set beside our configuration stays where we have none.
             let keep_alive_ms = match own.keep_alive_ms {
                 0 => stored.config.keep_alive_ms,
                 ms => ms,
             };
-            stored = ours(stored.reset_ms);
-            stored.config.keep_alive_ms = keep_alive_ms;
+            stored = stored.announced(Config { keep_alive_ms, ..own }, epoch, now);
         }
-        return (stored, Some(Reconciled::Unchanged));
+        return (stored, Reconciled::Unchanged.into());
     }
 
-    let abandoned = !stored.outside && now >= stored.vouched_ms + ABANDONED_AFTER_MS;
+    let abandoned = !stored.is_from_outside() && now >= stored.heartbeat_ms + ABANDONED_AFTER_MS;
     if !newer && !abandoned {
-        return (stored, Some(Reconciled::Followed));
+        return (stored, Reconciled::Followed.into());
     }
-    // At most one reset per window; a change within it carries.
-    let cool = stored
-        .reset_ms
-        .is_none_or(|last| now < last || now - last >= own.per_ms.max(stored.config.per_ms));
-    if newer && assertion == Assertion::First(OnDrift::Reset) && cool {
-        (ours(Some(now)), Some(Reconciled::Reset))
-    } else {
-        (ours(stored.reset_ms), Some(Reconciled::Carried))
+    let replaced = Some(stored.config.keep_alive_ms(0));
+    // A change from outside is only ever carried.
+    let resets = newer
+        && !stored.is_from_outside()
+        && assertion == Assertion::First(OnDrift::Reset)
+        && stored.may_reset_to(&own, now);
+    let mut ours = stored.announced(own, epoch, now);
+    if resets {
+        ours.past.get_or_insert_default().reset_ms = Some(now);
     }
+    let reconciled = Some(if resets { Reconciled::Reset } else { Reconciled::Carried });
+    (ours, Reconciliation { reconciled, replaced })
 }
 
 #[cfg(test)]
@@ -162,27 +236,37 @@ mod tests {
         Config::new(rate, 1000, Mode::Overall)
     }
 
+    fn first(stored: Stored, rate: u64, epoch: Epoch, now: u64) -> (Stored, Option<Reconciled>) {
+        let (stored, outcome) = reconcile(Some(stored), config(rate), epoch, RESET, now);
+        (stored, outcome.reconciled)
+    }
+
     fn created(rate: u64, epoch: Epoch, now: u64) -> Stored {
-        let (stored, event) = reconcile(None, config(rate), epoch, RESET, now);
-        assert_eq!(event, Some(Reconciled::Created));
+        let (stored, outcome) = reconcile(None, config(rate), epoch, RESET, now);
+        assert_eq!(outcome, Reconciled::Created.into());
         stored
     }
 
+    fn written(rate: u64, made_us: u64, held_until_ms: u64, before: Stored) -> Stored {
+        let change = Change { made_us, held_until_ms };
+        Stored::written(config(rate), change, Some(before), made_us / 1000)
+    }
+
     #[test]
-    fn a_restart_with_equal_numbers_touches_nothing_but_the_epoch() {
-        let stored = created(10, OLD, 0);
-        let (stored, event) = reconcile(Some(stored), config(10), NEW, RESET, 5);
-        assert_eq!((event, stored.epoch), (Some(Reconciled::Unchanged), NEW));
+    fn a_restart_with_an_equal_configuration_touches_only_the_epoch() {
+        let (stored, outcome) = first(created(10, OLD, 0), 10, NEW, 5);
+        assert_eq!((outcome, stored.epoch), (Some(Reconciled::Unchanged), NEW));
     }
 
     #[test]
     fn the_greater_epoch_wins_and_the_lower_one_follows() {
-        let stored = created(10, OLD, 0);
-        let (stored, event) = reconcile(Some(stored), config(20), NEW, RESET, 5);
-        assert_eq!((event, stored.config.rate), (Some(Reconciled::Reset), 20));
+        let before = created(10, OLD, 0);
+        let (stored, outcome) = reconcile(Some(before), config(20), NEW, RESET, 5);
+        assert_eq!((outcome.reconciled, stored.config.rate), (Some(Reconciled::Reset), 20));
+        assert_eq!(outcome.replaced, Some(config(10)));
         for assertion in [RESET, Assertion::Steady] {
-            let (after, event) = reconcile(Some(stored), config(10), OLD, assertion, 6);
-            assert_eq!((event, after.config.rate), (Some(Reconciled::Followed), 20));
+            let (after, outcome) = reconcile(Some(stored.clone()), config(10), OLD, assertion, 6);
+            assert_eq!((outcome, after.config.rate), (Reconciled::Followed.into(), 20));
         }
     }
 
@@ -190,26 +274,82 @@ mod tests {
     fn a_revision_counts_more_than_a_start() {
         let stored = created(10, Epoch { revision: 7, since: 1 }, 0);
         let later = Epoch { revision: 6, since: 9 };
-        let (_, event) = reconcile(Some(stored), config(20), later, RESET, 5);
-        assert_eq!(event, Some(Reconciled::Followed));
+        assert_eq!(first(stored.clone(), 20, later, 5).1, Some(Reconciled::Followed));
+        let changed = written(3, 5, 0, stored);
+        assert_eq!(first(changed, 20, later, 5).1, Some(Reconciled::Followed));
     }
 
     #[test]
     fn a_second_reset_within_a_window_carries() {
-        let stored = created(10, OLD, 0);
-        let (stored, _) = reconcile(Some(stored), config(20), NEW, RESET, 5);
+        let (stored, _) = first(created(10, OLD, 0), 20, NEW, 5);
         let newer = Epoch { revision: 0, since: 3 };
-        let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 900);
-        assert_eq!(event, Some(Reconciled::Carried));
-        let (_, event) = reconcile(Some(stored), config(30), newer, RESET, 1005);
-        assert_eq!(event, Some(Reconciled::Reset));
+        assert_eq!(first(stored.clone(), 30, newer, 900).1, Some(Reconciled::Carried));
+        assert_eq!(first(stored, 30, newer, 1005).1, Some(Reconciled::Reset));
     }
 
     #[test]
-    fn numbers_nobody_vouches_for_are_given_up_carrying() {
+    fn what_was_in_force_within_an_hour_is_carried() {
+        let start = |since| Epoch { revision: 0, since };
+        let mut stored = created(10, start(1), 0);
+        // An old and a new version that start again and again beside each other.
+        let (mut outcome, mut resets) = (None, 0);
+        for n in 0..10 {
+            let rate = if n % 2 == 0 { 16 } else { 10 };
+            (stored, outcome) = first(stored, rate, start(2 + n), 10_000 * (n + 1));
+            resets += usize::from(outcome == Some(Reconciled::Reset));
+        }
+        assert_eq!((resets, outcome), (1, Some(Reconciled::Carried)));
+        let later = 100_000 + REMEMBERED_FOR_MS;
+        assert_eq!(first(stored.clone(), 16, start(20), later - 1).1, Some(Reconciled::Carried));
+        assert_eq!(first(stored, 16, start(20), later).1, Some(Reconciled::Reset));
+    }
+
+    #[test]
+    fn four_earlier_configurations_are_remembered() {
+        let mut stored = created(1, OLD, 0);
+        for (rate, since) in [(2, 2), (3, 3), (4, 4), (5, 5), (6, 6)] {
+            let epoch = Epoch { revision: 0, since };
+            let reset;
+            (stored, reset) = first(stored, rate, epoch, since * 10_000);
+            assert_eq!(reset, Some(Reconciled::Reset));
+        }
+        let next = Epoch { revision: 0, since: 7 };
+        assert_eq!(first(stored.clone(), 2, next, 70_000).1, Some(Reconciled::Carried));
+        assert_eq!(first(stored, 1, next, 70_000).1, Some(Reconciled::Reset));
+    }
+
+    #[test]
+    fn only_a_younger_configuration_replaces_a_change_from_outside() {
+        let changed = written(2, 5_000, 0, created(10, NEW, 0));
+        for since in [1, 2, 5_000] {
+            let epoch = Epoch { revision: 0, since };
+            assert_eq!(first(changed.clone(), 10, epoch, 90_000).1, Some(Reconciled::Followed));
+        }
+        let younger = Epoch { revision: 0, since: 5_001 };
+        let (after, outcome) = first(changed.clone(), 99, younger, 90_000);
+        assert_eq!((after.config.rate, outcome), (99, Some(Reconciled::Carried)));
+        // The same numbers on purpose are a change as well.
+        let same = written(10, 5_000, 0, created(10, OLD, 0));
+        assert_eq!(first(same, 20, NEW, 6).1, Some(Reconciled::Followed));
+    }
+
+    #[test]
+    fn a_change_that_is_held_stays_until_its_deadline() {
+        let held = written(2, 5_000, 60_000, created(10, OLD, 0));
+        let younger = Epoch { revision: 0, since: 9_000 };
+        assert_eq!(held.held_for_ms(59_000), 1_000);
+        assert_eq!(first(held.clone(), 10, younger, 59_999).1, Some(Reconciled::Followed));
+        assert_eq!(first(held, 10, younger, 60_000).1, Some(Reconciled::Carried));
+    }
+
+    #[test]
+    fn a_configuration_without_a_heartbeat_is_abandoned_and_carried() {
         let stored = created(20, NEW, 0);
-        let steady = |now| reconcile(Some(stored), config(10), OLD, Assertion::Steady, now);
-        assert_eq!(steady(29_999).1, Some(Reconciled::Followed));
-        assert_eq!(steady(30_000).1, Some(Reconciled::Carried));
+        let steady = |now| {
+            let own = config(10);
+            reconcile(Some(stored.clone()), own, OLD, Assertion::Steady, now).1.reconciled
+        };
+        assert_eq!(steady(29_999), Some(Reconciled::Followed));
+        assert_eq!(steady(30_000), Some(Reconciled::Carried));
     }
 }

@@ -9,7 +9,7 @@ use super::{Core, per_process::counted_here, services::Services};
 use crate::{
     Quota, Quotas, Rejection, StoreError,
     clock::whole_ms,
-    store::{Config, Expiry, KeepState, Outcome, Request, WriteWhen},
+    store::{Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
 
 /// A change of a limiter's configuration, on purpose.
@@ -21,6 +21,8 @@ pub(crate) struct Write {
     pub(crate) mode: Option<Mode>,
     /// The keep-alive, if it is to change.
     pub(crate) keep_alive: Option<Option<Duration>>,
+    /// For how long no process replaces the change.
+    pub(crate) hold: Duration,
 }
 
 impl Core {
@@ -99,7 +101,8 @@ impl Core {
         let mut whole = self.kept(limits).await?.with_quota(quota);
         whole.mode = write.mode.unwrap_or(whole.mode);
         let config = self.share.map_or(whole, |share| share.of(whole));
-        if !limits.store.write(&self.keys, config, write.when, write.state).await? {
+        let (when, state, hold_ms) = (write.when, write.state, expiry_ms(write.hold));
+        if !limits.store.write(&self.keys, config, when, state, hold_ms).await? {
             return Ok(false);
         }
         // This process has announced a configuration for the key.
@@ -120,18 +123,18 @@ impl Core {
     pub(crate) async fn stored(
         self: &Arc<Self>,
         limits: &Services,
-    ) -> Result<Vec<Config>, StoreError> {
-        let mut stored = Vec::<Config>::new();
+    ) -> Result<Vec<StoredConfig>, StoreError> {
+        let mut stored = Vec::<StoredConfig>::new();
         for core in self.limiters(limits) {
-            let Some(config) = limits.store.read(&core.keys).await? else { continue };
+            let Some(one) = limits.store.read(&core.keys).await? else { continue };
             match stored.first_mut().filter(|_| core.share.is_some()) {
-                Some(whole) => {
-                    let more = config.rule.burst().unwrap_or(0);
+                Some(StoredConfig { config: whole, .. }) => {
+                    let more = one.config.rule.burst().unwrap_or(0);
                     let rule = whole.rule.map_burst(|burst| burst.saturating_add(more));
-                    let rate = whole.rate.saturating_add(config.rate);
+                    let rate = whole.rate.saturating_add(one.config.rate);
                     *whole = Config { rate, rule, ..*whole };
                 }
-                None => stored.push(config),
+                None => stored.push(one),
             }
         }
         Ok(stored)
@@ -187,7 +190,8 @@ impl Core {
         let mut changed = false;
         for core in self.limiters(limits) {
             let Some(stored) = limits.store.read(&core.keys).await? else { continue };
-            changed |= core.expire_here(limits, Expiry::Idle(kept_ms(idle, &stored))).await?;
+            let expiry = Expiry::Idle(kept_ms(idle, &stored.config));
+            changed |= core.expire_here(limits, expiry).await?;
         }
         Ok(changed)
     }
@@ -226,7 +230,9 @@ impl Core {
     /// process has some that it did not announce yet.
     async fn kept(&self, limits: &Services) -> Result<Config, StoreError> {
         let own = self.configured(limits);
-        let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(own) };
+        let Some(StoredConfig { config: stored, .. }) = limits.store.read(&self.keys).await? else {
+            return Ok(own);
+        };
         let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
         if follows || self.rule(limits).is_stated() {
             return Ok(stored);

@@ -56,6 +56,9 @@ pub(super) struct Rule {
     /// No other rule of this process has it.
     pub(super) number: u64,
     pub(super) generation: u64,
+    /// The revision of the limits file.
+    pub(super) revision: u64,
+    /// Since when this process has had the configuration.
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Unresolved>,
     /// The stored limiters of the key.

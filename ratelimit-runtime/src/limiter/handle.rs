@@ -262,7 +262,9 @@ impl Limiter {
     /// Sets the quota if none is stored, and returns whether it did.
     ///
     /// All processes apply a quota that was set on purpose until a process starts that is configured
-    /// otherwise. Of several limits it changes the one with the same window and algorithm.
+    /// differently, or the limits file of one changes what it says of this limiter.
+    /// [`RateChange::hold`] keeps the quota for longer. Of several limits it changes the one with the
+    /// same window and algorithm.
     ///
     /// # Errors
     ///
@@ -302,7 +304,7 @@ impl Limiter {
             )));
         }
         let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
-        let write = Write { when, state, mode, keep_alive };
+        let write = Write { when, state, mode, keep_alive, hold: change.hold };
         self.core.write(&self.limits, &change.quotas, write).await
     }
 

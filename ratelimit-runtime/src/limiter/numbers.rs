@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use ratelimit_spec::Wait;
+use tokio::time::Instant;
 
 use super::{
     core::{Core, Members, Numbers, Rule},
@@ -42,32 +43,49 @@ impl Rule {
         self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.shadow.value)
     }
 
-    /// A rule that is as old as the limits.
-    pub(super) fn new(current: &Current, numbers: Result<Numbers, Unresolved>) -> Self {
+    /// A rule that this process has had since then.
+    pub(super) fn new(
+        current: &Current,
+        since: Instant,
+        numbers: Result<Numbers, Unresolved>,
+    ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             generation: current.number,
-            since: current.since,
+            revision: current.revision(),
+            since,
             numbers,
             members: Members::Itself,
             stated: AtomicBool::new(false),
         }
     }
 
-    /// A rule in the place of another. Equal numbers are not a new configuration, so they are as old as
-    /// before.
+    /// A rule that replaces another; `since` is when the limits file last changed what it says of the
+    /// limiter. An equal configuration is not a new one: it is as old as before, and announced if it was.
     pub(super) fn after(
         before: &Self,
         current: &Current,
+        since: Instant,
         numbers: Result<Numbers, Unresolved>,
     ) -> Self {
         let config = |numbers: &Result<Numbers, Unresolved>| {
             numbers.as_ref().ok().map(|numbers| numbers.config)
         };
-        let unchanged = config(&numbers) == config(&before.numbers);
-        let since = if unchanged { before.since } else { clock::instant() };
-        Self { since, ..Self::new(current, numbers) }
+        if config(&numbers) == config(&before.numbers) {
+            let rule = Self::new(current, before.since, numbers);
+            if before.is_stated() && before.revision == rule.revision {
+                rule.state();
+            }
+            return rule;
+        }
+        let since = match before.generation == current.number {
+            // The code gave another quota.
+            true => clock::instant(),
+            false if since > before.since => since,
+            false => current.since,
+        };
+        Self::new(current, since, numbers)
     }
 }
 
@@ -109,11 +127,13 @@ impl Core {
 
     /// Gives the limiter other settings in code, which the limits file may still override.
     pub(crate) fn give(&self, limits: &Services, settings: &Settings) {
+        // What a reload changed is not what the code changes here.
+        let before = self.rule(limits);
         let mut given = self.given();
         if given.as_ref() != Some(settings) {
             *given = Some(settings.clone());
             drop(given);
-            let renewed = self.renew(limits, &self.rule.load());
+            let renewed = self.renew(limits, &before);
             for shard in renewed.shards().into_iter().flat_map(|shards| shards.iter()) {
                 shard.give(limits, settings);
             }

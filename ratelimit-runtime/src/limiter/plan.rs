@@ -70,15 +70,17 @@ impl Additional {
             Members::All(additional) => additional.as_slice(),
             Members::Itself | Members::Any(_) => &[],
         };
+        let since = current.since_of(family, name);
         let additional = first.effective.further().into_iter().map(|config| {
             let keys = StateKeys::new(additional_name(keys.config(), &config));
             let numbers = Ok(Numbers { config, ..first.clone() });
             if let Some(Self { core, .. }) = before.iter().find(|known| known.core.keys == keys) {
-                let rule = Arc::new(Rule::after(&core.rule.load(), current, numbers));
+                let rule = Rule::after(&core.rule.load(), current, since, numbers);
+                let rule = Arc::new(rule);
                 core.adopt(&rule);
                 return Self { core: Arc::clone(core), rule };
             }
-            let rule = Arc::new(Rule::new(current, numbers));
+            let rule = Arc::new(Rule::new(current, since, numbers));
             let core = Core::of(keys, Arc::clone(family), name, Arc::clone(&rule), true);
             Self { core: Arc::new(core), rule }
         });
@@ -103,10 +105,17 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn request(&self, limits: &Services) -> Request<'a> {
-        Request::new(&self.core.keys, self.numbers.config, self.rule.since)
+        let Self { core, rule, numbers } = self;
+        let in_force = core.in_force();
+        let config = match in_force.filter(|_| numbers.follow) {
+            // The store rebuilds its counter where it was changed by hand since then.
+            Some(known) => known.keep_alive_ms(numbers.config.keep_alive_ms),
+            None => numbers.config,
+        };
+        Request::new(&core.keys, config, rule.since)
             .revision(limits.revision())
-            .assertion(self.rule.assertion(self.numbers))
-            .in_force(self.core.in_force().and_then(|config| config.calendar()))
+            .assertion(rule.assertion(numbers))
+            .in_force(in_force.and_then(|config| config.calendar()))
     }
 
     /// Takes note of what the store says is in force, and reports what it did.
@@ -131,7 +140,18 @@ impl<'a> Part<'a> {
             None => return,
         };
         core.family.tally.reconciled(outcome);
-        limits.events.emit(&Event::Reconciled { limiter: limiter(), outcome });
+        let own = rule.numbers.as_ref().ok().map(|numbers| numbers.config);
+        let old = match outcome {
+            Reconciled::Reset | Reconciled::Carried => reply.replaced,
+            Reconciled::Followed => own,
+            Reconciled::Created | Reconciled::Unchanged => None,
+        };
+        limits.events.emit(&Event::Reconciled {
+            limiter: limiter(),
+            outcome,
+            old: old.map(|config| config.quota()),
+            new: reply.config.quota(),
+        });
     }
 }
 
@@ -147,10 +167,11 @@ impl Rule {
     ) -> Self {
         let current = limits.current();
         let numbers = resolve(&current, family, itself, given);
+        let since = current.since_of(family, itself.0);
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {
-            Some(before) => Self::after(before, &current, numbers),
-            None => Self::new(&current, numbers),
+            Some(before) => Self::after(before, &current, since, numbers),
+            None => Self::new(&current, since, numbers),
         };
         let shards = shards(limits, family, itself, given, &rule, known);
         let members = shards.unwrap_or_else(|| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Mode, Quota, Quotas,
-    store::{Config, KeepState},
+    store::{Config, KeepState, StoredConfig},
 };
 
 /// A change of a limiter's quota, for [`Limiter::set_rate`](crate::Limiter::set_rate) and its
@@ -36,6 +36,7 @@ pub struct RateChange {
     carry: bool,
     pub(super) mode: Option<ratelimit_spec::Mode>,
     pub(super) keep_alive: Option<Option<Duration>>,
+    pub(super) hold: Duration,
 }
 
 impl RateChange {
@@ -44,12 +45,41 @@ impl RateChange {
     /// Of a limiter with [several limits](crate::guide::several_limits), each quota changes the limit
     /// with the same window and algorithm.
     pub fn new(quotas: impl Into<Quotas>) -> Self {
-        Self { quotas: quotas.into(), carry: false, mode: None, keep_alive: None }
+        let (quotas, hold) = (quotas.into(), Duration::ZERO);
+        Self { quotas, carry: false, mode: None, keep_alive: None, hold }
     }
 
     /// Permits in use still count, even if they are more than the new quota: Redisson's `keepState`.
     pub fn carry(mut self) -> Self {
         self.carry = true;
+        self
+    }
+
+    /// Keeps the change in force for this long, in whole milliseconds, even if processes start that are
+    /// configured differently: the emergency brake. Afterwards the newest of them replaces it and
+    /// carries permits in use. A further change ends the hold of this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota, RateChange};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let second = Duration::from_secs(1);
+    /// let search = limits.limiter("search", Quota::new(100, second)?);
+    ///
+    /// let brake = RateChange::new(Quota::new(20, second)?).carry().hold(Duration::from_secs(7200));
+    /// search.set_rate(brake).await?;
+    /// let stored = search.config().await?.expect("it was just written");
+    /// assert!(stored.held_for > Some(Duration::from_secs(7000)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold(mut self, how_long: Duration) -> Self {
+        self.hold = how_long;
         self
     }
 
@@ -94,21 +124,22 @@ pub struct LimiterConfig {
     /// How long an idle limiter is kept, or `None` if it is kept for good.
     pub keep_alive: Option<Duration>,
     /// How long the configuration stays in force even if other processes start, or `None` if it is not
-    /// held.
+    /// held: [`RateChange::hold`]. Of several limits the longest.
     pub held_for: Option<Duration>,
 }
 
 impl LimiterConfig {
     /// The stored configuration of all limits of a key.
-    pub(super) fn of(stored: &[Config]) -> Option<Self> {
-        let first = stored.first()?;
-        let quotas: Vec<Quota> = stored.iter().map(Config::quota).collect();
+    pub(super) fn of(stored: &[StoredConfig]) -> Option<Self> {
+        let first: &Config = &stored.first()?.config;
+        let quotas: Vec<Quota> = stored.iter().map(|one| one.config.quota()).collect();
+        let held_for_ms = stored.iter().map(|one| one.held_for_ms).max().unwrap_or(0);
         Some(Self {
             quotas: Quotas::stored(quotas),
             mode: Mode::of(first.mode),
             keep_alive: (first.keep_alive_ms > 0)
                 .then(|| Duration::from_millis(first.keep_alive_ms)),
-            held_for: None,
+            held_for: (held_for_ms > 0).then(|| Duration::from_millis(held_for_ms)),
         })
     }
 }

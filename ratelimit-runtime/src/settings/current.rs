@@ -6,7 +6,7 @@ use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
 
 use tokio::time::Instant;
 
-use super::{Effective, Family, Keys, Source, Unresolved};
+use super::{Effective, Family, Keys, Source, Unresolved, ages::Ages};
 use crate::clock;
 
 /// One reading of the limits file, or that there is none.
@@ -15,6 +15,8 @@ pub(crate) struct Current {
     pub(crate) number: u64,
     /// Since when it holds.
     pub(crate) since: Instant,
+    /// Since when each part of it does.
+    ages: Ages,
     pub(crate) file: Option<LimitsFile>,
     /// What is said of all limiters.
     global: Settings,
@@ -29,8 +31,20 @@ pub(crate) fn global(file: Option<&LimitsFile>, shadow: Option<bool>) -> Setting
 
 impl Current {
     pub(crate) fn new(number: u64, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
-        let global = global(file.as_ref(), shadow);
-        Self { number, since: clock::instant(), file, global }
+        let (global, since) = (global(file.as_ref(), shadow), clock::instant());
+        Self { number, since, ages: Ages::new(since), file, global }
+    }
+
+    /// The next reading of the limits file.
+    pub(crate) fn read_again(&self, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
+        let next = Self::new(self.number + 1, file, shadow);
+        let ages = self.ages.read_again(self.limits(), next.limits(), next.since);
+        Self { ages, ..next }
+    }
+
+    /// Since when the limiter of this name has had what the limits file says of it.
+    pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
+        self.ages.of(&family.key, name, family.annotation.is_none())
     }
 
     fn limits(&self) -> Option<&LimitsFile> {

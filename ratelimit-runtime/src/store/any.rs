@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
-    Request, Reservation, StateKeys, Store, WriteWhen,
+    Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::StoreError;
 
@@ -37,8 +37,8 @@ forward! {
     peek(request: &Request<'_>, cost: u32) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;
-    write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState) -> bool;
-    read(keys: &StateKeys) -> Option<Config>;
+    write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) -> bool;
+    read(keys: &StateKeys) -> Option<StoredConfig>;
     delete(keys: &StateKeys) -> bool;
     expire(keys: &StateKeys, expiry: Expiry) -> bool;
     ttl(keys: &StateKeys) -> Option<Duration>;

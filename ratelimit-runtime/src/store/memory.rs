@@ -14,13 +14,13 @@ pub(crate) use self::slot::{Lease, Slot};
 use self::{slot::State, slots::Slots};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
-    Reservation, StateKeys, Store, WriteWhen,
+    Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
     algorithm::{
         self, Verdict,
-        reconcile::{Epoch, Reconciled, Stored},
+        reconcile::{Change, Epoch, Reconciliation},
     },
     clock,
 };
@@ -66,8 +66,13 @@ impl MemoryStore {
     }
 
     fn epoch(&self, request: &Request<'_>) -> Epoch {
-        let since = request.since.saturating_duration_since(self.anchor).as_micros();
-        Epoch { revision: request.revision, since: u64::try_from(since).unwrap_or(u64::MAX) }
+        Epoch { revision: request.revision, since: self.since_us(request.since) }
+    }
+
+    /// Microseconds since the store was made: the clock that epochs and changes are dated by.
+    fn since_us(&self, instant: Instant) -> u64 {
+        let since = instant.saturating_duration_since(self.anchor).as_micros();
+        u64::try_from(since).unwrap_or(u64::MAX)
     }
 
     /// Runs a rule on what is used of the limiter, with its configuration reconciled.
@@ -82,7 +87,7 @@ impl MemoryStore {
             Reply::decided(permits, config, now, rule)
         });
         match decided {
-            Ok((reply, reconciled)) => Reply { reconciled, ..reply },
+            Ok((reply, outcome)) => reply.after(outcome),
             Err(unknown) => unknown,
         }
     }
@@ -93,20 +98,20 @@ impl MemoryStore {
         &self,
         request: &Request<'_>,
         decide: impl FnOnce(&mut algorithm::State, Config, u64) -> T,
-    ) -> Result<(T, Option<Reconciled>), Reply> {
+    ) -> Result<(T, Reconciliation), Reply> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
             let in_force = state.reconcile(request, epoch, now);
-            let (config, reconciled) = in_force.ok_or_else(|| Reply::unknown(now))?;
+            let (config, outcome) = in_force.ok_or_else(|| Reply::unknown(now))?;
             let decided = decide(&mut state.used, config, now);
             state.keep_alive(config, now);
-            Ok((decided, reconciled))
+            Ok((decided, outcome))
         })
     }
 
     fn peek_now(&self, request: &Request<'_>, cost: u32) -> Reply {
         self.view(request.keys, |state, now| {
-            let stored = state.and_then(|state| state.stored);
+            let stored = state.and_then(|state| state.stored.as_ref());
             if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
                 return Reply::unknown(now);
             }
@@ -190,6 +195,7 @@ impl Reply {
             ahead_ms: verdict.ahead,
             config,
             reconciled: None,
+            replaced: None,
             violated: 0,
         }
     }
@@ -217,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
-        Ok(self.change(keys, |state, now| match state.stored {
+        Ok(self.change(keys, |state, now| match &state.stored {
             Some(stored) => state.used.give_back(&stored.config, grant, now),
             None => 0,
         }))
@@ -245,7 +251,7 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
-        Ok(self.change(keys, |state, now| match state.stored {
+        Ok(self.change(keys, |state, now| match &state.stored {
             Some(stored) => state.used.release(&stored.config, permits.into(), now),
             None => 0,
         }))
@@ -257,30 +263,36 @@ impl Store for MemoryStore {
         config: Config,
         when: WriteWhen,
         keep: KeepState,
+        hold_ms: u64,
     ) -> Result<bool, StoreError> {
+        let made_us = self.since_us(clock::instant());
         Ok(self.change(keys, |state, now| {
-            match (when, state.stored) {
+            match (when, &state.stored) {
                 (WriteWhen::Absent, Some(_)) | (WriteWhen::Present, None) => return false,
                 _ => {}
             }
-            let same_mode = state.stored.is_some_and(|stored| stored.config.mode == config.mode);
+            let same_mode =
+                state.stored.as_ref().is_some_and(|stored| stored.config.mode == config.mode);
             if keep == KeepState::Reset || !same_mode {
                 state.used = algorithm::State::default();
             }
             state.used.trim(&config, now);
-            state.replace(Stored::written(config, state.stored));
+            let held_until_ms = if hold_ms > 0 { now.saturating_add(hold_ms) } else { 0 };
+            state.write(config, Change { made_us, held_until_ms }, now);
             state.per_ms = config.per_ms;
             if config.keep_alive_ms > 0 {
-                state.expires_ms = Some(now + config.keep_alive_ms);
+                state.expires_ms = Some(now.saturating_add(config.keep_alive_ms));
             }
             state.withdraw();
             true
         }))
     }
 
-    async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        Ok(self.view(keys, |state, _| state.and_then(|state| state.stored)))
-            .map(|stored| stored.map(|stored| stored.config))
+    async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
+        Ok(self.view(keys, |state, now| {
+            let stored = state.and_then(|state| state.stored.as_ref())?;
+            Some(StoredConfig { config: stored.config, held_for_ms: stored.held_for_ms(now) })
+        }))
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
@@ -292,11 +304,11 @@ impl Store for MemoryStore {
             let Some(stored) = &mut state.stored else { return false };
             let (before, mut changed) = (state.expires_ms, true);
             match expiry {
-                Expiry::At(ms) => state.expires_ms = Some(now + ms),
+                Expiry::At(ms) => state.expires_ms = Some(now.saturating_add(ms)),
                 Expiry::Cleared => (state.expires_ms, changed) = (None, before.is_some()),
                 Expiry::Idle(ms) => {
                     stored.config.keep_alive_ms = ms;
-                    state.expires_ms = (ms > 0).then_some(now + ms);
+                    state.expires_ms = (ms > 0).then_some(now.saturating_add(ms));
                 }
             }
             state.withdraw();
@@ -306,7 +318,7 @@ impl Store for MemoryStore {
 
     async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
         let left = self.view(keys, |state, now| {
-            let expires = state.and_then(|state| state.stored.and(state.expires_ms));
+            let expires = state.and_then(|state| state.stored.as_ref().and(state.expires_ms));
             expires.map(|expires| expires - now)
         });
         Ok(left.map(Duration::from_millis))

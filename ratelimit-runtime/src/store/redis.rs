@@ -20,7 +20,6 @@ mod windows;
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, Mode, Rule};
 use redis::{FromRedisValue, Value};
 
 use self::{
@@ -32,12 +31,12 @@ use self::{
     reply::read_replies,
     reserve::{Reserve, read_reservations},
     rule::write_rule,
-    script::{ASSERT, EXPIRE, PEEK, RELEASE, SET_RATE, Script},
+    script::{ASSERT, EXPIRE, PEEK, READ, RELEASE, SET_RATE, Script},
     windows::Windows,
 };
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, KeepState, Reply, Request, Reservation,
-    StateKeys, Store, WriteWhen,
+    StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{
     StoreError, StoreErrorKind, clock,
@@ -65,7 +64,7 @@ const LATE_REPLY: Duration = Duration::from_secs(5);
 ///
 /// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `GET`, `SET`, `ZADD`,
 /// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
-/// `DEL`, `EVAL`, `EVALSHA`; for [`set_keep_alive`](crate::Limiter::set_keep_alive) also `EXISTS`; and should
+/// `DEL`, `UNLINK`, `EVAL`, `EVALSHA`; for [`set_keep_alive`](crate::Limiter::set_keep_alive) also `EXISTS`; and should
 /// have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
 pub struct RedisStore {
     link: Arc<Link>,
@@ -240,7 +239,7 @@ fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
 }
 
 /// What the script that writes a configuration takes.
-fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String> {
+fn write_words(config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) -> Vec<String> {
     let when = match when {
         WriteWhen::Always => "always",
         WriteWhen::Absent => "absent",
@@ -250,7 +249,20 @@ fn write_words(config: Config, when: WriteWhen, state: KeepState) -> Vec<String>
     let Config { rate, per_ms, keep_alive_ms, .. } = config;
     let rule = write_rule(&config).into_owned();
     let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
-    numbers.into_iter().chain([when.to_owned(), state.to_owned()]).collect()
+    let how = [when.to_owned(), state.to_owned(), hold_ms.to_string()];
+    numbers.into_iter().chain(how).collect()
+}
+
+/// Reads the reply of `lua/read.lua`.
+fn read_config(words: &[String]) -> Result<Option<StoredConfig>, StoreError> {
+    let [rate, per_ms, rule, keep_alive_ms, held_for_ms] = words else { return Ok(None) };
+    let number = |word: &String| word.parse::<u64>().map_err(|_| reply::foreign());
+    let config = rule::read_rule(rule, number(rate)?, number(per_ms)?);
+    let config = config.ok_or_else(|| reply::unknown_rule(rule))?;
+    Ok(Some(StoredConfig {
+        config: config.keep_alive_ms(number(keep_alive_ms)?),
+        held_for_ms: number(held_for_ms)?,
+    }))
 }
 
 fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
@@ -327,59 +339,17 @@ impl Store for RedisStore {
         config: Config,
         when: WriteWhen,
         state: KeepState,
+        hold_ms: u64,
     ) -> Result<bool, StoreError> {
-        let words = write_words(config, when, state);
+        let words = write_words(config, when, state, hold_ms);
         let windows = Windows::default();
         self.tell(&Tell { script: &SET_RATE, keys, words, windows }).await
     }
 
-    async fn read(&self, keys: &StateKeys) -> Result<Option<Config>, StoreError> {
-        let fields = &[
-            "rate",
-            "interval",
-            "type",
-            "keepAliveTime",
-            "algorithm",
-            "burst",
-            "warm_up",
-            "calendar",
-        ];
-        let call = Plain { name: "HMGET", keys, all: false, fields };
-        type Fields = (
-            Option<u64>,
-            Option<u64>,
-            Option<u8>,
-            Option<u64>,
-            Option<String>,
-            Option<u32>,
-            Option<u64>,
-            Option<String>,
-        );
-        let (rate, per, mode, keep_alive, algorithm, burst, warm_up, calendar): Fields =
-            self.tell(&call).await?;
-        let (Some(rate), Some(per_ms), Some(mode)) = (rate, per, mode) else { return Ok(None) };
-        let mode = if mode == 1 { Mode::PerClient } else { Mode::Overall };
-        let algorithm = match algorithm {
-            Some(word) => word.parse().map_err(|_| reply::foreign())?,
-            None => Algorithm::SlidingWindow,
-        };
-        let rule = match (algorithm, warm_up.filter(|ms| *ms > 0), calendar) {
-            (Algorithm::SlidingWindow, ..) => Rule::SlidingWindow,
-            (Algorithm::TokenBucket, Some(ms), _) => {
-                Rule::WarmingBucket { warm_up: Duration::from_millis(ms) }
-            }
-            (Algorithm::TokenBucket, None, _) => {
-                let burst = burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX);
-                Rule::TokenBucket { burst }
-            }
-            (Algorithm::FixedWindow, _, calendar) => {
-                let read = |text: String| text.parse().map_err(|_| reply::unknown_rule(&text));
-                Rule::FixedWindow { calendar: calendar.map(read).transpose()? }
-            }
-            (Algorithm::LeakyBucket, ..) => Rule::LeakyBucket,
-        };
-        let config = Config::new(rate, per_ms, mode).rule(rule);
-        Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
+    async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
+        let (words, windows) = (Vec::new(), Windows::default());
+        let words: Vec<String> = self.tell(&Tell { script: &READ, keys, words, windows }).await?;
+        read_config(&words)
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {

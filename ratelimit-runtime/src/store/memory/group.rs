@@ -6,15 +6,15 @@ use ratelimit_spec::Mode;
 
 use super::{MemoryStore, Slot, slot::State};
 use crate::{
-    algorithm::{Verdict, decide_jointly},
-    store::{Config, Group, Reconciled, Reply, Request, StateKeys},
+    algorithm::{Verdict, decide_jointly, reconcile::Reconciliation},
+    store::{Config, Group, Reply, Request, StateKeys},
 };
 
 /// What one limiter is counted by.
 #[derive(Clone, Copy)]
 enum InForce {
-    Counted(Config, Option<Reconciled>),
-    PerClient(Config, Option<Reconciled>),
+    Counted(Config, Reconciliation),
+    PerClient(Config, Reconciliation),
     Unknown,
 }
 
@@ -45,7 +45,7 @@ impl MemoryStore {
             costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
         });
         match decided {
-            Ok((replies, reconciled)) => told_once(replies, reconciled),
+            Ok((replies, outcome)) => told_once(replies, outcome),
             Err(unknown) => vec![unknown; costs.len()],
         }
     }
@@ -80,8 +80,10 @@ impl MemoryStore {
         for (state, (_, config)) in states.iter_mut().zip(limiters) {
             state.prepare(*config, now);
         }
-        let in_force: Vec<_> =
-            limiters.iter().map(|(_, config)| InForce::new((*config, None))).collect();
+        let in_force: Vec<_> = limiters
+            .iter()
+            .map(|(_, config)| InForce::new((*config, Reconciliation::default())))
+            .collect();
         let costs: Vec<_> = permits.chunks(1).collect();
         decide(&mut states, &in_force, &costs, now).into_iter().flatten().collect()
     }
@@ -103,10 +105,10 @@ impl MemoryStore {
 }
 
 impl InForce {
-    fn new((config, reconciled): (Config, Option<Reconciled>)) -> Self {
+    fn new((config, outcome): (Config, Reconciliation)) -> Self {
         match config.mode {
-            Mode::PerClient => Self::PerClient(config, reconciled),
-            Mode::Overall => Self::Counted(config, reconciled),
+            Mode::PerClient => Self::PerClient(config, outcome),
+            Mode::Overall => Self::Counted(config, outcome),
         }
     }
 }
@@ -136,25 +138,25 @@ fn decide(
     let mut decided = verdicts.iter();
     let replies = in_force.iter().zip(costs).map(|(in_force, row)| match in_force {
         InForce::Unknown => vec![Reply::unknown(now); row.len()],
-        InForce::PerClient(config, reconciled) => {
+        InForce::PerClient(config, outcome) => {
             let silent = Reply::decided(1, *config, now, |_| Verdict::default());
-            told_once(vec![silent; row.len()], *reconciled)
+            told_once(vec![silent; row.len()], *outcome)
         }
-        InForce::Counted(config, reconciled) => {
+        InForce::Counted(config, outcome) => {
             let verdicts = decided.next().into_iter().flatten().zip(&granted).zip(*row);
             let reply = |((verdict, granted), cost): ((&Verdict, &bool), &u32)| {
                 let own = Reply::decided(*cost, *config, now, |_| *verdict);
                 Reply { outcome: own.outcome.jointly(*granted, admit), ..own }
             };
-            told_once(verdicts.map(reply).collect(), *reconciled)
+            told_once(verdicts.map(reply).collect(), *outcome)
         }
     });
     replies.collect()
 }
 
-fn told_once(mut replies: Vec<Reply>, reconciled: Option<Reconciled>) -> Vec<Reply> {
+fn told_once(mut replies: Vec<Reply>, outcome: Reconciliation) -> Vec<Reply> {
     if let Some(first) = replies.first_mut() {
-        first.reconciled = reconciled;
+        *first = first.after(outcome);
     }
     replies
 }

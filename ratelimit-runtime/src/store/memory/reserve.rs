@@ -19,8 +19,8 @@ impl MemoryStore {
         let told = self
             .reconciled(request, |used, config, now| reserve(used, config, costs, within_ms, now));
         match told {
-            Ok((mut told, reconciled)) => {
-                told.iter_mut().take(1).for_each(|first| first.reply.reconciled = reconciled);
+            Ok((mut told, outcome)) => {
+                told.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));
                 told
             }
             Err(unknown) => vec![Reservation::of(Booking::default(), unknown); costs.len()],
@@ -77,7 +77,7 @@ impl MemoryStore {
         let charged = self
             .reconciled(request, |used, config, now| charge(used, config, permits, max_debt, now));
         match charged {
-            Ok(((reply, charged), reconciled)) => (Reply { reconciled, ..reply }, charged),
+            Ok(((reply, charged), outcome)) => (reply.after(outcome), charged),
             Err(unknown) => (unknown, Charged::default()),
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     Clock,
     algorithm::{
         self,
-        reconcile::{Epoch, Reconciled, Stored, reconcile},
+        reconcile::{Change, Epoch, Reconciled, Reconciliation, Stored, reconcile},
     },
     store::{Assertion, Config, Reply, Request},
 };
@@ -74,12 +74,12 @@ impl Slot {
         Some(state.count(lease.config, permits, now))
     }
 
-    /// Lets whoever has these numbers count without reconciling them. Numbers that are stored here
-    /// otherwise allow it to nobody.
+    /// Lets the holder of the lease count without reconciling, unless another configuration or a
+    /// change from outside is stored.
     pub(crate) fn admit(&self, lease: Lease) {
         let mut state = self.lock();
-        let fits = |stored: Stored| !stored.outside && stored.config == lease.config;
-        if state.stored.is_none_or(fits) {
+        let fits = |stored: &Stored| !stored.is_from_outside() && stored.config == lease.config;
+        if state.stored.as_ref().is_none_or(fits) {
             state.lease = Some(lease);
         }
     }
@@ -93,32 +93,42 @@ impl State {
         request: &Request<'_>,
         epoch: Epoch,
         now: u64,
-    ) -> Option<(Config, Option<Reconciled>)> {
+    ) -> Option<(Config, Reconciliation)> {
         if matches!(request.assertion, Assertion::Follow { .. }) && self.stored.is_none() {
             return None;
         }
-        let (stored, reconciled) =
-            reconcile(self.stored, request.config, epoch, request.assertion, now);
-        let counted = stored.config.mode == Mode::Overall;
-        if reconciled == Some(Reconciled::Reset) || !counted {
+        let kept = self.is_kept_alive();
+        let (stored, outcome) =
+            reconcile(self.stored.take(), request.config, epoch, request.assertion, now);
+        let config = stored.config;
+        self.stored = Some(stored);
+        if outcome.reconciled == Some(Reconciled::Reset) || config.mode != Mode::Overall {
             self.used = algorithm::State::default();
         }
-        if reconciled.is_some() {
+        if outcome.reconciled.is_some() {
             self.withdraw();
         }
-        self.replace(stored);
-        let config = stored.config;
+        self.end_keep_alive(kept);
         self.prepare(config, now);
-        Some((config, reconciled))
+        Some((config, outcome))
     }
 
-    /// Replaces what is stored. An expiry that came of a keep-alive ends with it.
-    pub(super) fn replace(&mut self, stored: Stored) {
-        let kept = |stored: &Stored| stored.config.keep_alive_ms > 0;
-        if self.stored.as_ref().is_some_and(kept) && !kept(&stored) {
+    /// Writes a configuration on purpose.
+    pub(super) fn write(&mut self, config: Config, change: Change, now: u64) {
+        let kept = self.is_kept_alive();
+        self.stored = Some(Stored::written(config, change, self.stored.take(), now));
+        self.end_keep_alive(kept);
+    }
+
+    fn is_kept_alive(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.config.keep_alive_ms > 0)
+    }
+
+    /// Ends an expiry that came of a keep-alive, if it was `kept` alive before and is not now.
+    fn end_keep_alive(&mut self, kept: bool) {
+        if kept && !self.is_kept_alive() {
             self.expires_ms = None;
         }
-        self.stored = Some(stored);
     }
 
     /// Gets ready to be counted by these numbers.
@@ -161,7 +171,7 @@ impl State {
     /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
     /// same configuration.
     pub(super) fn is_idle(&self, now: u64) -> bool {
-        let outside = self.stored.is_some_and(|stored| stored.outside);
+        let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
         self.is_expired(now) || (!outside && self.used.is_idle(self.per_ms, now))
     }
 }

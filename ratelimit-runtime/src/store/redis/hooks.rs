@@ -85,9 +85,10 @@ pub fn script_write(
     config: Config,
     when: WriteWhen,
     state: KeepState,
+    hold_ms: u64,
     by_name: bool,
 ) -> Cmd {
-    let words = write_words(config, when, state);
+    let words = write_words(config, when, state, hold_ms);
     Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
 }
 

@@ -83,7 +83,8 @@ impl Told {
         let mut reply =
             if self.is_counted() { decide(self.common, u64::from(cost)) } else { self.common };
         reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
-        (self.common.reconciled, self.common.ahead_ms) = (None, 0);
+        (self.common.reconciled, self.common.replaced) = (None, None);
+        self.common.ahead_ms = 0;
         reply
     }
 
@@ -114,7 +115,8 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         5 => Outcome::Unknown,
         _ => return None,
     };
-    let reconciled = match integer(event)? {
+    let (event, replaced) = read_event(event)?;
+    let reconciled = match event {
         0 => None,
         1 => Some(Reconciled::Created),
         2 => Some(Reconciled::Unchanged),
@@ -142,8 +144,20 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         ahead_ms: integer(ahead)?,
         config,
         reconciled,
+        replaced,
         violated: 0,
     })
+}
+
+/// Reads what reconciliation did: a number, and behind it the stored configuration that ours replaced.
+fn read_event(event: &Value) -> Option<(u64, Option<Config>)> {
+    let Value::BulkString(text) = event else { return Some((integer(event)?, None)) };
+    let (event, numbers) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    let mut words = numbers.splitn(3, '/');
+    let (rate, per) = (words.next()?, words.next()?);
+    // A later version may have stored a rule that this one does not know.
+    let replaced = read_rule(words.next()?, rate.parse().ok()?, per.parse().ok()?);
+    Some((event.parse().ok()?, replaced))
 }
 
 /// The wait of each cost, which are told once for equal ones; none unless there are just as many.

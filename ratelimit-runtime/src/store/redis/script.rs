@@ -14,6 +14,9 @@ macro_rules! text {
     (basics) => {
         concat!(text!(numbers), text!(hash))
     };
+    (reconcile) => {
+        concat!(text!(history), text!(config))
+    };
     (meters) => {
         concat!(
             text!(log),
@@ -32,7 +35,7 @@ macro_rules! text {
             "local function general(ALL_KEYS, ALL_ARGV, now, replies)\n",
             "local KEYS, ARGV = ALL_KEYS, ALL_ARGV\n",
             text!(basics),
-            text!(config),
+            text!(reconcile),
             text!(meters),
             text!(mend),
             text!(costs),
@@ -65,14 +68,15 @@ macro_rules! script {
 }
 
 pub(super) static DECIDE: Lazy<Script> = script!(limiters clock general each_limiter);
-pub(super) static PEEK: Lazy<Script> = script!(clock basics config meters costs peek);
-pub(super) static ASSERT: Lazy<Script> = script!(clock basics config assert);
+pub(super) static PEEK: Lazy<Script> = script!(clock basics reconcile meters costs peek);
+pub(super) static ASSERT: Lazy<Script> = script!(clock basics reconcile assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
-pub(super) static RESERVE: Lazy<Script> = script!(clock basics config meters costs reserve);
+pub(super) static RESERVE: Lazy<Script> = script!(clock basics reconcile meters costs reserve);
 pub(super) static CHARGE: Lazy<Script> =
-    script!(clock basics config meters mend costs sliding open charge);
+    script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
-pub(super) static SET_RATE: Lazy<Script> = script!(clock basics config log set_rate);
+pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile log set_rate);
+pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
 

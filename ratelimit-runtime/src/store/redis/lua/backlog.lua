@@ -2,6 +2,14 @@
 -- its end, grants in it, and permits that are owed beyond what it holds; see bucket.lua.
 local MOST_AHEAD = 2 ^ 51 -- ticks beyond what a bucket holds
 
+-- Whether all numbers of a state can be counted with.
+local function are_exact(state)
+  for _, number in pairs(state) do
+    if type(number) == 'number' and number > MOST_EXACT then return false end
+  end
+  return true
+end
+
 -- The milliseconds until the last reservation begins.
 local function lead_of(state, now)
   return math.max(0, state.last - math.max(now, state.at))

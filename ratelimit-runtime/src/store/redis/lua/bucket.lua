@@ -9,13 +9,16 @@
 -- permit is `per` ticks. So every number is whole, and below 2^53: a bucket holds
 -- 2^52 ticks at the most, and what is reserved or owed beyond is 2^51 more.
 
+-- Numbers that no limiter writes are not trusted.
 local function read_bucket(text)
   local empty_at, ticks, rate, per, at, last =
     string.match(text or '', '^bucket (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
-  return empty_at and {
+  local bucket = empty_at and {
     empty_at = tonumber(empty_at), ticks = tonumber(ticks), rate = tonumber(rate),
     per = math.max(1, tonumber(per)), at = tonumber(at), last = tonumber(last) or 0,
   }
+  return bucket and are_exact(bucket)
+    and (bucket.empty_at - bucket.at) * bucket.rate + bucket.ticks <= MOST_EXACT and bucket or nil
 end
 
 -- The ticks that have not drained yet. No time has passed for a clock that stepped

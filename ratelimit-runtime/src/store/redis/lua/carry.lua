@@ -50,7 +50,7 @@ end
 local function as_log(text, config, id, now)
   local used = used_of(text, now)
   if not used then return text end
-  redis.call('DEL', KEYS[2])
+  redis.call('UNLINK', KEYS[2])
   local all = used + (config.debt or 0)
   used = math.min(all, config.rate, 4294967295)
   store_debt(config, all - used)

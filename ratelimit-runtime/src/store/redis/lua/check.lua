@@ -31,5 +31,6 @@ try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
 try('PEXPIRE', KEYS[3], '1000')
 try('PERSIST', KEYS[1])
+try('UNLINK', KEYS[2], KEYS[3])
 try('DEL', KEYS[1], KEYS[2], KEYS[3])
 return complaints

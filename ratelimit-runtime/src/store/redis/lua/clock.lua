@@ -6,9 +6,11 @@
 -- ARGV[10]  integer  the time to use in a test, ms; behind the words of each limiter where a
 --                   call is for several
 --
--- Sets `now`: whole milliseconds since the Unix epoch.
-local now = tonumber(ARGV[#KEYS * 3 + 1])
+-- Sets `now`, in whole milliseconds since the Unix epoch, and `micros`, the microseconds
+-- since then.
+local now, micros = tonumber(ARGV[#KEYS * 3 + 1]), 0
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
+  micros = time[2] % 1000
 end

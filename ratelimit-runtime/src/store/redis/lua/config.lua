@@ -1,47 +1,41 @@
--- Holds what this process is configured with against what the hash says.
+-- Reconciles our configuration with the stored one.
 --
 -- KEYS[1]  hash     the configuration: see hash.lua
 -- KEYS[2]  string   the counter or another rule's state, deleted by a reset or a
 --                   change of mode
 -- KEYS[3]  zset     the log, likewise
---
--- The epoch is `revision:since:rate/interval/type`, with the algorithm behind it
--- where there is one: the configuration somebody stands for, and since when. Numbers beside an epoch that names others were
--- written from outside (Java's setRate, an operator): a running process follows
--- them, a starting one overrides them.
---
--- Returns the configuration in force, and what happened; no configuration when
--- nothing is stored and the process has none of its own. `stored` and `whole` are what
--- `stored_config` returned.
 local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
--- A process vouches for the stored numbers this often (ms), and a stored
--- configuration that nobody vouched for in this time (ms) is abandoned.
-local VOUCH_EVERY, ABANDONED_AFTER = 10000, 30000
+-- Heartbeat interval (ms), and the time without a heartbeat (ms) after which a stored
+-- configuration is abandoned.
+local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
 local function write_own(own, stored, now)
   write_config(own, stored)
   redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now)
+  if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
 end
 
--- Stands for numbers that are stored already. A keep-alive that a peer set stays
+-- Announces a configuration that is stored already. A keep-alive that a peer set stays
 -- where we have none.
-local function vouch(own, stored, now)
+local function announce(own, stored, now)
   if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
   redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now,
-    'keepAliveTime', stored.keep_alive)
+    'keepAliveTime', decimal(stored.keep_alive))
+  if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
 end
 
--- At most one reset per window; a change within it carries.
-local function may_reset(own, per, now)
+-- At most one reset per window, for a configuration that is new to the key.
+local function may_reset(own, numbers, stored, now)
   local last = integer(redis.call('HGET', KEYS[1], 'reset'))
-  return not last or now < last or now - last >= math.max(per, own.per)
+  local cool = not last or now < last or now - last >= math.max(stored.per, own.per)
+  return cool and not is_recent(numbers, stored, now)
 end
 
 local function forget_state()
   -- Reads first: a key of another type raises here and is never deleted.
   redis.call('GET', KEYS[2])
   redis.call('ZCARD', KEYS[3])
-  redis.call('DEL', KEYS[2], KEYS[3])
+  redis.call('UNLINK', KEYS[2], KEYS[3])
   redis.call('HDEL', KEYS[1], 'debt')
 end
 
@@ -49,14 +43,14 @@ end
 -- a later call when this one ends early. Other state says by what numbers it is to
 -- be read, and means the same under new ones.
 local function forget_counter()
-  if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('DEL', KEYS[2]) end
+  if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('UNLINK', KEYS[2]) end
 end
 
--- Takes the stored configuration over with our own.
-local function take_over(own, stored, asserting, now)
-  local event = CARRIED
-  own.debt = stored.debt
-  if asserting and own.on_drift == 'reset' and may_reset(own, stored.per, now) then
+-- Replaces the stored configuration with our own.
+local function take_over(own, numbers, stored, resets, now)
+  local event, replaced = CARRIED, numbers_of(stored)
+  own.debt, own.replaced = stored.debt, replaced
+  if resets and own.on_drift == 'reset' and may_reset(own, numbers, stored, now) then
     event, own.debt = RESET, 0
     forget_state()
     redis.call('HSET', KEYS[1], 'reset', now)
@@ -67,6 +61,7 @@ local function take_over(own, stored, asserting, now)
     forget_counter()
   end
   write_own(own, stored, now)
+  remember(replaced, numbers, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
     -- The state of the other rules ends by itself.
     for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
@@ -74,7 +69,14 @@ local function take_over(own, stored, asserting, now)
   return own, event
 end
 
+-- Returns the configuration in force, and what happened; no configuration when nothing is
+-- stored and the process has none of its own. `stored` and `whole` are what
+-- `stored_config` returned.
 local function reconcile(own, now, stored, whole)
+  if whole and stored.repaired then
+    stored.keep_alive = own.follows and 0 or own.keep_alive
+    redis.call('HSET', KEYS[1], 'keepAliveTime', decimal(stored.keep_alive))
+  end
   if own.follows then
     return whole and stored or nil, NOTHING
   end
@@ -85,30 +87,25 @@ local function reconcile(own, now, stored, whole)
     return own, CREATED
   end
 
-  local numbers_stored = numbers_of(stored)
-  local same = numbers_stored == numbers_of(own)
+  local numbers_stored, numbers = numbers_of(stored), numbers_of(own)
+  local same = numbers_stored == numbers
   local vouched = stored.vouched
   if same and not own.asserting then
-    if now - vouched >= VOUCH_EVERY or now < vouched then
+    if now - vouched >= HEARTBEAT or now < vouched then
       redis.call('HSET', KEYS[1], 'vouched', now)
     end
     return stored, NOTHING
   end
 
-  local revision, since, numbers = string.match(stored.epoch, '^(%d+):(%d+):(.+)$')
-  local outside = numbers ~= numbers_stored
-  revision, since = tonumber(revision), tonumber(since)
-  local greater = not outside
-    and (own.revision > revision or (own.revision == revision and own.since > since))
-
+  local epoch, change = origin_of(stored, numbers_stored, own.asserting, now)
+  local newer = is_newer(own, epoch, change, now)
   if same then
-    if outside or greater then vouch(own, stored, now) end
+    if newer then announce(own, stored, now) end
     return stored, UNCHANGED
   end
-  local abandoned = not outside and now - vouched >= ABANDONED_AFTER
-  local newer = greater or (outside and own.asserting)
+  local abandoned = epoch and not change and now - vouched >= ABANDONED_AFTER
   if newer or abandoned then
-    return take_over(own, stored, own.asserting and newer, now)
+    return take_over(own, numbers, stored, newer and own.asserting and not change, now)
   end
   return stored, FOLLOWED
 end

@@ -53,7 +53,7 @@ local function append_waits(reply, runs, rate, free, per, now, rank, debt)
     rank = #flat < STEP * 2 and last or rank + STEP
   end
   for _, run in ipairs(runs) do
-    reply[#reply + 1] = waits[run.cost]
+    reply[#reply + 1] = waits[run.cost] and countable(waits[run.cost])
     waits[run.cost] = nil
   end
   return reply, #short > 0

@@ -44,7 +44,7 @@ local function to_window()
   end
   local back = math.min(grant.permits, window.used)
   if back == window.used then
-    redis.call('DEL', KEYS[2])
+    redis.call('UNLINK', KEYS[2])
   elseif back > 0 then
     redis.call('SET', KEYS[2], 'window ' .. decimal(window.start) .. '/'
       .. decimal(window.used - back) .. '/' .. decimal(window.per)

@@ -51,7 +51,7 @@ if last and ready then
         redis.call('PEXPIRE', hash, math.max(idle, lasts + 1))
       else
         local rest = redis.call('PTTL', hash)
-        if rest > 0 then ttl = math.min(ttl, rest) end
+        if rest >= 0 then ttl = math.min(ttl, math.max(1, rest)) end
       end
       redis.call('SET', counter, state, 'PX', ttl)
     end

@@ -61,16 +61,25 @@ local function decide_group(from, to, fields, text)
   end
 end
 
--- The trouble of one group is its own: a key of another type, and a state that no limiter
--- writes. What the server refuses to everybody is raised.
+-- Parts of the errors that come of one limiter's keys: a key of another type, a state or a
+-- number that no limiter writes.
+local OWN_ERRORS = { 'WRONGTYPE', 'not an integer', 'not a valid float', 'invalid expire' }
+
+local function is_own(why, is_lua)
+  for _, part in ipairs(OWN_ERRORS) do
+    if string.find(why, part, 1, true) then return true end
+  end
+  return is_lua
+    and (string.find(why, 'attempt to ', 1, true) or string.find(why, 'bad argument', 1, true))
+end
+
+-- An error of one group is its own. What the server refuses to every client is raised.
 return function(from, to, fields, text)
   local sound, obstacle = pcall(decide_group, from, to, fields, text)
   if not sound then
     -- Before Redis 7 an error is a text.
     local why = type(obstacle) == 'table' and obstacle.err or tostring(obstacle)
-    local ours = type(obstacle) == 'string'
-      and (string.find(why, 'attempt to ', 1, true) or string.find(why, 'bad argument', 1, true))
-    if not (ours or string.find(why, 'WRONGTYPE', 1, true)) then error(obstacle, 0) end
+    if not is_own(why, type(obstacle) == 'string') then error(obstacle, 0) end
     obstacle = { FAILED, why }
   end
   for n = from, obstacle and to or 0 do replies[n] = obstacle end

@@ -2,34 +2,56 @@
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
 --                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
---                window; epoch, vouched (ms), reset (ms), counted, compacted (ms):
---                ours; debt: permits that are owed, absent for none. What is free in a
---                window pays them first; a bucket has them in its backlog
+--                window; epoch, vouched (the last heartbeat, ms), changed, recent, reset
+--                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
+--                debt: permits that are owed, absent for none. What is free in a window
+--                pays them first; a bucket has them in its backlog
 -- ARGV[4]  our rule, which replies need not repeat
 --
 -- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
 -- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.
 local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
--- What is stored, and whether all of it is there.
+-- A field that is no number of ours is 0, and absent ones are too.
+local function field(text, most)
+  local number = integer(text)
+  return number and number >= 0 and number <= most and number or 0
+end
+
+-- Whether a bucket can be counted exactly; see bucket.lua and warm_up.lua.
+local function is_countable(stored)
+  local drains = stored.algorithm == 'token_bucket' or stored.algorithm == 'leaky_bucket'
+  if not drains or stored.rate == 0 then return true end
+  local holds = stored.burst > 0 and stored.burst or stored.rate
+  return stored.rate < 2 ^ 32 and holds * stored.per <= 2 ^ 52
+    and stored.rate * stored.warm_up <= 2 ^ 41
+end
+
+-- What is stored, and whether all of it is there and means something. `repaired` is
+-- set when the keep-alive did not, which other clients may set.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt')
+    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
-    keep_alive = integer(fields[4]) or 0, epoch = fields[5] or '',
-    vouched = integer(fields[6]) or 0, algorithm = fields[7] or nil, burst = 0,
-    warm_up = 0, debt = math.max(0, integer(fields[11]) or 0),
+    keep_alive = field(fields[4], LONGEST), epoch = fields[5] or '',
+    vouched = field(fields[6], MOST_EXACT), algorithm = fields[7] or nil, burst = 0,
+    warm_up = 0, debt = field(fields[11], MOST_EXACT), changed = fields[12] or '',
+    recent = fields[13] or '',
   }
+  stored.repaired = fields[4] and tonumber(fields[4]) ~= stored.keep_alive
+  local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
+    and stored.per <= LONGEST and (stored.mode == '0' or stored.mode == '1')
   if stored.algorithm == 'token_bucket' then
-    stored.warm_up = integer(fields[9]) or 0
-    stored.burst = stored.warm_up == 0 and (integer(fields[8]) or stored.rate) or 0
+    stored.warm_up = field(fields[9], LONGEST)
+    if stored.warm_up == 0 then
+      stored.burst = fields[8] and field(fields[8], 2 ^ 32 - 1) or stored.rate
+      whole = whole and (stored.rate == 0 or stored.burst > 0)
+    end
   elseif stored.algorithm == 'fixed_window' then
     stored.calendar = fields[10] or nil
   end
-  local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
-    and (stored.mode == '0' or stored.mode == '1')
-  return stored, whole
+  return stored, whole and is_countable(stored)
 end
 
 -- Reads `0`, `1/leaky_bucket`, `0/token_bucket/20`, with a warm-up in ms
@@ -94,8 +116,9 @@ end
 -- What every reply starts with; see limiter.lua. `more_after` is 0 unless given.
 local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after)
   local rule = rule_of(config)
-  return { kind, math.max(0, free), reset_after, now, config.rate, config.per,
-    rule == ARGV[4] and 0 or rule, event, ahead, more_after or 0 }
+  if config.replaced then event = event .. ' ' .. config.replaced end
+  return { kind, countable(free), countable(reset_after), now, config.rate, config.per,
+    rule == ARGV[4] and 0 or rule, event, countable(ahead), more_after and countable(more_after) or 0 }
 end
 
 local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0, warm_up = 0 }

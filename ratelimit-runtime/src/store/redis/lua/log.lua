@@ -3,6 +3,7 @@
 -- A member is Redisson's: one byte with the length of an id, the id, and the
 -- permits as a little-endian u32; its score is the time in milliseconds.
 --
+-- KEYS[1]  hash   the configuration, which says when all keys expire
 -- KEYS[3]  zset   the log
 -- ARGV[9]  bytes  an id for a new member
 local WALK = 256     -- members read in one go
@@ -90,6 +91,13 @@ local function record(permits, rate, bucket, now)
   return score
 end
 
+-- How long the hash still lives, ms; nil when it does not expire. In its last millisecond
+-- that is 0, and it still lives.
+local function left_of_hash()
+  local left = redis.call('PTTL', KEYS[1])
+  return left >= 0 and math.max(1, left) or nil
+end
+
 -- Writes the counter. All three keys live and expire together, or not at all:
 -- Redisson's rule, see also grant.lua. A key that was made again takes the expiry of the hash.
 local function store_counter(free, config)
@@ -98,16 +106,16 @@ local function store_counter(free, config)
     -- Never less than what is used takes to be free again, and a quarter longer.
     idle = math.max(idle, config.per + bucket_of(config.per))
     idle = idle + math.ceil((config.debt or 0) / math.max(1, config.rate)) * config.per
-    idle = idle + math.floor(idle / 4)
+    idle = math.min(idle + math.floor(idle / 4), LONGEST)
     redis.call('PEXPIRE', KEYS[1], idle)
   else
-    idle = redis.call('PTTL', KEYS[1])
+    idle = left_of_hash()
   end
-  if idle > 0 then
-    redis.call('SET', KEYS[2], free, 'PX', idle)
+  if idle then
+    redis.call('SET', KEYS[2], decimal(free), 'PX', idle)
     redis.call('PEXPIRE', KEYS[3], idle)
   else
-    redis.call('SET', KEYS[2], free, 'KEEPTTL')
+    redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
   end
 end
 

@@ -78,24 +78,23 @@ end
 -- How long a state of a meter still counts, and a grace; nil when it is none.
 local function ttl_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
-  if warm then return cold_after(warm, now) + GRACE end
+  if warm then return math.min(cold_after(warm, now), LONGEST) + GRACE end
   local ends = bucket and bucket.empty_at + 1 or window and window.start + window.per
-  return ends and math.max(0, ends - now) + GRACE
+  return ends and math.max(0, math.min(ends - now, LONGEST)) + GRACE
 end
 
 -- Writes a state that ends soon after everything is free again, and the hash not
 -- before. Where an expiry was set, the state goes with the hash.
 local function store_meter(meter, config, now)
-  redis.call('DEL', KEYS[3])
+  redis.call('UNLINK', KEYS[3])
   store_debt(config, meter.owes and meter.owes() or 0)
-  local text, full_after = meter.text(), (meter.kept_for or meter.full_after)()
-  if not text then return redis.call('DEL', KEYS[2]) end
+  local text, full_after = meter.text(), math.min((meter.kept_for or meter.full_after)(), LONGEST)
+  if not text then return redis.call('UNLINK', KEYS[2]) end
   local ttl = full_after + GRACE
   if config.keep_alive > 0 then
     redis.call('PEXPIRE', KEYS[1], math.max(config.keep_alive, full_after + 1))
   else
-    local rest = redis.call('PTTL', KEYS[1])
-    if rest > 0 then ttl = math.min(ttl, rest) end
+    ttl = math.min(ttl, left_of_hash() or ttl)
   end
   redis.call('SET', KEYS[2], text, 'PX', ttl)
 end
@@ -112,7 +111,7 @@ local function append_meter_waits(reply, runs, meter)
   for _, run in ipairs(runs) do
     if not told[run.cost] then
       told[run.cost] = true
-      reply[#reply + 1] = run.cost <= meter.capacity and meter.wait(run.cost) or 0
+      reply[#reply + 1] = run.cost <= meter.capacity and countable(meter.wait(run.cost)) or 0
     end
   end
   return reply

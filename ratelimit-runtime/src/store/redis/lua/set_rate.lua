@@ -1,5 +1,5 @@
 -- Writes a configuration on purpose, as Redisson's trySetRate, setRate and
--- updateRate do: it stays until a process starts that is configured otherwise.
+-- updateRate do: a change from outside, see history.lua.
 --
 -- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  rate, permits per window
@@ -8,6 +8,7 @@
 -- ARGV[4]  integer  keep-alive, ms; 0 for none
 -- ARGV[5]  when: `absent`, `present` or `always`
 -- ARGV[6]  the state: `reset` or `keep`
+-- ARGV[7]  integer  for how long it is held, ms; 0 for not at all
 --
 -- Returns 1 when it was written, else 0.
 local config = { rate = tonumber(ARGV[1]), per = tonumber(ARGV[2]), keep_alive = tonumber(ARGV[4]) }
@@ -15,11 +16,21 @@ read_rule(config, ARGV[3])
 local stored, whole = stored_config()
 if (ARGV[5] == 'absent' and whole) or (ARGV[5] == 'present' and not whole) then return 0 end
 
-local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
-if not keep then forget_state() end
-write_config(config, stored)
--- The state of any other rule is read by the next call, whatever the rule is then, and ends by itself.
+-- Read before anything is written: a key of another type raises here.
 local text = redis.call('GET', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
+if not keep then
+  forget_state()
+  text = nil
+end
+local numbers, held = numbers_of(config), tonumber(ARGV[7])
+if whole and numbers_of(stored) ~= numbers then
+  remember(numbers_of(stored), numbers, stored, now)
+end
+write_config(config, stored)
+date_change(now * 1000 + micros, held > 0 and now + held or 0, numbers)
+-- The state of any other rule is read by the next call, whatever the rule is then, and ends by itself.
 local ends = text and not tonumber(text)
 if config.keep_alive > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[4])

@@ -23,7 +23,10 @@ local function sliding_meter(config, text, runs, event, now)
   free = fresh and rate or free and free + released
   local changed, agreed, members, ahead = fresh or expired > 0, false, 0, 0
 
-  local doubtful = not free or expired > 0 or event ~= NOTHING or ARGV[8] == 'follow'
+  -- A counter that was kept for other numbers: above the rate, or in a process that follows and
+  -- went by others so far.
+  local doubtful = not free or free > rate or expired > 0 or event ~= NOTHING
+    or ARGV[8] == 'follow' or tonumber(ARGV[2]) ~= rate or tonumber(ARGV[3]) ~= per
   if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now + bucket))) then
     -- Looked through before anything is written: what is foreign is left alone.
     local used, whole

@@ -12,7 +12,7 @@ if metered and stored[6] ~= 'fixed_window' then
   local most = capacity * per
   state = nil
 
-  if backlog and tonumber(at) <= now and cost <= capacity then
+  if backlog and backlog <= 2 ^ 53 and tonumber(at) <= now and cost <= capacity then
     local free = math.max(0, math.floor((most - backlog) / per))
     if spaced then free = backlog == 0 and capacity or 0 end
     local fitting = math.min(spaced and 1 or count, math.floor(free / cost))

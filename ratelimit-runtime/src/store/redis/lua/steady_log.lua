@@ -8,9 +8,9 @@ if ready and #rule == 1 then
     'algorithm', 'debt')
   local same = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == rule
   rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
-  settled = (how == 'following' or (how == 'steady' and same))
-    and stored[3] == '0' and not stored[6] and not stored[7] and rate and per
-    and rate % 1 == 0 and rate < 2 ^ 53 and per % 1 == 0 and per >= 1
+  settled = same and (how == 'steady' or how == 'following')
+    and stored[3] == '0' and not stored[6] and not stored[7]
+    and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
   if settled and how == 'steady' then
     -- A process vouches for the stored numbers every ten seconds.
     local vouched = tonumber(stored[5])

@@ -10,6 +10,7 @@ if metered then
   local vouched, detail = tonumber(stored[5]), stored[7] or stored[8]
   metered = stored[3] == '0' and stored[6] and not stored[9] and not stored[10]
     and stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and rate > 0
+    and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
     and '0/' .. stored[6] .. (detail and '/' .. detail or '') == rule
   if metered then
     if not (vouched and vouched <= now and now < vouched + 10000) then

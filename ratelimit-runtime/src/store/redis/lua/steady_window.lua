@@ -30,7 +30,7 @@ if metered and stored[6] == 'fixed_window' then
   end
   state = nil
 
-  if start and start <= ends and cost <= rate then
+  if start and start <= ends and ending - now <= 2 ^ 52 and cost <= rate then
     local free = math.max(0, rate - used)
     local fitting = math.min(count, math.floor(free / cost))
     used, lasts = used + fitting * cost, ending - now

@@ -12,11 +12,13 @@
 local function read_warm(text)
   local free_at, ticks, stored, rate, per, warm_up, at, last =
     string.match(text or '', '^warm (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
-  return free_at and {
+  local warm = free_at and {
     free_at = tonumber(free_at), ticks = tonumber(ticks), stored = tonumber(stored),
     rate = tonumber(rate), per = math.max(1, tonumber(per)), warm_up = tonumber(warm_up),
     at = tonumber(at), last = tonumber(last) or 0,
   }
+  return warm and are_exact(warm) and warm.rate * warm.warm_up <= 2 ^ 41
+    and (warm.free_at - warm.at) * warm.rate + warm.ticks <= MOST_EXACT and warm or nil
 end
 
 -- Whether a bucket that warms up was counted by these numbers.

@@ -12,7 +12,10 @@ local function read_window(text)
   local start, used, per, rest = string.match(text or '', '^window (%d+)/(%d+)/(%d+)(.*)$')
   local calendar = string.match(rest or '', '^/(%l+@.+)$')
   if not start or (rest ~= '' and not calendar) then return nil end
-  return { start = tonumber(start), used = tonumber(used), per = tonumber(per), calendar = calendar }
+  local window = {
+    start = tonumber(start), used = tonumber(used), per = tonumber(per), calendar = calendar,
+  }
+  return are_exact(window) and window or nil
 end
 
 -- What counts of a window now.

@@ -1,0 +1,77 @@
+-- Knows where a stored configuration comes from, and what was stored before.
+--
+-- KEYS[1]  hash  `epoch`, `changed` and `recent`, as below; see hash.lua
+--
+-- `epoch` is `revision:since:rate/interval/rule`: the configuration that a process announced
+-- last, and since when that process has had it. The greater epoch wins. A stored
+-- configuration that the epoch does not name is a change from outside: Java's setRate, an
+-- operator, set_rate.lua. It has a date, in `changed`: `made:held:rate/interval/rule`, when it
+-- was made or first seen (us), and until when it is held (ms). Only a process that has had
+-- its configuration for less long replaces it, and not while it is held.
+--
+-- `recent` is `ms=rate/interval/rule;...`: earlier configurations and when each was
+-- replaced, newest first. What is among them is not new, so its return resets nothing.
+
+-- How many earlier configurations are remembered, and for how long (ms).
+local REMEMBERED, REMEMBERED_FOR = 4, 3600000
+
+-- Reads the earlier configurations as { numbers, text } entries.
+local function recent_of(stored, now)
+  local recent = {}
+  for text, at, numbers in string.gmatch(stored.recent, '((%d+)=([^;]+))') do
+    if now - tonumber(at) < REMEMBERED_FOR and #recent < REMEMBERED then
+      recent[#recent + 1] = { numbers = numbers, text = text }
+    end
+  end
+  return recent
+end
+
+local function is_recent(numbers, stored, now)
+  for _, entry in ipairs(recent_of(stored, now)) do
+    if entry.numbers == numbers then return true end
+  end
+  return false
+end
+
+-- Remembers a configuration that another one replaces.
+local function remember(replaced, by, stored, now)
+  local texts = { decimal(now) .. '=' .. replaced }
+  for _, entry in ipairs(recent_of(stored, now)) do
+    if entry.numbers ~= replaced and entry.numbers ~= by and #texts < REMEMBERED then
+      texts[#texts + 1] = entry.text
+    end
+  end
+  redis.call('HSET', KEYS[1], 'recent', table.concat(texts, ';'))
+end
+
+-- Writes down when a change from outside was made (us), and until when it is held (ms).
+local function date_change(made, held, numbers)
+  redis.call('HSET', KEYS[1], 'changed', decimal(made) .. ':' .. decimal(held) .. ':' .. numbers)
+end
+
+-- Who wrote the stored configuration: `epoch`, of the last announcement, if there was one; and
+-- `change`, if it was changed from outside since, which is dated here if it is not yet. A hash
+-- without an epoch is Java's own, and a process that announces replaces it.
+local function origin_of(stored, numbers_stored, asserting, now)
+  local revision, since, announced = string.match(stored.epoch, '^(%d+):(%d+):(.+)$')
+  local epoch = announced and { revision = tonumber(revision), since = tonumber(since) }
+  local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
+  if changed == numbers_stored then
+    return epoch, { made = tonumber(made), held = tonumber(held) }
+  end
+  if announced == numbers_stored or (not epoch and asserting) then return epoch, nil end
+  local change = { made = now * 1000 + 999, held = 0 }
+  date_change(change.made, change.held, numbers_stored)
+  if epoch then remember(announced, numbers_stored, stored, now) end
+  return epoch, change
+end
+
+-- Whether our configuration is newer than the stored one.
+local function is_newer(own, epoch, change, now)
+  if change then
+    return now >= change.held and own.since > change.made
+      and own.revision >= (epoch and epoch.revision or 0)
+  end
+  return not epoch or own.revision > epoch.revision
+    or (own.revision == epoch.revision and own.since > epoch.since)
+end

@@ -1,0 +1,12 @@
+-- Reads the stored configuration.
+--
+-- KEYS[1]  hash  see hash.lua
+--
+-- Returns { rate, interval (ms), rule, keep-alive (ms), held for (ms) }, with the rule as in
+-- ARGV[3] of set_rate.lua; an empty list when none is stored, or only a part.
+local stored, whole = stored_config()
+if not whole then return {} end
+local held, changed = string.match(stored.changed, '^%d+:(%d+):(.+)$')
+local left = changed == numbers_of(stored) and tonumber(held) - now or 0
+return { decimal(stored.rate), decimal(stored.per), rule_of(stored), decimal(stored.keep_alive),
+  decimal(math.max(0, left)) }

@@ -1,0 +1,226 @@
+//! Changes that no process announced: made on purpose, by Java, or by hand.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, Reconciled};
+use tests::redis_server::RedisServer;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn quota(rate: u64) -> Quota {
+    Quota::new(rate, MINUTE).unwrap()
+}
+
+fn on(server: &RedisServer) -> LimitsBuilder {
+    Limits::builder().redis(server.url()).deadline(Duration::from_secs(5))
+}
+
+/// A process that is configured with this rate for `shared`.
+async fn process(server: &RedisServer, rate: u64) -> Limits {
+    let yaml = format!("limiters:\n  shared: {{ rate: {rate}, per: 1m }}\n");
+    on(server).limits_yaml(yaml).build().await.unwrap()
+}
+
+/// How many permits a caller gets at once, one after the other.
+async fn taken(limiter: &Limiter) -> u64 {
+    let mut taken = 0;
+    while limiter.try_acquire(1).await.is_ok() {
+        taken += 1;
+    }
+    taken
+}
+
+/// What is younger than something has to be so by the server's clock.
+async fn later() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// A limits file that can be rewritten; removed when dropped.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, yaml: &str) -> Self {
+        let file = format!("ratelimit-outside-{}-{name}.yaml", std::process::id());
+        let file = Self(std::env::temp_dir().join(file));
+        file.write(yaml);
+        file
+    }
+
+    fn write(&self, yaml: &str) {
+        std::fs::write(&self.0, yaml).unwrap();
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+type Outcomes = Arc<Mutex<Vec<(Reconciled, Option<u64>, u64)>>>;
+
+/// Notes what is reconciled, with the old and the new rate.
+fn noting(builder: LimitsBuilder) -> (LimitsBuilder, Outcomes) {
+    let outcomes = Outcomes::default();
+    let seen = Arc::clone(&outcomes);
+    let builder = builder.on_event(move |event| {
+        if let Event::Reconciled { outcome, old, new, .. } = event {
+            seen.lock().unwrap().push((*outcome, old.as_ref().map(Quota::rate), new.rate()));
+        }
+    });
+    (builder, outcomes)
+}
+
+#[tokio::test]
+async fn a_process_that_started_before_a_change_follows_it_with_its_first_use() {
+    let server = RedisServer::start();
+    let [user, operator] = [process(&server, 10).await, process(&server, 10).await];
+    let yaml = "limiters:\n  shared: { rate: 10, per: 1m }\n";
+    let (builder, outcomes) = noting(on(&server).limits_yaml(yaml));
+    let idle = builder.build().await.unwrap();
+    user.configured("shared").try_acquire(1).await.unwrap();
+    later().await;
+    operator.configured("shared").set_rate(quota(2)).await.unwrap();
+
+    assert_eq!(taken(&idle.configured("shared")).await, 2);
+    assert_eq!(taken(&user.configured("shared")).await, 0);
+    assert_eq!(*outcomes.lock().unwrap(), [(Reconciled::Followed, Some(10), 2)]);
+    assert_eq!(server.cli::<u64>(&["HGET", "shared", "rate"]), 2);
+
+    // One that starts after the change replaces it, and carries.
+    later().await;
+    let (builder, outcomes) = noting(on(&server).limits_yaml(yaml));
+    let next = builder.build().await.unwrap();
+    assert_eq!(taken(&next.configured("shared")).await, 8);
+    assert_eq!(*outcomes.lock().unwrap(), [(Reconciled::Carried, Some(2), 10)]);
+    assert_eq!(taken(&idle.configured("shared")).await, 0, "and nobody resets it again");
+}
+
+#[tokio::test]
+async fn a_change_by_hand_is_dated_when_it_is_first_seen() {
+    let server = RedisServer::start();
+    let [user, idle] = [process(&server, 10).await, process(&server, 20).await];
+    let limiter = user.configured("shared");
+    limiter.try_acquire(1).await.unwrap();
+    let _: i64 = server.cli(&["HSET", "shared", "rate", "3"]);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().quota().unwrap().rate(), 3);
+    later().await;
+    assert_eq!(taken(&idle.configured("shared")).await, 1, "2 of 3 were used");
+    assert_eq!(server.cli::<u64>(&["HGET", "shared", "rate"]), 3);
+    let next = process(&server, 10).await;
+    assert_eq!(taken(&next.configured("shared")).await, 7, "3 of 10 were used");
+}
+
+#[tokio::test]
+async fn a_limiter_that_was_evicted_from_the_cache_announces_nothing() {
+    let server = RedisServer::start();
+    for limits in [
+        on(&server).no_limits_file().build().await.unwrap(),
+        Limits::builder().memory().no_limits_file().build().await.unwrap(),
+    ] {
+        let limiter = || limits.limiter("shared", quota(10));
+        limiter().try_acquire(1).await.unwrap();
+        limiter().set_rate(quota(2)).await.unwrap();
+        assert_eq!(taken(&limiter()).await, 2);
+        // More than are cached.
+        for n in 0..400_000 {
+            let _ = limits.limiter(&format!("other:{n}"), quota(10));
+        }
+        assert_eq!(taken(&limiter()).await, 0, "of {limits:?}");
+        assert_eq!(limiter().quotas().unwrap()[0].rate(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_reload_that_changed_nothing_of_a_limiter_announces_nothing() {
+    let yaml = |others: &str| {
+        format!(
+            "revision: 1\nlimiters:\n  shared: {{ rate: 10, per: 1m }}\n  \
+             fresh: {{ rate: 10, per: 1m }}\n  other: {{ {others} }}\n"
+        )
+    };
+    let server = RedisServer::start();
+    for (name, builder) in [("redis", on(&server)), ("memory", Limits::builder().memory())] {
+        let file = File::new(name, &yaml("rate: 1, per: 1s"));
+        let (builder, outcomes) = noting(builder.limits_file(&file.0));
+        let limits = builder.build().await.unwrap();
+        let limiter = limits.configured("shared");
+        limiter.try_acquire(1).await.unwrap();
+        limiter.update_rate(quota(3)).await.unwrap();
+        // A limiter that no call of this process has used yet.
+        limits.configured("fresh").set_rate(quota(3)).await.unwrap();
+        for (n, others) in ["rate: 1, per: 1s", "rate: 2, per: 1s"].into_iter().enumerate() {
+            file.write(&yaml(others));
+            limits.reload().unwrap();
+            let left = if n == 0 { 3 } else { 0 };
+            assert_eq!(taken(&limiter).await, left, "{name}: {others}");
+        }
+        assert_eq!(taken(&limits.configured("fresh")).await, 3, "{name}");
+        let told: Vec<_> = outcomes.lock().unwrap().iter().map(|told| told.0).collect();
+        assert!(!told.contains(&Reconciled::Reset) && !told.contains(&Reconciled::Carried));
+
+        // What the file changes of the limiter is younger.
+        later().await;
+        let changed = yaml("rate: 2, per: 1s").replace("shared: { rate: 10", "shared: { rate: 12");
+        file.write(&changed);
+        limits.reload().unwrap();
+        assert_eq!(taken(&limiter).await, 9, "{name}: it carries 3 of 12");
+        let told = outcomes.lock().unwrap().last().copied();
+        assert_eq!(told, Some((Reconciled::Carried, Some(3), 12)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_held_stays_in_force_while_processes_start() {
+    let server = RedisServer::start();
+    let operator = process(&server, 10).await;
+    let limiter = operator.configured("shared");
+    limiter.try_acquire(5).await.unwrap();
+    let brake = RateChange::new(quota(6)).carry().hold(Duration::from_secs(4));
+    limiter.set_rate(brake).await.unwrap();
+    let held = limiter.config().await.unwrap().unwrap().held_for.unwrap();
+    assert!(held > Duration::from_secs(2) && held <= Duration::from_secs(4), "{held:?}");
+
+    later().await;
+    let next = process(&server, 10).await;
+    assert_eq!(taken(&next.configured("shared")).await, 1, "the new process follows");
+    tokio::time::sleep(held + Duration::from_millis(100)).await;
+    assert_eq!(limiter.config().await.unwrap().unwrap().held_for, None);
+    // A refusal is cached for a second at most.
+    let carried = async {
+        while taken(&next.configured("shared")).await != 4 {
+            later().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(3), carried).await.expect("it carries 6 of 10");
+
+    // A further change ends a hold.
+    limiter.set_rate(RateChange::new(quota(6)).hold(MINUTE)).await.unwrap();
+    limiter.set_rate(quota(7)).await.unwrap();
+    assert_eq!(limiter.config().await.unwrap().unwrap().held_for, None);
+    // By hand too.
+    limiter.set_rate(RateChange::new(quota(6)).hold(MINUTE)).await.unwrap();
+    let _: i64 = server.cli(&["HSET", "shared", "rate", "5"]);
+    assert_eq!(limiter.config().await.unwrap().unwrap().held_for, None);
+}
+
+#[tokio::test]
+async fn a_process_that_only_follows_counts_by_a_rate_that_was_changed_by_hand() {
+    let server = RedisServer::start();
+    for (change, left) in [("5", 0), ("990", 978), ("13", 1)] {
+        let _: () = server.cli(&["FLUSHALL"]);
+        let owner = process(&server, 1000).await;
+        owner.configured("shared").try_acquire(2).await.unwrap();
+        let follows = on(&server).no_limits_file().build().await.unwrap();
+        let limiter = follows.configured("shared");
+        for _ in 0..10 {
+            limiter.try_acquire(1).await.unwrap();
+        }
+        let _: i64 = server.cli(&["HSET", "shared", "rate", change]);
+        assert_eq!(taken(&limiter).await, left, "of {change}, with 12 used");
+    }
+}

@@ -1,0 +1,238 @@
+//! Numbers that no limiter writes: repaired, or reported for their limiter alone.
+
+use redis::{Connection, Value};
+
+use super::*;
+
+/// Numbers as people and other programs write them.
+const ABSURD: [&str; 12] = [
+    "1500.5",
+    "1e308",
+    "-1e308",
+    "99999999999999999999",
+    "-99999999999999999999",
+    "9007199254740993",
+    "9007199254740992",
+    "-1",
+    "inf",
+    "nan",
+    "soon",
+    "",
+];
+
+fn bucket() -> Quota {
+    quota(10).token_bucket(20).unwrap()
+}
+
+fn warm() -> Quota {
+    quota(10).warming_bucket(Duration::from_secs(30)).unwrap()
+}
+
+fn rules() -> [(&'static str, Quota); 5] {
+    [
+        ("sliding", quota(10)),
+        ("bucket", bucket()),
+        ("warm", warm()),
+        ("leaky", quota(10).leaky_bucket().unwrap()),
+        ("window", quota(10).fixed_window()),
+    ]
+}
+
+/// A call of a limiter beside a broken one is decided as ever, and so is one that shares a call to the
+/// store with it.
+async fn stays_alone(limits: &Limits, sound: &Limiter, broken: &Limiter, what: &str) {
+    let mut calls = Vec::new();
+    for n in 0..16 {
+        let limiter = if n % 4 == 1 { broken } else { sound }.clone();
+        calls.push(tokio::spawn(async move { (n % 4 == 1, limiter.try_acquire(1).await) }));
+    }
+    for call in calls {
+        let (is_broken, result) = call.await.unwrap();
+        match result {
+            Ok(permit) => assert!(!permit.is_degraded(), "{what}: {permit:?}"),
+            Err(rejection) if is_broken => assert!(
+                matches!(
+                    rejection.reason(),
+                    Reason::Limited | Reason::ExceedsCapacity | Reason::StoreMisconfigured
+                ),
+                "{what}: {rejection}"
+            ),
+            Err(rejection) => panic!("{what} of another limiter: {rejection}"),
+        }
+    }
+    let report = limits.report().to_string();
+    assert!(!report.contains("degraded 1"), "{what}: {report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_makes_no_sense_concerns_its_limiter_alone() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let sound = limits.limiter("sound", quota(1_000_000));
+    let fields = [
+        "keepAliveTime",
+        "rate",
+        "interval",
+        "type",
+        "burst",
+        "warm_up",
+        "debt",
+        "vouched",
+        "reset",
+        "epoch",
+        "changed",
+        "recent",
+        "counted",
+        "compacted",
+        "calendar",
+    ];
+    for (rule, quota) in rules() {
+        for field in fields {
+            for value in ABSURD {
+                let name = format!("{rule}:{field}:{value}");
+                let broken = limits.limiter(&name, quota.clone());
+                broken.try_acquire(1).await.unwrap();
+                let _: i64 = server.cli(&["HSET", broken.name(), field, value]);
+                stays_alone(&limits, &sound, &broken, &name).await;
+                // None of these raises, either.
+                let _ = broken.available_permits().await;
+                let _ = broken.release(1).await;
+                let _ = broken.charge(1).await;
+                let _ = broken.config().await;
+                stays_alone(&limits, &sound, &broken, &name).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_makes_no_sense_concerns_its_limiter_alone() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let sound = limits.limiter("sound", quota(1_000_000));
+    let mut states: Vec<String> = ABSURD.iter().map(|value| (*value).to_owned()).collect();
+    states.extend(["11".to_owned(), "9.5".to_owned()]);
+    let now = now_ms(&server);
+    for value in ABSURD.iter().chain(&["1", "99999999999999"]) {
+        states.extend([
+            format!("bucket {value}/0/10/60000/{now}"),
+            format!("bucket {now}/{value}/10/60000/{now}"),
+            format!("bucket {now}/0/10/60000/{value}"),
+            format!("bucket {now}/1/{value}/60000/{now}"),
+            format!("bucket {now}/1/10/{value}/{now}"),
+            format!("bucket {now}/1/10/60000/{now}/{value}"),
+            format!("window {value}/3/60000"),
+            format!("window {now}/{value}/60000"),
+            format!("window {now}/3/{value}"),
+            format!("window {now}/3/{value}/day@UTC"),
+            format!("warm {value}/0/0/10/60000/30000/{now}"),
+            format!("warm {now}/{value}/0/10/60000/30000/{now}"),
+            format!("warm {now}/0/{value}/10/60000/30000/{now}"),
+            format!("warm {now}/0/0/{value}/60000/30000/{now}"),
+            format!("warm {now}/0/0/10/60000/{value}/{now}"),
+            format!("warm {now}/0/0/10/60000/30000/{now}/{value}"),
+        ]);
+    }
+    for (rule, quota) in rules() {
+        for (n, state) in states.iter().enumerate() {
+            let broken = limits.limiter(&format!("{rule}:{n}"), quota.clone());
+            broken.try_acquire(1).await.unwrap();
+            let _: String =
+                server.cli(&["SET", &format!("{{{}}}:value", broken.name()), state, "KEEPTTL"]);
+            let what = format!("{rule}: {state}");
+            stays_alone(&limits, &sound, &broken, &what).await;
+            let _ = broken.available_permits().await;
+            let _ = broken.release(1).await;
+            let _ = broken.charge(1).await;
+            stays_alone(&limits, &sound, &broken, &what).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keep_alive_with_a_fraction_is_repaired() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let limiter = limits.limiter("odd", quota(10));
+    limiter.try_acquire(1).await.unwrap();
+    let _: i64 = server.cli(&["HSET", "odd", "keepAliveTime", "1500.5"]);
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 8);
+    assert_eq!(server.cli::<String>(&["HGET", "odd", "keepAliveTime"]), "0");
+    assert_whole(&server, "odd", 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_date_in_the_log_that_makes_no_sense_is_now() {
+    let server = RedisServer::start();
+    for (n, score) in ["inf", "-inf", "1e308", "-1e308", "99999999999999999999"].iter().enumerate()
+    {
+        let name = format!("dated:{n}");
+        java(&server, &name, 10, &[], 4);
+        let mut add = redis::cmd("ZADD");
+        add.arg(format!("{{{name}}}:permits")).arg(score).arg(member(&[7; 16], 4));
+        add.exec(&mut server.connect().unwrap()).unwrap();
+        let limiter = limits(&server).await.configured(&name);
+        let past = if score.starts_with('-') { 4 } else { 0 };
+        let mut taken = 0;
+        while limiter.try_acquire(1).await.is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 6 + past, "{score}");
+        let wait = limiter.try_acquire(1).await.unwrap_err().retry_after().unwrap();
+        assert!(wait <= MINUTE, "{score}: {wait:?}");
+        assert_whole(&server, &name, 10);
+    }
+}
+
+/// Runs the commands in one go and returns the last reply.
+fn at_once(redis: &mut Connection, commands: &[redis::Cmd]) -> Value {
+    let mut pipe = redis::pipe();
+    commands.iter().for_each(|command| {
+        pipe.add_command(command.clone());
+    });
+    let replies: Vec<Value> = pipe.query(redis).unwrap();
+    replies.into_iter().next_back().unwrap()
+}
+
+#[test]
+fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
+    use ratelimit_runtime::__private::store::{Config, Mode, Reconciled, Request, Rule, StateKeys};
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    let config = Config::new(10, 60_000, Mode::Overall);
+    let configs = [
+        config,
+        config.rule(Rule::TokenBucket { burst: 10 }),
+        config.rule(Rule::LeakyBucket),
+        config.rule(Rule::FixedWindow { calendar: None }),
+    ];
+    let mut in_time = Vec::new();
+    for n in 0..4_000_usize {
+        let (config, keys) = (configs[n % 4], StateKeys::new(format!("last:{n}")));
+        let request = Request::new(&keys, config, tokio::time::Instant::now());
+        let call = tests::decide::call(&request, &[1], 1, false);
+        call.exec(&mut redis).unwrap();
+        // Some of the keys are over, and some are in their last millisecond.
+        let on = |command: &str, key: &str| redis::cmd(command).arg(key).clone();
+        let expire = |key| on("PEXPIRE", key).arg(1 + n / 4 % 2).clone();
+        let mut commands = vec![expire(keys.config()), expire(keys.counter()), expire(keys.log())];
+        if n / 8 % 2 == 0 {
+            commands.push(on("DEL", keys.counter()));
+        }
+        if n / 16 % 2 == 0 {
+            commands.push(on("DEL", keys.log()));
+        }
+        commands.push(call);
+        let value = at_once(&mut redis, &commands);
+        let reply = tests::decide::all_replies(&value, &config, &[1]).unwrap()[0];
+        if reply.reconciled != Some(Reconciled::Created) {
+            in_time.push(keys);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(in_time.len() > 100, "{} were decided before the hash was over", in_time.len());
+    for keys in in_time {
+        let left: i64 = server.cli(&["EXISTS", keys.config(), keys.counter(), keys.log()]);
+        assert_eq!(left, 0, "{}", keys.config());
+    }
+}
