@@ -45,9 +45,9 @@ async fn refunded(id: u64) -> Result<u64, Rejection> {
     Ok(body(id).await)
 }
 
-#[rate_limit(key = "size:a", rate = 1000, per = "1h", wait = "none")]
-#[rate_limit(key = "size:b:{id}", rate = 1000, per = "1h", wait = "2s")]
-#[rate_limit(key = "size:c:{id}", rate = 1000, per = "1h")]
+#[rate_limit(key = "size-a", rate = 1000, per = "1h", wait = "none")]
+#[rate_limit(key = "size-b:{id}", rate = 1000, per = "1h", wait = "2s")]
+#[rate_limit(key = "size-c:{id}", rate = 1000, per = "1h")]
 async fn three(id: u64) -> Result<u64, Rejection> {
     Ok(body(id).await)
 }

@@ -17,7 +17,8 @@ use crate::function::{Body, Code, Function};
 use crate::hygiene::{generated, reported_at};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
-use crate::site::{self, Runtime};
+use crate::runtime::Runtime;
+use crate::site;
 use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_body, validate};
 
 /// Expands the attribute with its arguments on an item.

@@ -10,7 +10,7 @@ use syn::{
 };
 
 use crate::async_trait::{self, Boxed};
-use crate::site::Runtime;
+use crate::runtime::Runtime;
 
 /// A function, with or without a body.
 pub(crate) struct Function {

@@ -16,6 +16,7 @@ mod limiter;
 mod limits_file;
 mod problems;
 mod renamed;
+mod runtime;
 mod seen;
 mod site;
 mod suggest;

@@ -13,7 +13,8 @@ use crate::hygiene::{generated, reported_at};
 use crate::key::{Key, written};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
-use crate::site::{self, Runtime};
+use crate::runtime::Runtime;
+use crate::site;
 use crate::suggest::did_you_mean;
 use crate::validate::{Part, declared, identifier, reference};
 

@@ -11,80 +11,8 @@ use ratelimit_spec::{Limit, Per, Wait};
 use crate::hygiene::{generated, reported_at};
 use crate::key::Key;
 use crate::limits_file::Lookup;
-use crate::problems::Problems;
+use crate::runtime::Runtime;
 use crate::validate::{DeclaredNumbers, Numbers, Part};
-use crate::{renamed, seen};
-
-/// Paths into the runtime.
-pub(crate) struct Runtime(TokenStream);
-
-impl Runtime {
-    pub(crate) fn new(krate: Option<&syn::Path>) -> Self {
-        Self(match krate {
-            Some(path) => path.to_token_stream(),
-            None => generated!(::ratelimit_runtime),
-        })
-    }
-
-    /// The same, but reports a renamed dependency whose name is not given.
-    pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
-        match renamed::runtime().filter(|_| krate.is_none()) {
-            Some(name) => {
-                if seen::reports("the runtime's name", place) {
-                    problems.at(place, format!("`ratelimit_runtime` is named `{name}` in this crate; write `crate = ::{name}`"));
-                }
-                let name = Ident::new_raw(name, Span::mixed_site());
-                Self(generated!(::#name))
-            }
-            None => Self::new(krate),
-        }
-    }
-
-    /// `::ratelimit_runtime::Limiter`
-    pub(crate) fn limiter(&self) -> TokenStream {
-        let krate = &self.0;
-        generated!(#krate::Limiter)
-    }
-
-    /// `use ::ratelimit_runtime::__private as __rt;`
-    ///
-    /// No other code names the crate, so that an unresolved path is one error. The tokens of the path keep their spans,
-    /// because `$crate` resolves by them.
-    pub(crate) fn import(&self) -> TokenStream {
-        let krate = &self.0;
-        generated!(use #krate::__private as __rt;)
-    }
-
-    /// Whether a path is this one and a name.
-    pub(crate) fn is_parent_of(&self, path: &syn::Path, name: &str) -> bool {
-        let child = format!("{} :: {name}", self.0);
-        let path = path.to_token_stream().to_string();
-        path.trim_start_matches(":: ") == child.trim_start_matches(":: ")
-    }
-
-    /// `__rt`
-    pub(crate) fn private(&self) -> TokenStream {
-        self.private_at(Span::mixed_site())
-    }
-
-    /// The same, reported at a place of the user's source.
-    pub(crate) fn private_at(&self, place: Span) -> TokenStream {
-        Ident::new("__rt", reported_at(place)).into_token_stream()
-    }
-
-    /// `__rt::name(arguments)`, reported from one place to another.
-    pub(crate) fn call(
-        &self,
-        name: &str,
-        (from, to): (Span, Span),
-        arguments: &TokenStream,
-    ) -> TokenStream {
-        let private = self.private_at(from);
-        let name = Ident::new(name, reported_at(to));
-        let path = quote_spanned!(reported_at(from)=> #private::#name);
-        quote_spanned!(reported_at(to)=> #path(#arguments))
-    }
-}
 
 // Input:
 //     "orders:{user_id}", module `shop`, function `place_order`

@@ -6,7 +6,8 @@ use quote::{ToTokens, quote_spanned};
 use super::numbered;
 use crate::function::{Function, ends};
 use crate::hygiene::{generated, reported_at};
-use crate::site::{self, Runtime};
+use crate::runtime::Runtime;
+use crate::site;
 use crate::validate::{Guard, Permits, holds_impl};
 
 /// The statements that end with what one attribute requests.

@@ -6,7 +6,8 @@ use ratelimit_spec::TimeZone;
 
 use crate::function::{Function, ends};
 use crate::hygiene::{generated, reported_at};
-use crate::site::{self, Runtime};
+use crate::runtime::Runtime;
+use crate::site;
 use crate::validate::{Guard, Numbers, Permits};
 
 pub(super) fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {

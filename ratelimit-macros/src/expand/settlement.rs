@@ -6,7 +6,7 @@ use quote::{ToTokens, quote_spanned};
 use super::{braced, numbered};
 use crate::function::{Function, ends};
 use crate::hygiene::{generated, reported_at};
-use crate::site::Runtime;
+use crate::runtime::Runtime;
 use crate::validate::Guard;
 
 /// Returns whether the result of the body decides what becomes of any permits.
