@@ -1,5 +1,7 @@
 //! What lies in Redis: byte for byte what Redisson writes, bounded, and healed where it is not.
 
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
 #[path = "state/absurd.rs"]
 mod absurd;
 

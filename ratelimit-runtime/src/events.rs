@@ -81,6 +81,12 @@ pub enum Event {
         /// Its `maxmemory-policy`, which should be `noeviction`.
         policy: String,
     },
+    /// The store's user may not read or write which processes share the store, so this process cannot
+    /// tell which of them live. Limits hold all the same. Reported once.
+    MembersUnavailable {
+        /// What the store said.
+        error: StoreError,
+    },
     /// A changed limits file was read.
     Reloaded,
     /// A changed limits file is not usable; the old limits stay.
@@ -172,6 +178,9 @@ impl fmt::Display for Event {
                 "Redis evicts keys by `{policy}` when memory is short, and rate limits with them; \
                  set `maxmemory-policy noeviction`"
             ),
+            Self::MembersUnavailable { error } => {
+                write!(f, "processes that share the rate limit store are unknown: {error}")
+            }
             Self::Reloaded => f.write_str("rate limits reloaded"),
             Self::ReloadFailed { error } => {
                 write!(f, "rate limits not reloaded, the old ones stay: {error}")

@@ -86,6 +86,7 @@ mod home;
 mod key;
 mod limiter;
 mod limits;
+mod members;
 mod quota;
 mod refund;
 mod registry;

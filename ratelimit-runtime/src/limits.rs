@@ -2,6 +2,7 @@
 
 mod builder;
 mod file;
+mod heartbeat;
 mod report;
 mod scope;
 mod validate;

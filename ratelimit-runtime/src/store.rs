@@ -10,8 +10,10 @@
 mod any;
 mod group;
 mod keys;
+mod member;
 mod memory;
 pub(crate) mod redis;
+mod replaced;
 
 use std::{future::Future, time::Duration};
 
@@ -29,7 +31,9 @@ pub(crate) use self::{
     group::Heard,
     memory::{Lease, Slot},
 };
-pub use self::{group::Group, keys::StateKeys, memory::MemoryStore, redis::RedisStore};
+pub use self::{
+    group::Group, keys::StateKeys, member::MemberId, memory::MemoryStore, redis::RedisStore,
+};
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,
     reconcile::{Assertion, Reconciled},
@@ -253,6 +257,10 @@ pub struct Request<'a> {
     /// The calendar that was last found in force, for a process that may go by another's. It is not
     /// needed: a store that lacks it takes longer.
     pub in_force: Option<Calendar>,
+    /// The process itself, if its heartbeat tells others that it lives.
+    pub member: Option<MemberId>,
+    /// The process whose configuration is stored, if it is known to be gone.
+    pub abandons: Option<MemberId>,
 }
 
 impl<'a> Request<'a> {
@@ -260,7 +268,8 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        Self { keys, config, revision: 0, since, assertion, in_force: None }
+        let (member, abandons) = (None, None);
+        Self { keys, config, revision: 0, since, assertion, in_force: None, member, abandons }
     }
 
     /// Sets the revision of the configuration.
@@ -274,6 +283,20 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
         self.in_force = calendar;
+        self
+    }
+
+    /// Says which process asks.
+    #[must_use]
+    pub fn member(mut self, member: Option<MemberId>) -> Self {
+        self.member = member;
+        self
+    }
+
+    /// Says which process is known to be gone.
+    #[must_use]
+    pub fn abandons(mut self, gone: Option<MemberId>) -> Self {
+        self.abandons = gone;
         self
     }
 
@@ -310,7 +333,10 @@ pub struct Reply {
     /// What reconciliation did, if it had anything to do.
     pub reconciled: Option<Reconciled>,
     /// The stored configuration that ours replaced, without its keep-alive.
-    pub replaced: Option<Config>,
+    pub replaced: Option<&'static Config>,
+    /// The process that announced the configuration that this one follows, if no process has sent a
+    /// heartbeat for that configuration for a while.
+    pub announcer: Option<MemberId>,
     /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
     /// together; a store, which knows of one at a time, leaves it empty.
     pub(crate) violated: u8,
@@ -320,8 +346,21 @@ impl Reply {
     /// The same reply, which says what reconciliation did.
     fn after(self, outcome: Reconciliation) -> Self {
         let Reconciliation { reconciled, replaced } = outcome;
-        Self { reconciled, replaced, ..self }
+        Self { reconciled, replaced: replaced.and_then(replaced::kept), ..self }
     }
+}
+
+/// The heartbeat of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heartbeat<'a> {
+    pub(crate) key_prefix: &'a str,
+    pub(crate) id: MemberId,
+    pub(crate) program: &'a str,
+    pub(crate) host: &'a str,
+    /// Since when it runs.
+    pub(crate) since: Instant,
+    /// How long it lives without another one.
+    pub(crate) lives_ms: u64,
 }
 
 /// What a [`Store`] keeps of a limiter's configuration.

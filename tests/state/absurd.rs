@@ -90,7 +90,7 @@ async fn a_field_that_makes_no_sense_concerns_its_limiter_alone() {
         for field in fields {
             for value in ABSURD {
                 let name = format!("{rule}:{field}:{value}");
-                let broken = limits.limiter(&name, quota.clone());
+                let broken = limits.limiter(&name, quota);
                 broken.try_acquire(1).await.unwrap();
                 let _: i64 = server.cli(&["HSET", broken.name(), field, value]);
                 stays_alone(&limits, &sound, &broken, &name).await;
@@ -135,7 +135,7 @@ async fn a_state_that_makes_no_sense_concerns_its_limiter_alone() {
     }
     for (rule, quota) in rules() {
         for (n, state) in states.iter().enumerate() {
-            let broken = limits.limiter(&format!("{rule}:{n}"), quota.clone());
+            let broken = limits.limiter(&format!("{rule}:{n}"), quota);
             broken.try_acquire(1).await.unwrap();
             let _: String =
                 server.cli(&["SET", &format!("{{{}}}:value", broken.name()), state, "KEEPTTL"]);

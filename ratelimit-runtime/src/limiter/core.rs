@@ -15,7 +15,7 @@ use super::{denials::Denials, looks::Looks, queue::Queue, share::Share};
 use crate::{
     Settings,
     settings::{Effective, Family, Unresolved},
-    store::{Config, Outcome, Reply, Slot, StateKeys},
+    store::{Config, MemberId, Outcome, Reply, Slot, StateKeys},
 };
 
 /// In this order in memory, so that a decision made at once touches little of it.
@@ -49,6 +49,8 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was reported.
     pub(super) complained: AtomicBool,
+    /// The process that announced the stored configuration, if it is gone.
+    gone: Mutex<Option<MemberId>>,
 }
 
 /// What this process is configured with for a key, as of one generation of the limits.
@@ -58,6 +60,8 @@ pub(super) struct Rule {
     pub(super) generation: u64,
     /// The revision of the limits file.
     pub(super) revision: u64,
+    /// This process, where others share the store.
+    pub(super) member: Option<MemberId>,
     /// Since when this process has had the configuration.
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Unresolved>,
@@ -139,6 +143,7 @@ impl Core {
             own: OnceCell::new(),
             denials: Denials::default(),
             complained: AtomicBool::new(false),
+            gone: Mutex::default(),
             queue: Queue::default(),
         }
     }
@@ -169,6 +174,15 @@ impl Core {
             self.denials.forget();
         }
         (changed, overtaken)
+    }
+
+    /// The process that announced the stored configuration, if it is gone.
+    pub(super) fn gone(&self) -> Option<MemberId> {
+        *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_gone(&self, announcer: Option<MemberId>) {
+        *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = announcer;
     }
 
     /// Takes note of numbers this process wrote itself.

@@ -54,6 +54,7 @@ impl Rule {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             generation: current.number,
             revision: current.revision(),
+            member: current.member(),
             since,
             numbers,
             members: Members::Itself,

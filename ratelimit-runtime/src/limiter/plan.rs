@@ -116,6 +116,8 @@ impl<'a> Part<'a> {
             .revision(limits.revision())
             .assertion(rule.assertion(numbers))
             .in_force(in_force.and_then(|config| config.calendar()))
+            .member(rule.member)
+            .abandons(core.gone())
     }
 
     /// Takes note of what the store says is in force, and reports what it did.
@@ -125,6 +127,9 @@ impl<'a> Part<'a> {
             rule.state();
         }
         let (changed, overtaken) = core.hear(reply);
+        if let Some(member) = rule.member {
+            core.note_gone(reply.announcer.filter(|it| !limits.members.lives(*it, member)));
+        }
         let limiter = || Arc::clone(&core.family.key);
         if reply.ahead_ms > 0 {
             let (limiter, ahead) = (limiter(), Duration::from_millis(reply.ahead_ms));
@@ -142,7 +147,7 @@ impl<'a> Part<'a> {
         core.family.tally.reconciled(outcome);
         let own = rule.numbers.as_ref().ok().map(|numbers| numbers.config);
         let old = match outcome {
-            Reconciled::Reset | Reconciled::Carried => reply.replaced,
+            Reconciled::Reset | Reconciled::Carried => reply.replaced.copied(),
             Reconciled::Followed => own,
             Reconciled::Created | Reconciled::Unchanged => None,
         };

@@ -21,6 +21,7 @@ use crate::{
     engine::Engine,
     events::Events,
     home::Homes,
+    members::Members,
     settings::Current,
     store::{AnyStore, MemoryStore},
 };
@@ -47,6 +48,8 @@ pub(crate) struct Services {
     /// What the builder set, before the limits file.
     pub(crate) revision: Option<u64>,
     pub(crate) instances: Option<u32>,
+    /// The processes that share the store.
+    pub(crate) members: Members,
     pub(crate) limits: Reading,
 }
 
@@ -96,9 +99,11 @@ impl Services {
         self.revision.unwrap_or_else(|| self.limits.current.load().revision())
     }
 
-    /// How many processes share a quota while the store is unavailable.
+    /// How many processes share a quota while the store is unavailable: the configured number, else as
+    /// many as were last known to share the store.
     pub(crate) fn instances(&self) -> u32 {
-        self.instances.or_else(|| self.limits.current.load().instances()).unwrap_or(1).max(1)
+        let configured = self.instances.or_else(|| self.limits.current.load().instances());
+        configured.or_else(|| self.members.count()).unwrap_or(1).max(1)
     }
 
     /// Runs what no caller waits for. What is done in this process is done at once, so that the next

@@ -12,13 +12,14 @@ use std::{
 
 use ratelimit_spec::{check_prefix, expand_env};
 
-use super::{INSTALLED, Limits, Made, file, reload, validate};
+use super::{INSTALLED, Limits, Made, file, heartbeat, reload, validate};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
     events::{Callback, Event, Events},
     home::Homes,
     limiter::{Reading, Services},
+    members::Members,
     registry::Registry,
     settings::Current,
     store::{
@@ -126,7 +127,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// How many processes share each quota while the store is away; 1 unless said otherwise.
+    /// How many processes share each quota while the store is unavailable. By default as many as last
+    /// shared the store: each sends a heartbeat every ten seconds.
     pub fn instances(mut self, instances: u32) -> Self {
         self.instances = Some(instances);
         self
@@ -256,7 +258,10 @@ impl LimitsBuilder {
                 AnyStore::Redis(RedisStore::new(address, certificates, deadline, events, engine))
             }
         };
-        let file = loaded.map(|file| file.limits);
+        let (members, file) = (Members::new(), loaded.map(|file| file.limits));
+        let current = Current::new(0, file, self.shadow);
+        let is_shared = store.is_shared();
+        let current = if is_shared { current.in_process(members.process()) } else { current };
         let services = Services {
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
@@ -271,10 +276,15 @@ impl LimitsBuilder {
             broken: broken.map(Into::into),
             revision: self.revision,
             instances: self.instances,
-            limits: Reading::new(Current::new(0, file, self.shadow)),
+            members,
+            limits: Reading::new(current),
         };
         let made = Made { registry: Registry::default(), source: self.source, shadow: self.shadow };
-        Ok(Limits { services: Arc::new(services), made: Arc::new(made) })
+        let limits = Limits { services: Arc::new(services), made: Arc::new(made) };
+        if is_shared {
+            heartbeat::start(&limits);
+        }
+        Ok(limits)
     }
 
     fn checked_prefix(&self, loaded: Option<&file::LoadedFile>) -> Result<String, SetupError> {

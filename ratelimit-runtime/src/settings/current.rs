@@ -7,7 +7,7 @@ use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
 use tokio::time::Instant;
 
 use super::{Effective, Family, Keys, Source, Unresolved, ages::Ages};
-use crate::clock;
+use crate::{clock, members::fingerprint, store::MemberId};
 
 /// One reading of the limits file, or that there is none.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(crate) struct Current {
     pub(crate) since: Instant,
     /// Since when each part of it does.
     ages: Ages,
+    /// Equal for programs with the same limits.
+    fingerprint: u32,
+    /// The number of this process, where others share the store.
+    process: Option<u32>,
     pub(crate) file: Option<LimitsFile>,
     /// What is said of all limiters.
     global: Settings,
@@ -32,14 +36,25 @@ pub(crate) fn global(file: Option<&LimitsFile>, shadow: Option<bool>) -> Setting
 impl Current {
     pub(crate) fn new(number: u64, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let (global, since) = (global(file.as_ref(), shadow), clock::instant());
-        Self { number, since, ages: Ages::new(since), file, global }
+        let fingerprint = fingerprint(file.as_ref());
+        Self { number, since, ages: Ages::new(since), fingerprint, process: None, file, global }
+    }
+
+    /// The same in a process of this number, which shares its store with others.
+    pub(crate) fn in_process(self, process: u32) -> Self {
+        Self { process: Some(process), ..self }
+    }
+
+    /// This process as others know it, where others share the store.
+    pub(crate) fn member(&self) -> Option<MemberId> {
+        self.process.map(|process| MemberId::new(self.fingerprint, process))
     }
 
     /// The next reading of the limits file.
     pub(crate) fn read_again(&self, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let next = Self::new(self.number + 1, file, shadow);
         let ages = self.ages.read_again(self.limits(), next.limits(), next.since);
-        Self { ages, ..next }
+        Self { ages, process: self.process, ..next }
     }
 
     /// Since when the limiter of this name has had what the limits file says of it.

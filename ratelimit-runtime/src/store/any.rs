@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
-    Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, MemberId, MemoryStore,
+    RedisStore, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::StoreError;
 
@@ -45,6 +45,17 @@ forward! {
 }
 
 impl AnyStore {
+    /// Sends a heartbeat, and returns the processes that live.
+    pub(crate) async fn heartbeat(
+        &self,
+        heartbeat: &Heartbeat<'_>,
+    ) -> Result<Vec<MemberId>, StoreError> {
+        match self {
+            Self::Memory(_) => Ok(vec![heartbeat.id]),
+            Self::Redis(store) => Box::pin(store.heartbeat(heartbeat)).await,
+        }
+    }
+
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))

@@ -14,14 +14,13 @@ impl StateKeys {
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let config = name.into();
-        let suffixed = |suffix: &str| {
-            if config.contains('{') {
-                format!("{config}:{suffix}")
-            } else {
-                format!("{{{config}}}:{suffix}")
-            }
-        };
-        Self { counter: suffixed("value"), log: suffixed("permits"), config }
+        let (counter, log) = (beside(&config, "value"), beside(&config, "permits"));
+        Self { config, counter, log }
+    }
+
+    /// A name of this ending in the same cluster slot.
+    pub(crate) fn beside(&self, suffix: &str) -> String {
+        beside(&self.config, suffix)
     }
 
     /// The name of the limiter, under which its configuration lives.
@@ -49,6 +48,10 @@ impl StateKeys {
     pub fn log(&self) -> &str {
         &self.log
     }
+}
+
+fn beside(name: &str, suffix: &str) -> String {
+    if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
 }
 
 #[cfg(test)]

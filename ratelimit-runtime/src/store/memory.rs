@@ -196,6 +196,7 @@ impl Reply {
             config,
             reconciled: None,
             replaced: None,
+            announcer: None,
             violated: 0,
         }
     }

@@ -10,6 +10,7 @@ mod groups;
 #[cfg(feature = "test-util")]
 mod hooks;
 mod link;
+mod members;
 mod reply;
 mod reserve;
 mod rule;

@@ -7,7 +7,7 @@ use redis::Value;
 use super::rule::read_rule;
 use crate::{
     StoreError,
-    store::{Config, Outcome, Reconciled, Reply},
+    store::{Config, MemberId, Outcome, Reconciled, Reply, replaced::kept},
 };
 
 /// What comes before the waits; see `lua/limiter.lua`.
@@ -83,8 +83,8 @@ impl Told {
         let mut reply =
             if self.is_counted() { decide(self.common, u64::from(cost)) } else { self.common };
         reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
-        (self.common.reconciled, self.common.replaced) = (None, None);
-        self.common.ahead_ms = 0;
+        let common = Reply { reconciled: None, replaced: None, announcer: None, ..self.common };
+        self.common = Reply { ahead_ms: 0, ..common };
         reply
     }
 
@@ -115,7 +115,7 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         5 => Outcome::Unknown,
         _ => return None,
     };
-    let (event, replaced) = read_event(event)?;
+    let (event, replaced, announcer) = read_event(event)?;
     let reconciled = match event {
         0 => None,
         1 => Some(Reconciled::Created),
@@ -145,19 +145,25 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         config,
         reconciled,
         replaced,
+        announcer,
         violated: 0,
     })
 }
 
-/// Reads what reconciliation did: a number, and behind it the stored configuration that ours replaced.
-fn read_event(event: &Value) -> Option<(u64, Option<Config>)> {
-    let Value::BulkString(text) = event else { return Some((integer(event)?, None)) };
+/// Reads what reconciliation did: a number, and behind it the stored configuration that ours replaced,
+/// or `@` and the process that announced the one that is followed, if that may be gone.
+fn read_event(event: &Value) -> Option<(u64, Option<&'static Config>, Option<MemberId>)> {
+    let Value::BulkString(text) = event else { return Some((integer(event)?, None, None)) };
     let (event, numbers) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    let event = event.parse().ok()?;
+    if let Some(announcer) = numbers.strip_prefix('@') {
+        return Some((event, None, announcer.parse().ok()));
+    }
     let mut words = numbers.splitn(3, '/');
     let (rate, per) = (words.next()?, words.next()?);
     // A later version may have stored a rule that this one does not know.
     let replaced = read_rule(words.next()?, rate.parse().ok()?, per.parse().ok()?);
-    Some((event.parse().ok()?, replaced))
+    Some((event, replaced.and_then(kept), None))
 }
 
 /// The wait of each cost, which are told once for equal ones; none unless there are just as many.

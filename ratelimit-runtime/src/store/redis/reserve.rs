@@ -63,7 +63,8 @@ pub(super) fn read_reservations(
     for (each, cost) in rest.chunks(EACH).zip(costs) {
         let one = read_counted(reply, each, (*cost).into());
         told.push(one.ok_or_else(|| unknown_reply(value))?);
-        (reply.reconciled, reply.replaced, reply.ahead_ms) = (None, None, 0);
+        (reply.reconciled, reply.replaced, reply.announcer) = (None, None, None);
+        reply.ahead_ms = 0;
     }
     Ok(told)
 }

@@ -76,6 +76,7 @@ pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile log set_rate);
+pub(super) static MEMBERS: Lazy<Script> = script!(clock members);
 pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
@@ -97,6 +98,13 @@ impl Script {
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
     pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
         self.on_all(1, std::iter::once(keys), by_name)
+    }
+
+    /// The call on keys that are no limiter's.
+    pub(super) fn on_keys(&self, keys: &[&str], by_name: bool) -> Cmd {
+        let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
+        command.arg(if by_name { &*self.sha } else { self.text }).arg(keys.len()).arg(keys);
+        command
     }
 
     /// The call on the keys of several limiters.
@@ -126,7 +134,15 @@ pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, 
 pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     let Request { config, revision, assertion, .. } = request;
     command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
-    command.arg(config.keep_alive_ms).arg(revision).arg(since_us);
+    command.arg(config.keep_alive_ms).arg(revision);
+    match request.member {
+        Some(member) => command.arg(format!("{since_us}@{member}")),
+        None => command.arg(since_us),
+    };
+    if let (Some(gone), Assertion::Steady) = (request.abandons, assertion) {
+        command.arg(format!("abandon {gone}"));
+        return;
+    }
     command.arg(match assertion {
         Assertion::Steady => "steady",
         Assertion::Follow { first: true } => "follow",

@@ -103,10 +103,13 @@ local function reconcile(own, now, stored, whole)
     if newer then announce(own, stored, now) end
     return stored, UNCHANGED
   end
-  local abandoned = epoch and not change and now - vouched >= ABANDONED_AFTER
+  -- Whether the process that announced it still lives is known to a member alone.
+  local silent = epoch and not change and now - vouched >= ABANDONED_AFTER
+  local abandoned = silent and (not own.member or not epoch.by or own.abandons == epoch.by)
   if newer or abandoned then
     return take_over(own, numbers, stored, newer and own.asserting and not change, now)
   end
+  stored.announcer = silent and epoch.by
   return stored, FOLLOWED
 end
 
@@ -115,7 +118,9 @@ local function own_config(arguments)
   local own = read_rule({
     rate = tonumber(arguments[2]), per = tonumber(arguments[3]),
     keep_alive = tonumber(arguments[5]), revision = tonumber(arguments[6]),
-    since = tonumber(arguments[7]), on_drift = arguments[8],
+    since = tonumber(string.match(arguments[7], '^%d+')),
+    member = string.match(arguments[7], '@(%x+)$'), on_drift = arguments[8],
+    abandons = string.match(arguments[8], '^abandon (%x+)$'),
     asserting = arguments[8] == 'reset' or arguments[8] == 'carry',
     follows = arguments[8] == 'follow' or arguments[8] == 'following',
   }, arguments[4])

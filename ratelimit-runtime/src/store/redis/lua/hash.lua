@@ -117,6 +117,7 @@ end
 local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after)
   local rule = rule_of(config)
   if config.replaced then event = event .. ' ' .. config.replaced end
+  if config.announcer then event = event .. ' @' .. config.announcer end
   return { kind, countable(free), countable(reset_after), now, config.rate, config.per,
     rule == ARGV[4] and 0 or rule, event, countable(ahead), more_after and countable(more_after) or 0 }
 end

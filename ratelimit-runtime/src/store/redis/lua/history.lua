@@ -2,8 +2,9 @@
 --
 -- KEYS[1]  hash  `epoch`, `changed` and `recent`, as below; see hash.lua
 --
--- `epoch` is `revision:since:rate/interval/rule`: the configuration that a process announced
--- last, and since when that process has had it. The greater epoch wins. A stored
+-- `epoch` is `revision:since@process:rate/interval/rule`: the configuration that a process
+-- announced last, since when that process has had it, and which one it is if it sends
+-- heartbeats (members.lua). The greater epoch wins. A stored
 -- configuration that the epoch does not name is a change from outside: Java's setRate, an
 -- operator, set_rate.lua. It has a date, in `changed`: `made:held:rate/interval/rule`, when it
 -- was made or first seen (us), and until when it is held (ms). Only a process that has had
@@ -53,8 +54,9 @@ end
 -- `change`, if it was changed from outside since, which is dated here if it is not yet. A hash
 -- without an epoch is Java's own, and a process that announces replaces it.
 local function origin_of(stored, numbers_stored, asserting, now)
-  local revision, since, announced = string.match(stored.epoch, '^(%d+):(%d+):(.+)$')
-  local epoch = announced and { revision = tonumber(revision), since = tonumber(since) }
+  local revision, since, by, announced = string.match(stored.epoch, '^(%d+):(%d+)@?(%x*):(.+)$')
+  local epoch = announced
+    and { revision = tonumber(revision), since = tonumber(since), by = by ~= '' and by }
   local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
   if changed == numbers_stored then
     return epoch, { made = tonumber(made), held = tonumber(held) }

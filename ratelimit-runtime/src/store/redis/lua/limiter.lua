@@ -10,8 +10,9 @@
 --          `0/fixed_window/day@Europe/Vienna`
 -- ARGV[5]  integer  our keep-alive, ms; 0 for none
 -- ARGV[6]  integer  revision of our configuration
--- ARGV[7]  integer  since when it is ours, us by this server's clock
--- ARGV[8]  `steady`; on the first use of a key `reset` or `carry`; when we have
+-- ARGV[7]  integer  since when it is ours, us by this server's clock; behind it `@` and our id
+--                   if we send heartbeats: see members.lua
+-- ARGV[8]  `steady`; `abandon ID` when the process is gone that announced what is stored; on the first use of a key `reset` or `carry`; when we have
 --          no numbers of our own `follow` and from then on `following`
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --

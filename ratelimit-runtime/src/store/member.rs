@@ -1,0 +1,64 @@
+//! Which process announced a configuration.
+
+use std::{fmt, num::NonZeroU64, str::FromStr};
+
+/// A process that shares a store: 16 hexadecimal digits, of which the first half stands for its
+/// limits and the second half for the process itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemberId(NonZeroU64);
+
+impl MemberId {
+    /// The process of this number, with these limits.
+    #[must_use]
+    pub fn new(limits: u32, process: u32) -> Self {
+        let both = u64::from(limits) << 32 | u64::from(process);
+        Self(NonZeroU64::new(both).unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// Equal for processes with the same limits.
+    pub(crate) fn limits(self) -> u64 {
+        self.0.get() >> 32
+    }
+
+    /// Different for each process.
+    pub(crate) fn process(self) -> u64 {
+        self.0.get() & u64::from(u32::MAX)
+    }
+
+    /// What the process's own key ends with: it stays while the limits change.
+    pub(crate) fn process_text(self) -> String {
+        format!("{:08x}", self.process())
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for MemberId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let digits = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
+        number.and_then(NonZeroU64::new).map(Self).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let id = MemberId::new(7, u32::MAX);
+        assert_eq!(id.to_string(), "00000007ffffffff");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!((id.limits(), id.process_text()), (7, "ffffffff".to_owned()));
+        for text in ["", "7", "00000007fffffffg", "00000007ffffffff0", "+0000007ffffffff"] {
+            assert_eq!(text.parse::<MemberId>(), Err(()), "{text}");
+        }
+    }
+}

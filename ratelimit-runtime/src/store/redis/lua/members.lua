@@ -1,0 +1,24 @@
+-- Sends the heartbeat of a process, and returns which processes live.
+--
+-- KEYS[1]  zset     processes by the time of their last heartbeat, ms
+-- KEYS[2]  hash     what is known of this one: gone when the process is
+-- ARGV[1]  id of the process: 16 hexadecimal digits, see `MemberId`
+-- ARGV[2]  its program
+-- ARGV[3]  its version
+-- ARGV[4]  its host
+-- ARGV[5]  its process id
+-- ARGV[6]  integer  how long a process lives without a heartbeat, ms
+-- ARGV[7]  integer  the time to use in a test, ms
+-- ARGV[8]  integer  since when it runs, us by this server's clock
+--
+-- Returns a list of ids.
+local lives = tonumber(ARGV[6])
+redis.call('HSET', KEYS[2], 'id', ARGV[1], 'program', ARGV[2], 'version', ARGV[3],
+  'host', ARGV[4], 'pid', ARGV[5], 'since', ARGV[8])
+redis.call('PEXPIRE', KEYS[2], lives)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('PEXPIRE', KEYS[1], lives)
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - lives)) do
+  redis.call('ZREM', KEYS[1], gone)
+end
+return redis.call('ZRANGE', KEYS[1], 0, -1)
