@@ -35,7 +35,7 @@ pub(super) struct State {
 pub(super) enum Answer {
     Awaited(Option<Waker>),
     /// With the reservation it was made of.
-    There(Outcome, Option<Slot<Ticket>>),
+    There(Outcome, Option<Box<Slot<Ticket>>>),
     /// It was seen, or the caller has left.
     Over,
 }
@@ -96,7 +96,7 @@ impl Chair {
         let mut state = self.state();
         let Answer::Awaited(waker) = &mut state.answer else { return Err(outcome) };
         let waker = waker.take();
-        state.answer = Answer::There(outcome, slot);
+        state.answer = Answer::There(outcome, slot.map(Box::new));
         drop(state);
         waker.into_iter().for_each(Waker::wake);
         Ok(())
