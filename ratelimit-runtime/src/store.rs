@@ -378,7 +378,12 @@ impl Grant {
     /// same step.
     #[must_use]
     pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
-        Self::new(reply.config, permits, reply.now_ms + reply.reset_after_ms, granted_after)
+        Self::new(
+            reply.config,
+            permits,
+            reply.now_ms.saturating_add(reply.reset_after_ms),
+            granted_after,
+        )
     }
 }
 

@@ -236,3 +236,59 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
         assert_eq!(left, 0, "{}", keys.config());
     }
 }
+
+/// Numbers that a store holds, or a test asks for: arithmetic saturates, and nothing panics.
+#[tokio::test]
+async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
+    use ratelimit_runtime::{
+        __private::store::{
+            Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
+            WriteWhen,
+        },
+        Algorithm, ManualClock, Mode, OnDrift,
+    };
+    use tests::decide::Decide;
+
+    let since = tokio::time::Instant::now();
+    let most = [1, 2, 1 << 32, 1 << 52, 1 << 53, u64::MAX - 1, u64::MAX];
+    let clock = ManualClock::new();
+    let store = MemoryStore::new(clock.clone().into());
+    let rules = [
+        (Algorithm::SlidingWindow, 0, 0),
+        (Algorithm::TokenBucket, u32::MAX, 0),
+        (Algorithm::TokenBucket, 0, u64::MAX),
+        (Algorithm::TokenBucket, 0, 1 << 52),
+        (Algorithm::LeakyBucket, 0, 0),
+        (Algorithm::FixedWindow, 0, 0),
+    ];
+    let mut configs = Vec::new();
+    for (algorithm, burst, warm_up_ms) in rules {
+        for (rate, per) in most.iter().flat_map(|rate| most.map(|per| (*rate, per))) {
+            let config = Config::new(rate, per, Mode::Overall).algorithm(algorithm, burst);
+            configs.push(config.warm_up_ms(warm_up_ms).keep_alive_ms(u64::MAX));
+        }
+    }
+    // All of them over the state that the one before left, too.
+    for (n, config) in configs.iter().enumerate() {
+        for name in ["one", &format!("own:{n}")] {
+            let keys = StateKeys::new(name);
+            let request = Request::new(&keys, *config, since);
+            let first = request.assertion(Assertion::First(OnDrift::Carry));
+            let write = store.write(&keys, *config, WriteWhen::Always, KeepState::Keep, u64::MAX);
+            write.await.unwrap();
+            let reply = store.acquire(&first, 1).await.unwrap();
+            if reply.outcome == Outcome::Granted {
+                store.give_back(&keys, &Grant::of(&reply, 1, 0)).await.unwrap();
+            }
+            store.acquire_all(&request, &[1, u32::MAX, 2, 2]).await.unwrap();
+            store.peek(&request, u32::MAX).await.unwrap();
+            store.reserve(&request, &[1, u32::MAX, 1], u64::MAX).await.unwrap();
+            store.charge(&request, u32::MAX, u64::MAX).await.unwrap();
+            store.charge(&request, u32::MAX, u64::MAX).await.unwrap();
+            clock.advance(Duration::from_millis(7));
+            store.release(&keys, u32::MAX).await.unwrap();
+            store.release(&keys, 1).await.unwrap();
+            store.read(&keys).await.unwrap();
+        }
+    }
+}

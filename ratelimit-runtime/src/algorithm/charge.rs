@@ -48,7 +48,7 @@ pub(super) trait Owing: Meter {
         if owed > 0 {
             self.owe(owed);
         }
-        Charged { taken, debt: debt + owed, excess: permits - taken - owed }
+        Charged { taken, debt: debt.saturating_add(owed), excess: permits - taken - owed }
     }
 }
 

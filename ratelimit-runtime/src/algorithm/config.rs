@@ -141,17 +141,17 @@ impl Config {
     /// The fewest milliseconds in which a caller gets its permits after so many others got theirs, from
     /// the first one's turn on. Whoever `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
-        let windows = (ahead + permits - 1).checked_div(self.rate).unwrap_or(0);
+        let all = ahead.saturating_add(permits);
+        let windows = all.saturating_sub(1).checked_div(self.rate).unwrap_or(0);
         match self.rule {
-            Rule::SlidingWindow => windows * self.per_ms,
+            Rule::SlidingWindow => windows.saturating_mul(self.per_ms),
             Rule::FixedWindow { calendar } => {
                 let shortest = |calendar: Calendar| whole_ms(calendar.unit.shortest());
                 let window_ms = calendar.map_or(self.per_ms, shortest);
-                if waits { windows * window_ms } else { windows.saturating_sub(1) * window_ms }
+                let windows = if waits { windows } else { windows.saturating_sub(1) };
+                windows.saturating_mul(window_ms)
             }
-            Rule::TokenBucket { .. } => {
-                self.span_ms((ahead + permits).saturating_sub(self.capacity()))
-            }
+            Rule::TokenBucket { .. } => self.span_ms(all.saturating_sub(self.capacity())),
             Rule::WarmingBucket { .. } | Rule::LeakyBucket => self.span_ms(ahead),
         }
     }

@@ -35,7 +35,7 @@ impl Window {
 
     /// What was taken in it, unless it is over, and what is owed.
     pub(super) fn used(&self, now: u64) -> u64 {
-        self.debt + if self.is_over(now) { 0 } else { self.used }
+        self.debt.saturating_add(if self.is_over(now) { 0 } else { self.used })
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
@@ -64,7 +64,7 @@ impl Window {
     }
 
     fn end(&self) -> u64 {
-        self.start + self.per
+        self.start.saturating_add(self.per)
     }
 
     /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
@@ -114,7 +114,7 @@ impl Count {
     }
 
     pub(super) fn add_debt(&mut self, permits: u64) {
-        self.window.debt += permits;
+        self.window.debt = self.window.debt.saturating_add(permits);
     }
 
     /// What is left to remember: nothing of one in which nothing was taken, not even when it was.
@@ -133,7 +133,7 @@ impl Count {
     }
 
     fn ends_in(&self) -> u64 {
-        self.window.end() - self.now
+        self.window.end().saturating_sub(self.now)
     }
 }
 
@@ -147,7 +147,7 @@ impl Meter for Count {
     }
 
     fn take(&mut self, permits: u64) {
-        self.window.used += permits;
+        self.window.used = self.window.used.saturating_add(permits);
     }
 
     fn wait(&self, permits: u64) -> u64 {

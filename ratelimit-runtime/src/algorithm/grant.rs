@@ -26,7 +26,7 @@ impl Grant {
     /// What a reservation stands for.
     #[must_use]
     pub fn reserved(config: Config, permits: u32, ticket: Ticket) -> Self {
-        let ends_ms = ticket.empty_at_ms + u64::from(ticket.ticks > 0);
+        let ends_ms = ticket.empty_at_ms.saturating_add(u64::from(ticket.ticks > 0));
         Self { permits, ends_ms, config }
     }
 }
@@ -85,7 +85,7 @@ impl Backlog {
         let permits = u64::from(grant.permits);
         let held = match same && !self.spaced {
             true => permits.saturating_mul(self.per).min(ticks).min(self.ticks),
-            false => permits.min(ticks / per).min(self.ticks / self.per) * self.per,
+            false => permits.min(ticks / per).min(self.ticks / self.per).saturating_mul(self.per),
         };
         (held, is_last)
     }

@@ -188,7 +188,8 @@ pub(crate) fn reconcile(
 
     if stored.config.same_limit(&own) {
         if !asserting {
-            if now >= stored.heartbeat_ms + HEARTBEAT_MS || now < stored.heartbeat_ms {
+            if now >= stored.heartbeat_ms.saturating_add(HEARTBEAT_MS) || now < stored.heartbeat_ms
+            {
                 stored.heartbeat_ms = now;
             }
             return (stored, Reconciliation::default());
@@ -204,7 +205,8 @@ pub(crate) fn reconcile(
         return (stored, Reconciled::Unchanged.into());
     }
 
-    let abandoned = !stored.is_from_outside() && now >= stored.heartbeat_ms + ABANDONED_AFTER_MS;
+    let abandoned =
+        !stored.is_from_outside() && now >= stored.heartbeat_ms.saturating_add(ABANDONED_AFTER_MS);
     if !newer && !abandoned {
         return (stored, Reconciled::Followed.into());
     }

@@ -39,9 +39,9 @@ impl Log {
 
     /// The permits that are in use by a window of this length, and owed.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
-        let counts = |entry: &&Entry| entry.at + per > now;
-        let used: u64 = self.entries.iter().filter(counts).map(|entry| entry.permits).sum();
-        used + self.debt
+        let counts = |entry: &&Entry| entry.at.saturating_add(per) > now;
+        let counted = self.entries.iter().filter(counts);
+        counted.fold(self.debt, |used, entry| used.saturating_add(entry.permits))
     }
 
     pub(super) fn debt(&self) -> u64 {
@@ -65,9 +65,9 @@ impl Log {
         now: u64,
     ) -> OpenLog<'_> {
         let expired = self.expire(per, now);
-        let asked: u64 = costs.filter(|&cost| cost <= rate).sum();
-        let looked = expired || (self.used + asked).saturating_add(self.debt) > rate;
-        let ahead = if looked { self.restamp(now, now + bucket(per)) } else { 0 };
+        let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
+        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt) > rate;
+        let ahead = if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 };
         let mut open = OpenLog { log: self, rate, per, now, ahead, entry: None };
         if open.log.debt > 0 {
             open.pay();
@@ -94,9 +94,9 @@ impl Log {
     pub(super) fn expire(&mut self, per: u64, now: u64) -> bool {
         let before = self.entries.len();
         while let Some(oldest) = self.entries.front()
-            && oldest.at + per <= now
+            && oldest.at.saturating_add(per) <= now
         {
-            self.used -= oldest.permits;
+            self.used = self.used.saturating_sub(oldest.permits);
             self.entries.pop_front();
         }
         self.entries.len() < before
@@ -131,7 +131,7 @@ impl Log {
             let back = left.min(oldest.permits);
             oldest.permits -= back;
             left -= back;
-            self.used -= back;
+            self.used = self.used.saturating_sub(back);
             if oldest.permits == 0 {
                 self.entries.pop_front();
             }
@@ -152,25 +152,26 @@ impl Log {
             left -= back;
         }
         self.entries.retain(|entry| entry.permits > 0);
-        self.used -= permits - left;
+        self.used = self.used.saturating_sub(permits - left);
         permits - left
     }
 
     /// Whether it says no more than a new one.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
-        self.debt == 0 && self.entries.back().is_none_or(|newest| newest.at + per <= now)
+        self.debt == 0
+            && self.entries.back().is_none_or(|newest| newest.at.saturating_add(per) <= now)
     }
 
     /// Writes a grant down and returns which entry it is in.
     fn record(&mut self, permits: u64, per: u64, now: u64) -> usize {
-        self.used += permits;
+        self.used = self.used.saturating_add(permits);
         let mut at = now;
         if self.entries.len() >= MERGE_AT {
-            at = now.next_multiple_of(bucket(per));
+            at = now.checked_next_multiple_of(bucket(per)).unwrap_or(u64::MAX);
             if let Some(newest) = self.entries.back_mut()
                 && newest.at == at
             {
-                newest.permits += permits;
+                newest.permits = newest.permits.saturating_add(permits);
                 return self.entries.len() - 1;
             }
         }
@@ -183,14 +184,14 @@ impl Log {
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         // What is owed is paid first. Beyond the rate this is the least that it takes.
         let wanted = permits.saturating_add(self.debt).min(rate);
-        let mut need = (self.used + wanted).saturating_sub(rate);
+        let mut need = self.used.saturating_add(wanted).saturating_sub(rate);
         if permits > rate || (need == 0 && permits.saturating_add(self.debt) <= rate) {
             return 0;
         }
         for entry in &self.entries {
             need = need.saturating_sub(entry.permits);
             if need == 0 {
-                return (entry.at + per).saturating_sub(now).max(1);
+                return entry.at.saturating_add(per).saturating_sub(now).max(1);
             }
         }
         per
@@ -202,7 +203,7 @@ impl Log {
     }
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
-        self.entries.back().map_or(0, |newest| (newest.at + per).saturating_sub(now))
+        self.entries.back().map_or(0, |newest| newest.at.saturating_add(per).saturating_sub(now))
     }
 }
 
@@ -233,7 +234,7 @@ impl OpenLog<'_> {
     }
 
     pub(super) fn add_debt(&mut self, permits: u64) {
-        self.log.debt += permits;
+        self.log.debt = self.log.debt.saturating_add(permits);
     }
 }
 
@@ -249,8 +250,8 @@ impl Meter for OpenLog<'_> {
     fn take(&mut self, permits: u64) {
         match self.entry.and_then(|entry| self.log.entries.get_mut(entry)) {
             Some(entry) => {
-                entry.permits += permits;
-                self.log.used += permits;
+                entry.permits = entry.permits.saturating_add(permits);
+                self.log.used = self.log.used.saturating_add(permits);
             }
             None => self.entry = Some(self.log.record(permits, self.per, self.now)),
         }
@@ -264,7 +265,7 @@ impl Meter for OpenLog<'_> {
     fn full_after(&self) -> u64 {
         let taken = self.entry.and_then(|entry| self.log.entries.get(entry));
         let full_after = match taken {
-            Some(entry) => (entry.at + self.per).saturating_sub(self.now),
+            Some(entry) => entry.at.saturating_add(self.per).saturating_sub(self.now),
             None => self.log.full_after(self.per, self.now),
         };
         full_after.saturating_add(self.log.owed_for(self.rate, self.per))

@@ -106,8 +106,9 @@ impl Level {
     /// Whoever reserves by these numbers comes after all of them.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let mut level = Self { lead: used.lead, ..Self::empty(config) };
-        level.backlog =
-            used.ticks(level.rate, level.per, level.spaced).min(level.most() + MOST_AHEAD);
+        level.backlog = used
+            .ticks(level.rate, level.per, level.spaced)
+            .min(level.most().saturating_add(MOST_AHEAD));
         level
     }
 
@@ -136,7 +137,7 @@ impl Level {
     pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
         let Self { backlog: ticks, rate, per, spaced, .. } = *self;
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced };
-        let (held, is_last) = backlog.held_by(grant, same, now + self.ahead);
+        let (held, is_last) = backlog.held_by(grant, same, now.saturating_add(self.ahead));
         if is_last {
             self.shorten(held);
         } else {
@@ -175,7 +176,7 @@ impl Level {
 
     /// The permits by which the backlog can grow.
     pub(super) fn most_ahead(&self) -> u64 {
-        let most = (self.most() + MOST_AHEAD).saturating_sub(self.backlog);
+        let most = self.most().saturating_add(MOST_AHEAD).saturating_sub(self.backlog);
         most / self.per.max(1)
     }
 
@@ -203,13 +204,13 @@ impl Meter for Level {
     }
 
     fn take(&mut self, permits: u64) {
-        self.backlog += self.ticks(permits);
+        self.backlog = self.backlog.saturating_add(self.ticks(permits));
     }
 
     fn wait(&self, permits: u64) -> u64 {
         let over = match self.spaced {
             true => self.backlog,
-            false => self.backlog.saturating_sub(self.ticks(self.capacity - permits)),
+            false => self.backlog.saturating_sub(self.ticks(self.capacity.saturating_sub(permits))),
         };
         over.div_ceil(self.rate)
     }

@@ -45,7 +45,7 @@ pub(super) struct Heat {
 
 /// Half of what can be stored; below it a permit costs its time.
 fn threshold(rate: u64, warm_up: u64) -> u64 {
-    (rate * warm_up / 2).max(1)
+    (rate.saturating_mul(warm_up) / 2).max(1)
 }
 
 impl Warm {
@@ -65,7 +65,8 @@ impl Warm {
     /// How long until it is as cold as a new one.
     pub(super) fn lasts_ms(&self, now: u64) -> u64 {
         let heat = self.now(now);
-        (heat.pending + heat.most() - heat.stored).div_ceil(self.rate.max(1))
+        let cold = heat.most().saturating_sub(heat.stored);
+        heat.pending.saturating_add(cold).div_ceil(self.rate.max(1))
     }
 
     /// Whether it is as cold as a new one.
@@ -86,7 +87,7 @@ impl Warm {
         let lead = self.last.saturating_sub(now);
         let mut heat = Heat { pending: 0, stored, rate, per, warm_up, ahead: 0, lead };
         if free_at >= now {
-            heat.pending = (free_at - now) * rate + ticks;
+            heat.pending = (free_at - now).saturating_mul(rate).saturating_add(ticks);
         } else {
             let passed = (now - free_at).saturating_mul(rate);
             heat.pending = ticks.saturating_sub(passed);
@@ -102,7 +103,8 @@ impl Heat {
     /// A cold one, unless there were any.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms());
-        let pending = used.ticks(rate, per, true).min(rate * per + MOST_AHEAD);
+        let pending =
+            used.ticks(rate, per, true).min(rate.saturating_mul(per).saturating_add(MOST_AHEAD));
         let mut heat = Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
         if pending == 0 {
             heat.stored = heat.most();
@@ -114,8 +116,8 @@ impl Heat {
     pub(super) fn warm(&self, now: u64) -> Warm {
         let Self { pending, stored, rate, per, warm_up, .. } = *self;
         let at = if pending == 0 && stored == self.most() { 0 } else { now };
-        let (free_at, ticks) = (at + pending / rate, pending % rate);
-        let last = if self.lead > 0 { at + self.lead } else { 0 };
+        let (free_at, ticks) = (at.saturating_add(pending / rate), pending % rate);
+        let last = if self.lead > 0 { at.saturating_add(self.lead) } else { 0 };
         Warm { free_at, ticks, stored, rate, per, warm_up, at, last }
     }
 
@@ -135,7 +137,7 @@ impl Heat {
     pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
         let Self { pending: ticks, rate, per, .. } = *self;
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true };
-        let (held, _) = backlog.held_by(grant, same, now + self.ahead);
+        let (held, _) = backlog.held_by(grant, same, now.saturating_add(self.ahead));
         if held > 0 {
             self.shorten(held);
         }
@@ -166,12 +168,13 @@ impl Heat {
 
     /// What can be taken without owing it, when the last reservation begins.
     fn holds(&self) -> u64 {
-        (self.rate * self.per).saturating_add(self.lead.saturating_mul(self.rate))
+        self.rate.saturating_mul(self.per).saturating_add(self.lead.saturating_mul(self.rate))
     }
 
     /// The permits by which the backlog can grow.
     pub(super) fn most_ahead(&self) -> u64 {
-        (self.rate * self.per + MOST_AHEAD).saturating_sub(self.pending) / self.per.max(1)
+        let most = self.rate.saturating_mul(self.per).saturating_add(MOST_AHEAD);
+        most.saturating_sub(self.pending) / self.per.max(1)
     }
 
     pub(super) fn ticket(&self, now: u64, stored: u64) -> Ticket {
@@ -184,20 +187,21 @@ impl Heat {
     }
 
     fn most(&self) -> u64 {
-        threshold(self.rate, self.warm_up) * 2
+        threshold(self.rate, self.warm_up).saturating_mul(2)
     }
 
     /// What so many permits make the next caller wait for, in ticks.
     fn cost(&self, permits: u64) -> u64 {
-        let plain = permits * self.per;
-        plain + self.extra(self.stored) - self.extra(self.stored.saturating_sub(plain))
+        let plain = permits.saturating_mul(self.per);
+        let left = self.extra(self.stored.saturating_sub(plain));
+        plain.saturating_add(self.extra(self.stored).saturating_sub(left))
     }
 
     /// What all that is stored costs beyond its time.
     fn extra(&self, stored: u64) -> u64 {
         let threshold = threshold(self.rate, self.warm_up);
         let above = u128::from(stored.saturating_sub(threshold));
-        u64::try_from(above * above / u128::from(threshold)).unwrap_or(u64::MAX)
+        u64::try_from(above.saturating_mul(above) / u128::from(threshold)).unwrap_or(u64::MAX)
     }
 }
 
@@ -211,8 +215,8 @@ impl Meter for Heat {
     }
 
     fn take(&mut self, permits: u64) {
-        self.pending += self.cost(permits);
-        self.stored = self.stored.saturating_sub(permits * self.per);
+        self.pending = self.pending.saturating_add(self.cost(permits));
+        self.stored = self.stored.saturating_sub(permits.saturating_mul(self.per));
     }
 
     fn wait(&self, _: u64) -> u64 {
