@@ -47,7 +47,7 @@ fn floor(module: &str) -> Option<u8> {
         | "clock" | "calendar" | "engine" | "words" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
-        "limiter" | "limits" | "registry" | "settings" => 3,
+        "limiter" | "limits" | "registry" | "report" | "settings" => 3,
         "call_site" | "web" | "__private" => 4,
         // Imported by every floor, and imports words alone.
         "events" | "lib" | "guide" => return None,
@@ -64,7 +64,7 @@ fn home(name: &str) -> Option<&'static str> {
         "Event" => "events",
         "KeyPart" => "key",
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
-        "Limits" | "LimitsBuilder" | "Report" => "limits",
+        "Limits" | "LimitsBuilder" => "limits",
         "Algorithm" | "CalendarUnit" | "Mode" | "OnDrift" | "OnStoreError" | "Wait" => "words",
         "Quota" | "QuotaError" | "Quotas" => "quota",
         "Settings" => "settings",

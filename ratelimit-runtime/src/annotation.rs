@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{
-    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, RefundOn, Settings, Wait,
+    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Per, RefundOn, Settings, Wait,
 };
 
 /// What was written in one place in the source.
@@ -266,8 +266,7 @@ impl Annotation {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             rate: self.rate,
-            per: length(self.per_ms, self.unit),
-            unit: self.unit,
+            per: window(self.per_ms, self.unit),
             time_zone: self.time_zone.and_then(|name| name.parse().ok()),
             limits: several(self.limits, |(rate, per_ms)| {
                 Limit::new(*rate, Duration::from_millis(*per_ms))
@@ -289,8 +288,7 @@ impl Annotation {
         let zone = self.declared_calendar.map(|(_, zone)| zone);
         Settings {
             rate: self.declared.map(|(rate, _)| rate),
-            per: length(self.declared.map(|(_, per_ms)| per_ms), unit),
-            unit,
+            per: window(self.declared.map(|(_, per_ms)| per_ms), unit),
             time_zone: zone.and_then(|name| name.parse().ok()),
             algorithm: unit.map(|_| Algorithm::FixedWindow),
             limits: several(self.declared_limits, |(rate, per_ms, algorithm, burst)| Limit {
@@ -303,9 +301,10 @@ impl Annotation {
     }
 }
 
-/// The length of a window; of one by the calendar, the usual one.
-fn length(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Duration> {
-    unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))
+/// A window by its length, or by what the calendar calls it.
+fn window(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Per> {
+    let length = unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))?;
+    Some(Per { length, unit })
 }
 
 fn several<T>(limits: &[T], limit: impl Fn(&T) -> Limit) -> Option<Arc<[Limit]>> {

@@ -91,6 +91,7 @@ mod quota;
 mod refund;
 mod registry;
 mod rejection;
+pub mod report;
 mod settings;
 mod store;
 #[cfg(feature = "axum")]
@@ -110,10 +111,9 @@ pub use self::{
     events::Event,
     key::KeyPart,
     limiter::{Limiter, LimiterConfig, Permit, RateChange},
-    limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
+    limits::{Limits, LimitsBuilder, init, observe},
     quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Rejection},
-    settings::{Effective, Settings, Source, Sourced},
-    store::Reconciled,
+    settings::Settings,
     words::{Algorithm, CalendarUnit, Mode, OnDrift, OnStoreError, Wait},
 };

@@ -13,14 +13,10 @@ use once_cell::sync::OnceCell;
 
 pub(crate) use self::scope::Observer;
 use self::scope::{SCOPE, Scope};
-pub use self::{
-    builder::LimitsBuilder,
-    report::{LimiterReport, Report},
-    scope::observe,
-};
+pub use self::{builder::LimitsBuilder, scope::observe};
 use crate::{
     Limiter, Settings, SetupError, events::Event, limiter::Services, registry::Registry,
-    settings::Keys,
+    report::Report, settings::Keys,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();

@@ -19,6 +19,7 @@ mod per;
 mod quota;
 mod quote;
 mod rule;
+mod settings;
 pub mod suggest;
 pub mod template;
 pub mod words;
@@ -30,13 +31,14 @@ pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, check_limits, in_order, together};
 pub use limits_file::{
     Context, LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
-    Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
+    ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
 };
 pub use name::KeyName;
 pub use network::{Network, NetworkError};
 pub use per::{CalendarError, Per};
 pub use quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError, time_zone};
 pub use rule::{Rule, RuleError, check_warm_up};
+pub use settings::{Merged, Settings, Sourced};
 pub use suggest::nearest;
 pub use template::{Placeholder, Template, TemplateError};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

@@ -12,15 +12,11 @@
 //! ```
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::Algorithm;
-use crate::calendar::{CalendarUnit, TimeZone};
-use crate::limit::Limit;
 use crate::network::Network;
-use crate::per::Per;
-use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError, words};
+use crate::settings::Settings;
+use crate::words::{WordError, words};
 
 mod env;
 mod fields;
@@ -80,49 +76,6 @@ pub struct LimitsFile {
     pub prefixes: Vec<PrefixEntry>,
     /// The values as they were read, for their positions.
     root: Node,
-}
-
-/// What can be set for a limiter. A field that is absent is decided elsewhere.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Whether it limits at all.
-    pub enabled: Option<bool>,
-    /// Whether it only counts whom it would refuse.
-    pub shadow: Option<bool>,
-    /// Permits per window; 0 admits nobody.
-    pub rate: Option<u32>,
-    /// The window.
-    pub per: Option<Duration>,
-    /// The unit of the calendar that [`per`](Self::per) is; its length is the usual one then.
-    pub unit: Option<CalendarUnit>,
-    /// By whose clocks the windows of a calendar begin.
-    pub time_zone: Option<TimeZone>,
-    /// Several limits that all hold, instead of one rate and window.
-    pub limits: Option<Arc<[Limit]>>,
-    /// Who shares the budget.
-    pub mode: Option<Mode>,
-    /// The rule by which permits are counted.
-    pub algorithm: Option<Algorithm>,
-    /// What a token bucket holds.
-    pub burst: Option<u32>,
-    /// How long a token bucket takes to warm up.
-    pub warm_up: Option<Duration>,
-    /// How long a call may wait for its permit.
-    pub wait: Option<Wait>,
-    /// How many calls of one process may wait at the same time.
-    pub max_waiters: Option<u32>,
-    /// How many permits can be owed for charges.
-    pub max_debt: Option<u32>,
-    /// What a call gets while the store does not answer.
-    pub on_store_error: Option<OnStoreError>,
-    /// Whether a call whose body fails gets its permits back.
-    pub refund_on: Option<RefundOn>,
-    /// What happens to the state when the numbers have changed.
-    pub on_drift: Option<OnDrift>,
-    /// How long an unused limiter is remembered.
-    pub keep_alive: Option<Duration>,
-    /// How many parts it is split into, so that one server need not carry it alone.
-    pub shards: Option<u32>,
 }
 
 /// One entry under `limiters`.
@@ -187,44 +140,6 @@ pub enum Unmatched {
 }
 
 words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error, "ignore" => Ignore);
-
-impl Settings {
-    /// The window, with what it is called.
-    #[must_use]
-    pub fn window(&self) -> Option<Per> {
-        self.per.map(|length| Per { length, unit: self.unit })
-    }
-
-    /// Fills the fields that are absent here from other settings. Several limits and one are
-    /// alternatives: whoever has either of them here needs neither from there.
-    #[must_use]
-    pub fn or(self, other: &Self) -> Self {
-        let one = self.rate.is_some() || self.per.is_some();
-        let several = self.limits.is_some();
-        let other_one = |field: Option<u32>| field.filter(|_| !several);
-        Self {
-            enabled: self.enabled.or(other.enabled),
-            shadow: self.shadow.or(other.shadow),
-            rate: self.rate.or(other_one(other.rate)),
-            per: self.per.or(other.per.filter(|_| !several)),
-            unit: if self.per.is_some() || several { self.unit } else { other.unit },
-            time_zone: self.time_zone.or(other.time_zone),
-            limits: self.limits.or_else(|| other.limits.clone().filter(|_| !one)),
-            mode: self.mode.or(other.mode),
-            algorithm: self.algorithm.or(other.algorithm),
-            burst: self.burst.or(other_one(other.burst)),
-            warm_up: self.warm_up.or(other.warm_up.filter(|_| !several)),
-            wait: self.wait.or(other.wait),
-            max_waiters: self.max_waiters.or(other.max_waiters),
-            max_debt: self.max_debt.or(other.max_debt),
-            on_store_error: self.on_store_error.or(other.on_store_error),
-            refund_on: self.refund_on.or(other.refund_on),
-            on_drift: self.on_drift.or(other.on_drift),
-            keep_alive: self.keep_alive.or(other.keep_alive),
-            shards: self.shards.or(other.shards),
-        }
-    }
-}
 
 impl Default for LimitsFile {
     /// What an empty file says.

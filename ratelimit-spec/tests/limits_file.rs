@@ -41,8 +41,7 @@ fn every_option_is_read() {
         enabled: Some(true),
         shadow: Some(false),
         rate: Some(100),
-        per: Some(Duration::from_secs(1)),
-        unit: None,
+        per: Some("1s".parse().unwrap()),
         time_zone: Some("Europe/Vienna".parse().unwrap()),
         limits: None,
         mode: Some(Mode::Overall),
@@ -73,13 +72,13 @@ fn every_option_is_read() {
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
     let mails = &file.limiter("mails").unwrap().settings;
     assert_eq!(
-        (mails.unit, mails.per),
+        (mails.per.unwrap().unit, mails.length()),
         (Some(CalendarUnit::Day), Some(Duration::from_secs(86_400)))
     );
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
-    assert_eq!(file.prefixes[0].settings.per, Some(Duration::from_secs(1)));
+    assert_eq!(file.prefixes[0].settings.length(), Some(Duration::from_secs(1)));
 }
 
 #[test]
@@ -110,7 +109,7 @@ fn other_ways_to_write_a_file_are_read_too() {
     ] {
         let file = parse(text);
         let settings = &file.limiter("a:{b}").expect(text).settings;
-        assert_eq!((settings.rate, settings.per), (Some(5), Some(Duration::from_secs(60))));
+        assert_eq!((settings.rate, settings.length()), (Some(5), Some(Duration::from_secs(60))));
     }
 }
 
@@ -794,7 +793,7 @@ fn settings_fill_each_other_in() {
         parse("default: { rate: 5, per: 1s }\nlimiters: { a: { rate: 2, enabled: false } }\n");
     let settings = file.limiter("a").unwrap().settings.clone().or(&file.default);
     assert_eq!(settings.rate, Some(2));
-    assert_eq!(settings.per, Some(Duration::from_secs(1)));
+    assert_eq!(settings.length(), Some(Duration::from_secs(1)));
     assert_eq!(settings.enabled, Some(false));
     assert_eq!(settings.mode, None);
 }

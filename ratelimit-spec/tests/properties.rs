@@ -271,7 +271,7 @@ proptest! {
                 let settings = &file.limiters[0].settings;
                 prop_assert!(in_range && keep_alive >= per);
                 prop_assert_eq!(settings.rate.map(i64::from), Some(rate));
-                prop_assert_eq!((settings.per, settings.keep_alive), (Some(per), Some(keep_alive)));
+                prop_assert_eq!((settings.length(), settings.keep_alive), (Some(per), Some(keep_alive)));
             }
             (Ok(_), _) => prop_assert!(false, "{text}"),
             (Err(problems), (Ok(per), Ok(keep_alive))) => {

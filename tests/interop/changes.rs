@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, Reconciled};
+use ratelimit_runtime::{Event, Limits, report::Reconciled};
 use tests::redis_server::RedisServer;
 
 use crate::{

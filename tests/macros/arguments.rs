@@ -44,11 +44,9 @@ async fn a_budget_for_each_process() {
     });
     calls.await;
     let report = limits.report();
-    let limiter =
-        report.limiters.iter().find(|limiter| limiter.key == "each").expect("it is on the list");
-    let settings = limiter.settings.as_ref().expect("it has a quota");
-    assert_eq!(settings.mode.value.to_string(), "per_client");
-    assert_eq!(settings.on_store_error.value.to_string(), "allow");
+    let limiter = report.limiter("each").expect("it is on the list");
+    let value = |name| &*limiter.setting(name).expect("it is set").value;
+    assert_eq!((value("mode"), value("on_store_error")), ("per_client", "allow"));
 }
 
 #[rate_limit(key = "session:{session?}", rate = 1, per = "1h", wait = "none")]

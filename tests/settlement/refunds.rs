@@ -94,11 +94,8 @@ async fn the_limits_file_turns_it_off() {
         assert_eq!(free(&limiter).await, left);
     }
     let report = limits.report();
-    let limiter = report.limiters.iter().find(|limiter| limiter.key == "refund").unwrap();
-    assert_eq!(
-        limiter.settings.as_ref().unwrap().refund_on.value,
-        ratelimit_runtime::__private::RefundOn::Never
-    );
+    let limiter = report.limiter("refund").unwrap();
+    assert_eq!(limiter.setting("refund_on").unwrap().value, "never");
     assert!(report.to_string().contains("refund_on: never (limits file)"), "{report}");
 }
 

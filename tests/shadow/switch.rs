@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, ManualClock, Source};
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, ManualClock, report::Source};
 use tokio::time::timeout;
 
 use super::{counted, embedded, granted, overruled};
@@ -64,9 +64,8 @@ async fn the_report_says_who_said_so_and_counts() {
     }
     let limits = embedded("limiters:\n  x: { rate: 1, per: 1s }\n").shadow(true).build().await;
     let report = limits.unwrap().report();
-    let x = report.limiters.iter().find(|limiter| limiter.key == "x").unwrap();
-    let shadow = x.settings.as_ref().unwrap().shadow;
-    assert_eq!((shadow.value, shadow.source), (true, Source::Global));
+    let shadow = report.limiter("x").unwrap().setting("shadow").unwrap();
+    assert_eq!((&*shadow.value, shadow.source), ("true", Source::Global));
     assert!(report.to_string().contains("shadow: true (global)"));
 }
 

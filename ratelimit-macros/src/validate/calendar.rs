@@ -1,6 +1,6 @@
 //! Calendar windows and time zones. The limits file can override both.
 
-use ratelimit_spec::{Algorithm, Per, Settings};
+use ratelimit_spec::{Algorithm, Per};
 
 use super::Declared;
 use crate::args::Args;
@@ -38,8 +38,8 @@ pub(super) fn zone_has_a_calendar(
     else {
         return;
     };
-    let own = declared.entry_settings().and_then(Settings::window);
-    let default = declared.default_settings().and_then(Settings::window);
+    let own = declared.entry_settings().and_then(|settings| settings.per);
+    let default = declared.default_settings().and_then(|settings| settings.per);
     if let Some(window) = own.or(per).or(default)
         && let Err(error) = window.check_zoned()
     {

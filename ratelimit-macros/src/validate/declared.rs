@@ -117,7 +117,7 @@ impl Declared<'_> {
     }
 
     fn per(&self) -> Option<Per> {
-        self.settings().find_map(Settings::window)
+        self.settings().find_map(|settings| settings.per)
     }
 
     fn declares(&self, rate: TokenStream, per: Per) -> DeclaredNumbers {

@@ -27,7 +27,7 @@ impl Rule {
         } else if self.is_stated() {
             Assertion::Steady
         } else {
-            Assertion::First(numbers.effective.on_drift.value)
+            Assertion::First(numbers.effective.set.on_drift())
         }
     }
 
@@ -40,7 +40,7 @@ impl Rule {
     }
 
     pub(super) fn is_shadowed(&self) -> bool {
-        self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.shadow.value)
+        self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.set.shadow())
     }
 
     /// A rule that this process has had since then.
@@ -99,7 +99,7 @@ impl Core {
     /// How long an annotated call may wait; one without a configuration does not get to wait.
     pub(crate) fn wait(&self, limits: &Services) -> Wait {
         let rule = self.rule(limits);
-        rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.wait.value)
+        rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.set.wait())
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.

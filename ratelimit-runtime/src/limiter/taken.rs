@@ -130,7 +130,7 @@ impl Taken {
     /// Returns which calls give permits back to the limiter.
     pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
         let rule = self.core.rule(limits);
-        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.refund_on.value)
+        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
     }
 
     /// Whether the call was counted.

@@ -19,7 +19,8 @@ use crate::{
     annotation::{self, Annotation, Cost},
     error::Place,
     events::Event,
-    settings::{Effective, Keys, Source, Unresolved, global},
+    report::Source,
+    settings::{Effective, Keys, Layers, Unresolved, by_precedence, global},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -91,9 +92,9 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) 
         let mode = said.mode.map(|mode| mode.to_string());
         let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
         let burst = text(said.burst);
-        let (rate, per) = (text(said.rate), text(said.per));
+        let rate = text(said.rate);
         let warm_up = text(said.warm_up);
-        let per = said.unit.map(|unit| unit.to_string()).or(per);
+        let per = said.per.map(|per| per.to_string());
         let zone = said.time_zone.map(|zone| zone.to_string());
         let limits = said.limits.map(|limits| {
             let algorithm = said.algorithm.unwrap_or_default();
@@ -152,7 +153,7 @@ fn limiter(
     let declared: Vec<Settings> = sites.iter().map(|site| site.declared_settings()).collect();
     let variants = entry.map_or(0, |entry| entry.overrides.len());
     for variant in std::iter::once(None).chain((0..variants).map(Some)) {
-        let mut layers = Vec::new();
+        let mut layers = Layers::new();
         if let (Some(entry), Some(n)) = (entry, variant) {
             layers.push((Source::Override, &entry.overrides[n].settings));
         }
@@ -161,8 +162,9 @@ fn limiter(
         layers.extend(declared.iter().map(|said| (Source::Compiled, said)));
         layers.push((Source::Global, global));
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
+        let layers = by_precedence(layers);
         let at = |field: &str| written(file, entry, key, variant, field);
-        match Effective::resolve(&layers, Keys::Many) {
+        match Effective::resolve(layers.clone(), Keys::Many) {
             Err(why) => {
                 let place = match &why {
                     Unresolved::Alone(name, _, Source::LimitsFile | Source::Override) => at(name),
@@ -172,11 +174,11 @@ fn limiter(
                 problems.push(refused(place, key, why.setting(), why.complaint(key)));
                 return;
             }
-            Ok(effective) if !effective.enabled.value => {
+            Ok(effective) if !effective.set.enabled() => {
                 warnings.push(Event::Disabled { limiter: key.into() });
             }
             // Whatever it would refuse is admitted.
-            Ok(effective) if effective.shadow.value => {
+            Ok(effective) if effective.set.shadow() => {
                 if variant.is_none() {
                     warnings.push(Event::ShadowMode { limiter: key.into() });
                 }
@@ -187,7 +189,7 @@ fn limiter(
                     _ => at(field),
                 };
                 for (field, source) in bucket::idle(&layers, &effective) {
-                    let (place, algorithm) = (set(source, field), effective.algorithm.value);
+                    let (place, algorithm) = (set(source, field), effective.set.algorithm());
                     problems.push(bucket::complaint(place, key, field, algorithm));
                 }
                 calendar::check(&layers, &effective, key, &set, problems);
@@ -238,13 +240,13 @@ fn unusable(
     problems.extend(uncountable(key, here(), effective, at));
     problems.extend(unsplittable(key, here(), effective, at));
     problems.extend(several::above_a_limit(key, site, effective, at));
-    let rate = effective.rate.value;
-    let burst = effective.burst.map(|burst| burst.value);
-    let rule = effective.algorithm.value.rule(burst.unwrap_or(rate));
+    let rate = effective.rate();
+    let burst = effective.set.burst.map(|burst| burst.value);
+    let rule = effective.set.algorithm().rule(burst.unwrap_or(rate));
     let whole = u32::try_from(rule.capacity(rate.into())).unwrap_or(u32::MAX);
-    let capacity = whole / effective.shards.value;
+    let capacity = whole / effective.set.shards();
     if let Cost::Literal(permits) = site.cost
-        && effective.limits.is_none()
+        && effective.set.limits.is_none()
         && permits > capacity
         && (rate > 0 || !site.fallible)
     {
@@ -254,7 +256,7 @@ fn unusable(
             "so no call can succeed; lower `permits`, or raise the rate"
         };
         let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
-        let sets = match effective.shards.value {
+        let sets = match effective.set.shards() {
             shards if permits <= whole => {
                 format!("{} splits a {field} of {whole} into {shards} shards", at("shards"))
             }
@@ -263,8 +265,9 @@ fn unusable(
         let message = format!("`{key}` costs {permits} permits per call, but {sets}, {cannot}");
         problems.push(refused(here(), key, field, message));
     }
-    let refund_on = effective.refund_on;
-    let (word, is_written) = (refund_on.value, refund_on.source == Source::Annotation);
+    let word = effective.set.refund_on();
+    let source = effective.set.refund_on.map(|refund_on| refund_on.source);
+    let is_written = source == Some(Source::Annotation);
     if word != RefundOn::Never && !is_written && !site.judges {
         let message = format!(
             "`{key}` is compiled without refunds, but {} sets `refund_on: {word}`; write `refund_on = \
@@ -276,16 +279,16 @@ fn unusable(
     if site.fallible {
         return problems;
     }
-    if effective.wait.value != Wait::Forever {
+    if effective.set.wait() != Wait::Forever {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `wait: {}`; let the function return a rejection, \
              or remove `wait`",
             at("wait"),
-            effective.wait.value
+            effective.set.wait()
         );
         problems.push(refused(here(), key, "wait", message));
     }
-    if effective.max_waiters.value == 0 {
+    if effective.set.max_waiters() == 0 {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `max_waiters: 0`; give its attribute a `wait` with \
              an end, or let 1 call or more wait",
@@ -293,7 +296,7 @@ fn unusable(
         );
         problems.push(refused(here(), key, "max_waiters", message));
     }
-    if effective.on_store_error.value == OnStoreError::Reject {
+    if effective.set.on_store_error() == OnStoreError::Reject {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; let the function return \
              a rejection, or write `local` or `allow`",
@@ -311,9 +314,10 @@ fn uncountable(
     effective: &Effective,
     at: &dyn Fn(&str) -> Place,
 ) -> Option<Problem> {
-    let Effective { rate, per, algorithm, burst, warm_up, .. } = effective;
-    let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
-    if let Some(warm_up) = warm_up
+    let (rate, per, burst) =
+        (effective.rate(), effective.window().value.length, effective.set.burst);
+    let algorithm = effective.set.algorithm();
+    if let Some(warm_up) = effective.set.warm_up
         && let Err(error) = check_warm_up(rate.into(), warm_up.value)
     {
         let message = format!("`{key}` cannot use the value set at {}: {error}", at("warm_up"));

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use ratelimit_spec::{LimiterEntry, LimitsFile, Settings};
+use ratelimit_spec::{LimiterEntry, LimitsFile, Per, Settings};
 
 use tokio::time::Instant;
 
-use super::{Effective, Family, Keys, Source, Unresolved, ages::Ages};
-use crate::{clock, members::fingerprint, store::MemberId};
+use super::{Effective, Family, Keys, Layers, Unresolved, ages::Ages};
+use crate::{clock, members::fingerprint, report::Source, store::MemberId};
 
 /// One reading of the limits file, or that there is none.
 #[derive(Debug)]
@@ -87,11 +87,11 @@ impl Current {
 
     /// What a limiter goes by whose numbers only the store has.
     pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
-        let nothing =
-            Settings { rate: Some(0), per: Some(Duration::from_secs(1)), ..Settings::default() };
+        let per = Per { length: Duration::from_secs(1), unit: None };
+        let nothing = Settings { rate: Some(0), per: Some(per), ..Settings::default() };
         let mut layers = self.layers(family, name, None);
         layers.push((Source::BuiltIn, &nothing));
-        Effective::resolve(&layers, Keys::One).expect("the last layer has every number")
+        Effective::resolve(layers, Keys::One).expect("the last layer has every number")
     }
 
     /// The numbers of one key of a family.
@@ -102,16 +102,16 @@ impl Current {
         given: Option<&crate::Settings>,
     ) -> Result<Effective, Unresolved> {
         let given = given.map(crate::Settings::said);
-        Effective::resolve(&self.layers(family, name, given), family.keys)
+        Effective::resolve(self.layers(family, name, given), family.keys)
     }
 
-    /// The layers that set something for one key of a family; the first takes precedence.
+    /// The layers that set something for one key of a family.
     fn layers<'a>(
         &'a self,
         family: &'a Family,
         name: &str,
         given: Option<&'a Settings>,
-    ) -> Vec<(Source, &'a Settings)> {
+    ) -> Layers<'a> {
         let mut layers = Vec::with_capacity(7);
         if let Some(entry) = self.entry(family, name) {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));

@@ -39,30 +39,7 @@ impl Family {
 
 /// Each setting of the first layer that has it.
 fn merge(layers: &[Settings]) -> Settings {
-    fn first<T>(layers: &[Settings], get: impl Fn(&Settings) -> Option<T>) -> Option<T> {
-        layers.iter().find_map(get)
-    }
-    Settings {
-        enabled: first(layers, |s| s.enabled),
-        shadow: first(layers, |s| s.shadow),
-        rate: first(layers, |s| s.rate),
-        per: first(layers, |s| s.per),
-        unit: first(layers, Settings::window).and_then(|window| window.unit),
-        time_zone: first(layers, |s| s.time_zone),
-        limits: first(layers, |s| s.limits.clone()),
-        mode: first(layers, |s| s.mode),
-        algorithm: first(layers, |s| s.algorithm),
-        burst: first(layers, |s| s.burst),
-        warm_up: first(layers, |s| s.warm_up),
-        wait: first(layers, |s| s.wait),
-        max_waiters: first(layers, |s| s.max_waiters),
-        max_debt: first(layers, |s| s.max_debt),
-        on_store_error: first(layers, |s| s.on_store_error),
-        refund_on: first(layers, |s| s.refund_on),
-        on_drift: first(layers, |s| s.on_drift),
-        keep_alive: first(layers, |s| s.keep_alive),
-        shards: first(layers, |s| s.shards),
-    }
+    layers.iter().fold(Settings::default(), Settings::filled_from)
 }
 
 impl std::fmt::Debug for Family {

@@ -38,8 +38,10 @@ impl Settings {
         Self(match &*quotas.into() {
             [quota] => spec::Settings {
                 rate: u32::try_from(quota.rate()).ok(),
-                per: Some(quota.per()),
-                unit: quota.rule().calendar().map(|calendar| calendar.unit),
+                per: Some(spec::Per {
+                    length: quota.per(),
+                    unit: quota.rule().calendar().map(|calendar| calendar.unit),
+                }),
                 time_zone: quota.rule().calendar().map(|calendar| calendar.zone),
                 algorithm: Some(quota.rule().algorithm()),
                 burst: quota.rule().burst(),

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use ratelimit_spec::{Algorithm, Limit, LimitProblem, Settings, check_limits, in_order};
+use ratelimit_spec::{Limit, LimitProblem, Merged, Per, Sourced, check_limits, in_order};
 
-use super::{Source, Sourced};
-use crate::Quota;
+use super::Layers;
+use crate::{Quota, Quotas, report::Source};
+
+/// Several limits as a layer has them.
+type Limits = Sourced<Arc<[Limit]>, Source>;
 
 /// What kept a limiter from having numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +48,8 @@ impl Unresolved {
     }
 }
 
-/// The layers as they are asked for one setting.
-type Layers<'a> = [(Source, &'a Settings)];
-
 /// The several limits of a key, unless a layer before them has one rate and window instead.
-pub(super) fn limits(layers: &Layers<'_>) -> Result<Option<Sourced<Arc<[Limit]>>>, Unresolved> {
+pub(super) fn limits(layers: &Layers<'_>) -> Result<Option<Limits>, Unresolved> {
     let (mut rate, mut per) = (None, None);
     for (source, said) in layers {
         if let Some(limits) = &said.limits {
@@ -67,18 +67,25 @@ pub(super) fn limits(layers: &Layers<'_>) -> Result<Option<Sourced<Arc<[Limit]>>
     Ok(None)
 }
 
-/// The limits in their order, as quotas.
-pub(super) fn quotas(
-    limits: &Sourced<Arc<[Limit]>>,
-    algorithm: Algorithm,
-) -> Result<Sourced<Arc<[Quota]>>, Unresolved> {
+/// Makes the settings those of several limits, and returns these in their order.
+pub(super) fn settle(set: &mut Merged<Source>, limits: &Limits) -> Result<Quotas, Unresolved> {
+    let (source, algorithm) = (limits.source, set.algorithm());
     let problems = check_limits(&limits.value, algorithm);
     if !problems.is_empty() {
-        return Err(Unresolved::Together(problems, limits.source));
+        return Err(Unresolved::Together(problems, source));
     }
     let quotas = in_order(limits.value.iter().map(|limit| limit.quota(algorithm)));
-    let quotas = quotas.into_iter().map(Quota::of).collect();
-    Ok(Sourced { value: quotas, source: limits.source })
+    let quotas = Quotas::stored(quotas.into_iter().map(Quota::of).collect());
+    let first = written(&quotas[0]);
+    set.rate = Some(Sourced { value: first.rate, source });
+    set.per = Some(Sourced { value: Per { length: first.per, unit: None }, source });
+    set.algorithm = first.algorithm.map(|value| Sourced { value, source });
+    set.burst = first.burst.map(|value| Sourced { value, source });
+    (set.warm_up, set.time_zone) = (None, None);
+    if quotas.len() > 1 {
+        set.limits = Some(Sourced { value: quotas.iter().map(written).collect(), source });
+    }
+    Ok(quotas)
 }
 
 /// One of several quotas, as a limits file writes it.

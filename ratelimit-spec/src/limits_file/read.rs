@@ -3,17 +3,18 @@
 use super::fields::{Field, Section};
 use super::node::{Node, Value};
 use super::problem::Report;
-use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Settings, Unmatched, expand_env};
+use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Unmatched, expand_env};
 use crate::key::check_prefix;
 use crate::network::Network;
 use crate::quote::{Quoted, either};
+use crate::settings::Settings;
 use crate::template::Template;
 
 mod entries;
 mod limits;
 mod settings;
 
-use settings::{SETTINGS, SettingsReader};
+use settings::SettingsReader;
 
 const FILE_FIELDS: &[&str] = &[
     "store",
@@ -35,12 +36,12 @@ const FILE_FIELDS: &[&str] = &[
 #[cfg(test)]
 pub(super) fn options() -> impl Iterator<Item = &'static str> {
     let others = ["overrides"];
-    FILE_FIELDS.iter().chain(SETTINGS).copied().chain(others)
+    FILE_FIELDS.iter().chain(Settings::NAMES).copied().chain(others)
 }
 
 /// The name of a setting, if it is one.
 pub(super) fn setting(name: &str) -> Option<&'static str> {
-    SETTINGS.iter().find(|setting| **setting == name).copied()
+    Settings::NAMES.iter().find(|setting| **setting == name).copied()
 }
 
 /// Reads the whole file.
@@ -96,7 +97,7 @@ fn file_field(field: &Field<'_>, file: &mut LimitsFile, report: &mut Report) -> 
 
 fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Report) {
     let name = field.name;
-    if SETTINGS.contains(&name) {
+    if Settings::NAMES.contains(&name) {
         report.add(field.name_position, || {
             format!("`{name}` is not a field of the file; write it under `default` or a limiter")
         });
@@ -149,7 +150,7 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
     let mut reader = SettingsReader::default();
     for field in settings_fields(field, &section, report) {
         if !reader.field(&field, report) {
-            report.unknown(&field, SETTINGS, &section);
+            report.unknown(&field, Settings::NAMES, &section);
         }
     }
     reader.finish_default(report)
@@ -185,7 +186,7 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
         if field.name == "overrides" {
             overrides = Some(field);
         } else if !reader.field(&field, report) {
-            report.unknown(&field, &[SETTINGS, &["overrides"]].concat(), &section);
+            report.unknown(&field, &[Settings::NAMES, &["overrides"]].concat(), &section);
         }
     }
     let settings = reader.finish(&Settings::default(), report);

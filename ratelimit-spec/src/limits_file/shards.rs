@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::Algorithm;
-use crate::limits_file::Settings;
+use crate::settings::Settings;
 use crate::words::Mode;
 
 /// The most parts of one limiter. Each costs a call to the store when all of them are used up.

@@ -170,10 +170,10 @@ fn the_reference_sets_every_option() {
         assert!(options.iter().any(|known| known == option), "{option} is missing");
     }
     let read = format!("{file:?}");
-    // What is a unit is no length, several limits stand in the place of `rate`, `per` and `burst`, and
+    // A length has no unit, several limits stand in the place of `rate`, `per` and `burst`, and
     // where there is a burst there is no warm-up.
     let mut default = format!("{:?}", file.default);
-    for alternative in ["unit: None, ", "limits: None", "warm_up: None"] {
+    for alternative in ["unit: None", "limits: None", "warm_up: None"] {
         default = default.replace(alternative, "");
     }
     assert!(!default.contains("None"), "{default}");

@@ -57,7 +57,7 @@ impl Core {
             let rejection = self.rejection(Reason::StoreMisconfigured);
             return Err(rejection.with_detail(Arc::clone(problem)));
         }
-        if !numbers.effective.enabled.value {
+        if !numbers.effective.set.enabled() {
             let unlimited = unlimited(limits, numbers.config);
             return Ok(Ready::Decided(Answer { off: true, ..unlimited }));
         }

@@ -91,7 +91,7 @@ impl Core {
             return Err(refuse(Reason::StoreMisconfigured));
         }
         let numbers = rule.numbers.as_ref().map_err(|_| refuse(Reason::StoreUnavailable))?;
-        match numbers.effective.on_store_error.value {
+        match numbers.effective.set.on_store_error() {
             OnStoreError::Reject => Err(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
                 let config = self.in_force().unwrap_or(numbers.config);
@@ -174,9 +174,10 @@ impl Core {
         }
         let mut strictest = None::<Charged>;
         for part in self.parts(&rule) {
-            let max_debt = numbers.effective.max_debt.map_or(part.in_force().capacity(), |most| {
-                self.share.map_or(most.value, |share| share.part(most.value)).into()
-            });
+            let max_debt =
+                numbers.effective.set.max_debt.map_or(part.in_force().capacity(), |most| {
+                    self.share.map_or(most.value, |share| share.part(most.value)).into()
+                });
             let charged = part.charge(limits, permits, max_debt).await?;
             part.core.denials.forget();
             if strictest.is_none_or(|strictest| charged.taken < strictest.taken) {
@@ -209,7 +210,7 @@ impl Part<'_> {
                 Ok(charged) => charged,
                 Err(error)
                     if error.kind() != StoreErrorKind::Misconfigured
-                        && self.numbers.effective.on_store_error.value == OnStoreError::Local =>
+                        && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
                 {
                     return Ok(counted(&limits.local, local_share(limits, config)));
                 }

@@ -37,7 +37,7 @@ pub(super) fn without_store(
             continue;
         }
         core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
-        match asked.numbers.effective.on_store_error.value {
+        match asked.numbers.effective.set.on_store_error() {
             OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
                 let config = core.in_force().unwrap_or(asked.numbers.config);

@@ -30,7 +30,7 @@ pub(in crate::limiter) fn shards(
     before: &Members,
 ) -> Option<Members> {
     let numbers = rule.numbers.as_ref().ok()?;
-    let (of, rate) = (numbers.effective.shards.value, numbers.effective.rate.value);
+    let (of, rate) = (numbers.effective.set.shards(), numbers.effective.rate());
     let whole = of <= 1 || share.is_some() || rate == 0 || numbers.follow;
     // A limits file that contradicts an annotation is refused at startup; a limiter that exists only
     // at run time stays whole.

@@ -57,7 +57,7 @@ impl Chair {
         // A request that waits has been compared with the capacity.
         let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
-        let room = core.numbers(limits).map_err(refused)?.effective.max_waiters.value;
+        let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.started));
         let earliest = core.earliest(limits, permits, now);
         let late = lag.max(core.queue.waiting().line().lag());

@@ -3,11 +3,7 @@
 use ratelimit_spec::{Algorithm, Settings};
 
 use super::refused;
-use crate::{
-    Problem,
-    error::Place,
-    settings::{Effective, Source},
-};
+use crate::{Problem, error::Place, report::Source, settings::Effective};
 
 /// What settings say of a token bucket.
 pub(super) fn fields(said: &Settings) -> impl Iterator<Item = &'static str> {
@@ -21,7 +17,7 @@ pub(super) fn idle(
     layers: &[(Source, &Settings)],
     effective: &Effective,
 ) -> Vec<(&'static str, Source)> {
-    if effective.algorithm.value == Algorithm::TokenBucket {
+    if effective.set.algorithm() == Algorithm::TokenBucket {
         return Vec::new();
     }
     let mut found: Vec<(&'static str, Source)> = Vec::new();
@@ -33,7 +29,8 @@ pub(super) fn idle(
             }
         }
     }
-    found.retain(|(_, source)| effective.algorithm.source >= *source);
+    let algorithm = effective.set.algorithm.map_or(Source::BuiltIn, |algorithm| algorithm.source);
+    found.retain(|(_, source)| algorithm >= *source);
     found
 }
 

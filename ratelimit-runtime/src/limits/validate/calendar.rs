@@ -7,7 +7,8 @@ use crate::{
     Problem,
     error::Place,
     limits::file::LoadedFile,
-    settings::{Effective, Keys, Source},
+    report::Source,
+    settings::{Effective, Keys},
 };
 
 /// Finds what does not make windows of a calendar; `place` says where a layer sets a field.
@@ -19,16 +20,16 @@ pub(super) fn check(
     problems: &mut Vec<Problem>,
 ) {
     let per = effective.window();
-    if let Err(error) = per.check(effective.algorithm.value) {
-        let place = place(effective.per.source, "per");
+    if let Err(error) = per.value.check(effective.set.algorithm()) {
+        let place = place(per.source, "per");
         problems.push(refused(place, key, "per", format!("`{key}`: {error}")));
     }
     // A zone of a lower layer is that of another window.
     let zoned = layers.iter().find(|(_, said)| said.time_zone.is_some());
     if let Some((source, _)) = zoned
-        && *source <= effective.per.source
+        && *source <= per.source
         && *source != Source::Default
-        && let Err(error) = per.check_zoned()
+        && let Err(error) = per.value.check_zoned()
     {
         let place = place(*source, "time_zone");
         problems.push(refused(place, key, "time_zone", format!("`{key}`: {error}")));
@@ -44,8 +45,8 @@ pub(super) fn unannotated(
 ) {
     let mut look = |source, own: &Settings, key: &str, place: &dyn Fn(&str) -> Place| {
         let default = &file.limits.default;
-        let layers = [(source, own), (Source::Global, global), (Source::Default, default)];
-        if let Ok(effective) = Effective::resolve(&layers, Keys::Many) {
+        let layers = vec![(source, own), (Source::Global, global), (Source::Default, default)];
+        if let Ok(effective) = Effective::resolve(layers.clone(), Keys::Many) {
             check(&layers, &effective, key, &|_, field| place(field), problems);
         }
     };

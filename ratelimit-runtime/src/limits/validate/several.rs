@@ -7,7 +7,8 @@ use crate::{
     Problem, ProblemKind, Quota,
     annotation::{Annotation, Cost},
     error::Place,
-    settings::{Effective, Source},
+    report::Source,
+    settings::Effective,
 };
 
 /// One call site with several limits and another with one rate or window.
@@ -32,9 +33,9 @@ pub(super) fn above_a_limit(
     at: &dyn Fn(&str) -> Place,
 ) -> Option<Problem> {
     let Cost::Literal(permits) = site.cost else { return None };
-    let limits = effective.limits.as_ref()?;
+    let limits = effective.set.limits.as_ref()?;
     let short = |quota: &&Quota| u64::from(permits) > quota.capacity();
-    let quota = limits.value.iter().find(short)?;
+    let quota = effective.quotas.iter().find(short)?;
     let (here, source) =
         (place(site), if limits.source <= Source::LimitsFile { at("limits") } else { place(site) });
     let message = format!(

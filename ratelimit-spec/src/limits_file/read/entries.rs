@@ -1,12 +1,13 @@
 //! Lists of settings for some names: overrides and prefixes.
 
-use super::settings::{SETTINGS, SettingsReader};
+use super::settings::SettingsReader;
 use crate::limits_file::fields::{Field, Section};
 use crate::limits_file::node::Node;
 use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::reach::unreachable;
-use crate::limits_file::{Match, Override, PrefixEntry, Settings};
+use crate::limits_file::{Match, Override, PrefixEntry};
 use crate::quote::{Quoted, either};
+use crate::settings::Settings;
 use crate::{key::MAX_NAME, template::Template};
 
 /// An entry of either list, and where it says which names it is for.
@@ -101,7 +102,7 @@ fn entry(
         if matchers.contains(&field.name) {
             names.push(*field);
         } else if !reader.field(field, report) {
-            report.unknown(field, &[matchers, SETTINGS].concat(), &section);
+            report.unknown(field, &[matchers, Settings::NAMES].concat(), &section);
         }
     }
     let settings = reader.finish(kind.inherited, report);

@@ -6,32 +6,11 @@ use crate::limit::check_limits;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::limits;
-use crate::limits_file::{MAX_SHARDS, Settings, check_shards};
+use crate::limits_file::{MAX_SHARDS, check_shards};
 use crate::quote::either;
 use crate::rule::check_warm_up;
+use crate::settings::Settings;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
-
-/// The names of the fields.
-pub(super) const SETTINGS: &[&str] = &[
-    "enabled",
-    "shadow",
-    "rate",
-    "per",
-    "time_zone",
-    "limits",
-    "mode",
-    "algorithm",
-    "burst",
-    "warm_up",
-    "wait",
-    "max_waiters",
-    "max_debt",
-    "on_store_error",
-    "refund_on",
-    "on_drift",
-    "keep_alive",
-    "shards",
-];
 
 /// Collects settings, and where the fields stand that have to fit each other.
 #[derive(Default)]
@@ -49,7 +28,7 @@ pub(super) struct SettingsReader {
 }
 
 impl SettingsReader {
-    /// Reads a field. Returns false when it is not one of [`SETTINGS`].
+    /// Reads a field. Returns false when it is not one of [`Settings::NAMES`].
     pub(super) fn field(&mut self, field: &Field<'_>, report: &mut Report) -> bool {
         let settings = &mut self.settings;
         match field.name {
@@ -61,9 +40,7 @@ impl SettingsReader {
                 self.rate_at = field.position;
             }
             "per" => {
-                let per = report.per(field);
-                settings.per = per.map(|per| per.length);
-                settings.unit = per.and_then(|per| per.unit);
+                settings.per = report.per(field);
                 self.per_at = field.position;
             }
             "time_zone" => {
@@ -138,7 +115,7 @@ impl SettingsReader {
         let limits_at = self.limits_at.first().copied().flatten();
         let position = self.keep_alive_at.or(self.per_at).or(limits_at);
         let several = all.limits.iter().flat_map(|limits| limits.iter());
-        let per = several.map(|limit| limit.per).max().or(all.per);
+        let per = several.map(|limit| limit.per).max().or(all.length());
         if let (Some(per), Some(keep_alive), Some(_)) = (per, all.keep_alive, position)
             && keep_alive < per
         {
@@ -194,7 +171,7 @@ impl SettingsReader {
 
     /// As for a bucket, what the annotation says of it is left to the start of the program.
     fn check_calendar(&self, all: &Settings, report: &mut Report) {
-        let Some(per) = all.window() else { return };
+        let Some(per) = all.per else { return };
         let position = self.per_at.or(self.algorithm_at);
         if let (Some(algorithm), Some(_)) = (all.algorithm, position)
             && let Err(error) = per.check(algorithm)
@@ -268,7 +245,7 @@ impl SettingsReader {
             return;
         }
         let position = self.burst_at.or(self.rate_at).or(self.per_at);
-        if let (Some(rate), Some(per), Some(_)) = (all.rate, all.per, position)
+        if let (Some(rate), Some(per), Some(_)) = (all.rate, all.length(), position)
             && let Err(error) = algorithm.rule(all.burst.unwrap_or(rate)).check(rate.into(), per)
         {
             report.add(position, || error.to_string());

@@ -1,0 +1,164 @@
+//! What [`Limits::report`](crate::Limits::report) returns: every limiter, its settings, where each came
+//! from, and what the limiter did.
+
+use std::fmt;
+
+use crate::Quotas;
+pub use crate::store::Reconciled;
+
+/// Every limiter of a program. It displays as text.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, report::Source};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "limiters: { search: { rate: 5, per: 1s } }";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// let report = limits.report();
+/// let search = report.limiter("search").expect("it is in the limits file");
+/// let rate = search.setting("rate").expect("it has one");
+/// assert_eq!((&*rate.value, rate.source), ("5", Source::LimitsFile));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// `memory`, or the address of Redis without its password.
+    pub store: String,
+    /// Every limiter that is compiled in, written in the limits file, or was used.
+    pub limiters: Vec<LimiterReport>,
+}
+
+impl Report {
+    pub(crate) fn new(store: String, limiters: Vec<LimiterReport>) -> Self {
+        Self { store, limiters }
+    }
+
+    /// Returns the limiter with this key, as it is written.
+    #[must_use]
+    pub fn limiter(&self, key: &str) -> Option<&LimiterReport> {
+        self.limiters.iter().find(|limiter| limiter.key == key)
+    }
+}
+
+/// One limiter in a [`Report`]; all keys of a template are one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LimiterReport {
+    /// The key as it is written.
+    pub key: String,
+    /// The configured quotas; `None` if none are configured, or the limiter is turned off.
+    pub quotas: Option<Quotas>,
+    /// Its settings by their names in the limits file; empty if it has no quota.
+    pub settings: Vec<Setting>,
+    /// The annotated places that use it, as `module::function (file:line)`.
+    pub call_sites: Vec<String>,
+    /// Number of calls that were admitted.
+    pub allowed: u64,
+    /// Number of calls that were rejected.
+    pub rejected: u64,
+    /// Number of admitted calls that had to wait.
+    pub waited: u64,
+    /// Number of decisions by `on_store_error`.
+    pub degraded: u64,
+    /// Number of admitted calls that would have been rejected, or made to wait, outside shadow mode.
+    pub shadowed: u64,
+    /// How often configured and stored numbers were reconciled, and how.
+    pub reconciled: Vec<(Reconciled, u64)>,
+}
+
+impl LimiterReport {
+    /// Returns the setting with this name in the limits file, such as `rate`.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// One setting of a limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// Its name in the limits file.
+    pub name: &'static str,
+    /// Its value, as the limits file writes it.
+    pub value: String,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// Where a setting came from; the earlier in this list takes precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// An entry under `overrides` in the limits file.
+    Override,
+    /// The limiter's entry in the limits file.
+    LimitsFile,
+    /// An entry under `prefixes` in the limits file.
+    Prefix,
+    /// The attribute, or the settings given in code.
+    Annotation,
+    /// The limits file as it was when the program was compiled.
+    Compiled,
+    /// What is said of all limiters: the limits file's own `shadow`, or the builder's.
+    Global,
+    /// `default` in the limits file.
+    Default,
+    /// No layer sets it.
+    BuiltIn,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Override => "override",
+            Self::LimitsFile => "limits file",
+            Self::Prefix => "prefix",
+            Self::Annotation => "annotation",
+            Self::Compiled => "limits file at compile time",
+            Self::Global => "global",
+            Self::Default => "default",
+            Self::BuiltIn => "built in",
+        })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.name, self.value, self.source)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store {}", self.store)?;
+        self.limiters.iter().try_for_each(|limiter| write!(f, "\n{limiter}"))
+    }
+}
+
+impl fmt::Display for LimiterReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.key)?;
+        if self.settings.is_empty() {
+            return f.write_str("\n  no quota");
+        }
+        if let Some(enabled) = self.setting("enabled")
+            && self.quotas.is_none()
+        {
+            return write!(f, "\n  off ({})", enabled.source);
+        }
+        self.settings.iter().try_for_each(|setting| write!(f, "\n  {setting}"))?;
+        self.call_sites.iter().try_for_each(|site| write!(f, "\n  used by {site}"))?;
+        write!(
+            f,
+            "\n  allowed {}, rejected {}, waited {}, degraded {}, shadowed {}",
+            self.allowed, self.rejected, self.waited, self.degraded, self.shadowed
+        )?;
+        self.reconciled.iter().try_for_each(|(outcome, count)| write!(f, "\n  {outcome:?} {count}"))
+    }
+}

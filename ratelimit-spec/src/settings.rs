@@ -1,0 +1,221 @@
+//! The table of settings: everything that a limits file, an attribute or code can set for a limiter.
+//!
+//! One row for each. From the rows come the struct of one layer, the names in the limits file, the merge
+//! of several layers with the source of each value, and the lines of a report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::algorithm::Algorithm;
+use crate::calendar::TimeZone;
+use crate::duration::format_duration;
+use crate::limit::Limit;
+use crate::per::Per;
+use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
+
+/// A setting, and which layer it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sourced<T, S> {
+    /// The setting.
+    pub value: T,
+    /// Where it came from.
+    pub source: S,
+}
+
+/// How a report shows a setting.
+trait Show {
+    fn show(&self) -> String;
+}
+
+macro_rules! shown_by_display {
+    ($($ty:ty),+) => {$(
+        impl Show for $ty {
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+shown_by_display!(bool, u32, Per, TimeZone, Mode, Algorithm, Wait, OnStoreError, RefundOn, OnDrift);
+
+impl Show for Duration {
+    fn show(&self) -> String {
+        format_duration(*self)
+    }
+}
+
+impl Show for Arc<[Limit]> {
+    fn show(&self) -> String {
+        let limits = self.iter().map(|limit| limit.quota(Algorithm::default()));
+        limits.map(|limit| limit.to_string()).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $ty:ty $(= $default:expr)?;)+) => {
+        /// What one layer says of a limiter. A setting that is absent is decided elsewhere.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[$doc])* pub $name: Option<$ty>,)+
+        }
+
+        impl Settings {
+            /// The names of the settings in a limits file, in the order of the table.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            /// Adds each setting that is absent here from another layer.
+            #[must_use]
+            pub fn filled_from(self, other: &Self) -> Self {
+                Self { $($name: self.$name.or_else(|| other.$name.clone()),)+ }
+            }
+        }
+
+        /// Several layers in one, with the source of each setting.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Merged<S> {
+            $($(#[$doc])* pub $name: Option<Sourced<$ty, S>>,)+
+        }
+
+        impl<S: Copy> Merged<S> {
+            /// Takes each setting from the first layer that has it.
+            #[must_use]
+            pub fn of(layers: &[(S, &Settings)]) -> Self {
+                Self {$(
+                    $name: layers.iter().find_map(|(source, said)| {
+                        let value = said.$name.clone()?;
+                        Some(Sourced { value, source: *source })
+                    }),
+                )+}
+            }
+
+            /// Sets what no layer says and what has a default.
+            #[must_use]
+            pub fn or_built_in(self, source: S) -> Self {
+                Self {$(
+                    $name: self.$name$(.or(Some(Sourced { value: $default, source })))?,
+                )+}
+            }
+
+            /// The settings that are not absent, as a report shows them.
+            #[must_use]
+            pub fn rows(&self) -> Vec<(&'static str, String, S)> {
+                let mut rows = Vec::new();
+                $(
+                    if let Some(Sourced { value, source }) = &self.$name {
+                        rows.push((stringify!($name), value.show(), *source));
+                    }
+                )+
+                rows
+            }
+
+            $(default_of!($(#[$doc])* $name: $ty $(= $default)?);)+
+        }
+    };
+}
+
+/// The value of a setting with a default.
+macro_rules! default_of {
+    ($(#[$doc:meta])* $name:ident: $ty:ty) => {};
+    ($(#[$doc:meta])* $name:ident: $ty:ty = $default:expr) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(&self) -> $ty {
+            self.$name.map_or($default, |set| set.value)
+        }
+    };
+}
+
+settings! {
+    /// Whether it limits at all.
+    enabled: bool = true;
+    /// Whether it only counts the calls that it would reject.
+    shadow: bool = false;
+    /// Permits per window; 0 rejects every call.
+    rate: u32;
+    /// The window: a length, or a unit of the calendar.
+    per: Per;
+    /// The clocks by which the windows of a calendar begin.
+    time_zone: TimeZone;
+    /// Several limits that apply together, instead of one rate and window.
+    limits: Arc<[Limit]>;
+    /// Which processes share the budget.
+    mode: Mode = Mode::Overall;
+    /// How permits are counted.
+    algorithm: Algorithm = Algorithm::SlidingWindow;
+    /// What a token bucket stores.
+    burst: u32;
+    /// How long a token bucket takes to warm up.
+    warm_up: Duration;
+    /// How long a call may wait for its permits.
+    wait: Wait = Wait::Forever;
+    /// How many calls of one process may wait at the same time.
+    max_waiters: u32 = 10_000;
+    /// How many permits can be owed for charges.
+    max_debt: u32;
+    /// What a call gets while the store is unavailable.
+    on_store_error: OnStoreError = OnStoreError::Local;
+    /// Which calls give their permits back, by their result.
+    refund_on: RefundOn = RefundOn::Never;
+    /// What happens to the state when the numbers change.
+    on_drift: OnDrift = OnDrift::Reset;
+    /// How long an idle limiter is kept.
+    keep_alive: Duration;
+    /// How many shards it is split into.
+    shards: u32 = 1;
+}
+
+impl Settings {
+    /// Fills the settings that are absent here from another layer. Several limits and one are
+    /// alternatives: a layer that has either of them needs neither from there.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        let one = self.rate.is_some() || self.per.is_some();
+        let mut other = other.clone();
+        if self.limits.is_some() {
+            (other.rate, other.per, other.burst, other.warm_up) = (None, None, None, None);
+        }
+        if one {
+            other.limits = None;
+        }
+        self.filled_from(&other)
+    }
+
+    /// The length of the window.
+    #[must_use]
+    pub fn length(&self) -> Option<Duration> {
+        self.per.map(|per| per.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_comes_from_the_first_layer_that_has_it() {
+        let near = Settings { rate: Some(5), shadow: Some(true), ..Settings::default() };
+        let far = Settings { rate: Some(9), max_debt: Some(3), ..Settings::default() };
+        let merged = Merged::of(&[("near", &near), ("far", &far)]);
+        assert_eq!(merged.rate, Some(Sourced { value: 5, source: "near" }));
+        assert_eq!((merged.shadow(), merged.max_waiters(), merged.wait), (true, 10_000, None));
+        let rows = merged.or_built_in("built in").rows();
+        let row = |name: &str| rows.iter().find(|(known, ..)| *known == name).cloned();
+        assert_eq!(row("max_debt"), Some(("max_debt", "3".to_owned(), "far")));
+        assert_eq!(row("wait"), Some(("wait", "forever".to_owned(), "built in")));
+        assert_eq!(row("burst"), None);
+        let in_order = rows.iter().map(|(name, ..)| Settings::NAMES.iter().position(|n| n == name));
+        assert!(in_order.is_sorted());
+        assert_eq!(near.filled_from(&far).max_debt, Some(3));
+    }
+
+    #[test]
+    fn several_limits_and_one_are_alternatives() {
+        let one = Settings { rate: Some(5), burst: Some(7), ..Settings::default() };
+        let limits: Arc<[Limit]> = [Limit::new(1, Duration::from_secs(1))].into();
+        let several = Settings { limits: Some(limits), ..Settings::default() };
+        let over = several.clone().or(&one);
+        assert_eq!((over.rate, over.burst, over.limits.is_some()), (None, None, true));
+        assert_eq!(one.clone().or(&several), one);
+    }
+}
