@@ -32,6 +32,8 @@ pub(crate) struct Verdict {
     /// Until the same request could be granted again; 0 when it could be now, or never.
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
+    /// Until more permits are free than what is left at the end of the batch; 0 when all are.
+    pub(crate) more_after: u64,
     /// How far in the future a grant was dated, after the clock stepped back.
     pub(crate) ahead: u64,
 }

@@ -19,6 +19,7 @@ pub struct Decision {
     quota: Option<Quota>,
     remaining: u64,
     reset_after: Duration,
+    more_after: Duration,
     retry_after: Option<Duration>,
     degraded: bool,
     shadowed: Option<Reason>,
@@ -104,6 +105,7 @@ impl Decision {
             quota: None,
             remaining: 0,
             reset_after: Duration::ZERO,
+            more_after: Duration::ZERO,
             retry_after: None,
             degraded: false,
             shadowed: None,
@@ -182,6 +184,8 @@ pub(crate) struct Answer {
     pub(crate) remaining: u64,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) reset_after: Duration,
+    /// Until more permits are free than those that remain; zero if all are.
+    pub(crate) more_after: Duration,
     pub(crate) quota: Quota,
     /// Whether the limiter is turned off.
     pub(crate) off: bool,
@@ -201,6 +205,7 @@ impl Answer {
             quota: (!self.off).then_some(self.quota),
             remaining: self.remaining,
             reset_after: self.reset_after,
+            more_after: self.more_after,
             retry_after: self.retry_after,
             degraded: self.degraded,
             shadowed: self.shadowed,

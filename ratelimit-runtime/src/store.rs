@@ -295,6 +295,9 @@ pub struct Reply {
     pub retry_after_ms: u64,
     /// Milliseconds until the whole quota is free, if nobody asks.
     pub reset_after_ms: u64,
+    /// Milliseconds until more permits are free than what is left; 0 when all are. As of the end of a
+    /// batch, after which others may have less left.
+    pub more_after_ms: u64,
     /// Milliseconds since the Unix epoch by the store's clock.
     pub now_ms: u64,
     /// How far in the future a peer's grant was dated, in milliseconds; its clock is wrong then.

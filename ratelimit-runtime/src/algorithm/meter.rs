@@ -19,6 +19,12 @@ pub(super) trait Meter {
     /// The milliseconds until everything is free.
     fn full_after(&self) -> u64;
 
+    /// The milliseconds until more permits are free than now; 0 if all are.
+    fn more_after(&self) -> u64 {
+        let free = self.free();
+        if free < self.capacity() { self.wait(free + 1) } else { 0 }
+    }
+
     /// How far in the future it was dated, after the clock stepped back.
     fn ahead(&self) -> u64;
 
@@ -72,6 +78,7 @@ pub(super) trait Meter {
     /// The times of a verdict.
     fn outlook(&self, cost: u64) -> Verdict {
         let retry_after = if cost > self.capacity() { 0 } else { self.wait(cost) };
-        Verdict { retry_after, reset_after: self.full_after(), ..Verdict::default() }
+        let more_after = self.more_after();
+        Verdict { retry_after, reset_after: self.full_after(), more_after, ..Verdict::default() }
     }
 }

@@ -97,6 +97,7 @@ impl Denials {
         let aged = |reply: &Reply| Reply {
             retry_after_ms: reply.retry_after_ms.saturating_sub(passed),
             reset_after_ms: reply.reset_after_ms.saturating_sub(passed),
+            more_after_ms: reply.more_after_ms.saturating_sub(passed),
             now_ms: repeated.now_ms,
             ..*reply
         };
@@ -181,6 +182,7 @@ impl Refusal {
             outcome: Outcome::Refused,
             retry_after_ms: self.reply.retry_after_ms.saturating_sub(passed).max(1),
             reset_after_ms: self.reply.reset_after_ms.saturating_sub(passed),
+            more_after_ms: self.reply.more_after_ms.saturating_sub(passed),
             now_ms: self.reply.now_ms + passed,
             ..self.reply
         }

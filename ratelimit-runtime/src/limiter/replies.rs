@@ -116,6 +116,7 @@ pub(super) fn answer_of(reply: &Reply, degraded: bool) -> Answer {
         remaining: reply.remaining,
         retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
         reset_after: Duration::from_millis(reply.reset_after_ms),
+        more_after: Duration::from_millis(reply.more_after_ms),
         quota: reply.config.quota(),
         off: false,
         degraded,

@@ -82,8 +82,10 @@ impl Part for Ticket {
         let Self { source, grant, reply } = self.clone();
         let now_ms = reply.now_ms.saturating_add(later_ms);
         let reset_after_ms = reply.reset_after_ms.saturating_sub(later_ms);
+        let more_after_ms = reply.more_after_ms.saturating_sub(later_ms);
         self.grant = grant.before(permits.into());
-        Self { source, grant, reply: Reply { now_ms, reset_after_ms, ..reply } }
+        let reply = Reply { now_ms, reset_after_ms, more_after_ms, ..reply };
+        Self { source, grant, reply }
     }
 }
 

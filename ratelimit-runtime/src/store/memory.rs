@@ -185,6 +185,7 @@ impl Reply {
             remaining: verdict.remaining,
             retry_after_ms: verdict.retry_after,
             reset_after_ms: verdict.reset_after,
+            more_after_ms: verdict.more_after,
             now_ms,
             ahead_ms: verdict.ahead,
             config,

@@ -249,6 +249,7 @@ pub(in crate::limiter) fn unlimited(limits: &Inner, config: Config) -> Answer {
         remaining: config.rate,
         retry_after: None,
         reset_after: Duration::ZERO,
+        more_after: Duration::ZERO,
         quota: config.quota(),
         off: false,
         degraded: false,

@@ -54,7 +54,8 @@ impl Core {
             let grant = Grant::reserved(reply.config, *cost, ticket);
             // The answer of a call that goes when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
-            let reply = Reply { now_ms, reset_after_ms, ..reply };
+            let more_after_ms = reply.more_after_ms.saturating_sub(wait_ms);
+            let reply = Reply { now_ms, reset_after_ms, more_after_ms, ..reply };
             granted.then_some((wait_ms, *cost, Ticket { source, grant, reply }))
         });
         let slots: Vec<_> = slots.collect();

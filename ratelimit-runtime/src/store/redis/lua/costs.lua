@@ -58,3 +58,10 @@ local function append_waits(reply, runs, rate, free, per, now, rank, debt)
   end
   return reply, #short > 0
 end
+
+-- The milliseconds until more permits are free than now, as `append_waits` has it; 0 when all are.
+local function more_than(free, rate, per, now, rank, debt)
+  local more = math.max(0, free - debt) + 1
+  if more > rate then return 0 end
+  return append_waits({}, { { cost = more, count = 1 } }, rate, free, per, now, rank, debt)[1]
+end

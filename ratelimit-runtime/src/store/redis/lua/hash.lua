@@ -91,11 +91,11 @@ local function capacity_of(config)
   return config.rate
 end
 
--- What every reply starts with; see limiter.lua.
-local function reply_of(kind, free, reset_after, now, config, event, ahead)
+-- What every reply starts with; see limiter.lua. `more_after` is 0 unless given.
+local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after)
   local rule = rule_of(config)
   return { kind, math.max(0, free), reset_after, now, config.rate, config.per,
-    rule == ARGV[4] and 0 or rule, event, ahead }
+    rule == ARGV[4] and 0 or rule, event, ahead, more_after or 0 }
 end
 
 local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0, warm_up = 0 }

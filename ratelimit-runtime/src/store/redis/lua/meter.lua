@@ -100,6 +100,12 @@ local function store_meter(meter, config, now)
   redis.call('SET', KEYS[2], text, 'PX', ttl)
 end
 
+-- The milliseconds until more permits are free than now; 0 when all are.
+local function more_after(meter)
+  local free = math.max(0, meter.free())
+  return free < meter.capacity and meter.wait(free + 1) or 0
+end
+
 -- Appends the milliseconds until each of the different costs could be granted again.
 local function append_meter_waits(reply, runs, meter)
   local told = {}

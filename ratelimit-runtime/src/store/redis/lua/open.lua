@@ -50,6 +50,8 @@ local function commit(limiter)
   elseif limiter.taken or limiter.found or meter.ahead > 0 then
     store_meter(meter, config, now)
   end
-  local reply = reply_of(COUNTED, limiter.free, meter.full_after(), now, config, event, meter.ahead)
+  local more = (meter.more_after or more_after)(meter)
+  local reply =
+    reply_of(COUNTED, limiter.free, meter.full_after(), now, config, event, meter.ahead, more)
   return (meter.append_waits or append_meter_waits)(reply, limiter.runs, meter)
 end

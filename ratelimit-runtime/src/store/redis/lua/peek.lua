@@ -17,8 +17,8 @@ else
 end
 local rate, per = config.rate, config.per
 
-local function reply(kind, free, reset_after)
-  return reply_of(kind, free, reset_after, now, config, NOTHING, 0)
+local function reply(kind, free, reset_after, more)
+  return reply_of(kind, free, reset_after, now, config, NOTHING, 0, more)
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
@@ -27,7 +27,8 @@ local text = redis.call('GET', KEYS[2])
 if is_metered(config, text) then
   local meter = read_meter(config, text, now)
   if not meter then return reply(FOREIGN, 0, 0) end
-  return append_meter_waits(reply(COUNTED, meter.free(), meter.full_after()), runs, meter)
+  local answer = reply(COUNTED, meter.free(), meter.full_after(), more_after(meter))
+  return append_meter_waits(answer, runs, meter)
 end
 local left = used_of(text, now)
 if left then
@@ -36,7 +37,8 @@ if left then
   left = math.min(all, rate)
   local debt, full = all - left, left > 0 and per or 0
   full = full + math.ceil(debt / math.max(1, rate)) * per
-  local answer = reply(COUNTED, rate - left - debt, full)
+  local more = more_than(rate - left, rate, per, now, 0, debt)
+  local answer = reply(COUNTED, rate - left - debt, full, more)
   return (append_waits(answer, runs, rate, rate - left, per, now, 0, debt))
 end
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
@@ -57,4 +59,5 @@ else
   free = math.min(rate, free + expired)
 end
 local full = full_after(newest_score(), per, now) + math.ceil(debt / math.max(1, rate)) * per
-return (append_waits(reply(COUNTED, free - debt, full), runs, rate, free, per, now, over, debt))
+local answer = reply(COUNTED, free - debt, full, more_than(free, rate, per, now, over, debt))
+return (append_waits(answer, runs, rate, free, per, now, over, debt))

@@ -43,7 +43,8 @@ for n, cost in ipairs(costs) do
   taken = true
 end
 if taken or found or meter.ahead > 0 then store_meter(meter, config, now) end
-local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead)
+local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead,
+  more_after(meter))
 for n, cost in ipairs(costs) do
   answer[#answer + 1] = cost <= meter.capacity and meter.wait(cost) or 0
   for i = 1, 5 do answer[#answer + 1] = told[n] and told[n][i] or 0 end

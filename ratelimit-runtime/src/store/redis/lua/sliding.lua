@@ -79,6 +79,8 @@ local function sliding_meter(config, text, runs, event, now)
     return after + math.ceil(debt / math.max(1, rate)) * per
   end
 
+  function meter.more_after() return more_than(free, rate, per, now, 0, debt) end
+
   function meter.append_waits(reply)
     local answer, short = append_waits(reply, runs, rate, free, per, now, 0, debt)
     if noting and short then note_counted(rate, free, newest) end

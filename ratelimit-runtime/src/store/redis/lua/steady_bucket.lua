@@ -25,7 +25,10 @@ if metered and stored[6] ~= 'fixed_window' then
     end
     if alone or fitting == count then
       local over = spaced and backlog or backlog - (most - cost * per)
-      reply = { 1, free, lasts, now, rate, per, 0, 0, 0, math.max(0, math.ceil(over / rate)) }
+      local following = math.max(0, math.floor((most - backlog) / per)) + 1
+      local more = spaced and backlog or following <= capacity and backlog - (most - following * per) or 0
+      reply = { 1, free, lasts, now, rate, per, 0, 0, 0, math.ceil(more / rate),
+        math.max(0, math.ceil(over / rate)) }
     end
   end
 end

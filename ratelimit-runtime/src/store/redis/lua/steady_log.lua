@@ -25,9 +25,12 @@ if ready and #rule == 1 then
     local oldest = redis.pcall('ZRANGE', KEYS[key + 2], '0', '1', 'WITHSCORES')
     local free, bucket, over = tonumber(text), math.max(1, math.floor(per / 50)), false
     local whole = free and free % 1 == 0 and free <= rate and oldest[1]
+    -- When the oldest grant was made that still counts.
+    local next_at = tonumber(oldest[2])
     if whole and tonumber(oldest[2]) <= now - per then
       -- A short log that agrees with the counter: what is a window old is free again.
       local log, used = oldest, 0
+      next_at = nil
       if oldest[3] then log = redis.call('ZRANGE', KEYS[key + 2], '0', '16', 'WITHSCORES') end
       over, whole = true, #log <= 32
       for i = 1, #log, 2 do
@@ -36,7 +39,11 @@ if ready and #rule == 1 then
         if not whole then break end
         local permits = struct.unpack('<I', entry, #entry - 3)
         used = used + permits
-        if at <= now - per then expired, free = expired + 1, free + permits end
+        if at <= now - per then
+          expired, free = expired + 1, free + permits
+        else
+          next_at = next_at or at
+        end
         if expired == 1 and permits == taken then member = entry end
       end
       whole = whole and tonumber(text) + used == rate
@@ -60,8 +67,9 @@ if ready and #rule == 1 then
       member = member or struct.pack('<Bc0I', #id, id, taken)
       left = free - taken
       if left == tonumber(text) then left = nil end
-      reply = { 1, free, score + per - now, now, rate, per, rule == '0' and 0 or '0', 0, 0, 0 }
-    elseif alone and whole and not over and free < cost and cost <= rate then
+      reply = { 1, free, score + per - now, now, rate, per, rule == '0' and 0 or '0', 0, 0,
+        math.ceil(math.min(next_at or score, score)) + per - now, 0 }
+    elseif alone and whole and not over and free >= 0 and free < cost and cost <= rate then
       local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
       if tonumber(newest) <= now + bucket
         and redis.call('HGET', KEYS[key], 'counted') == stored[1] .. ' ' .. text .. ' ' .. newest then
@@ -70,8 +78,9 @@ if ready and #rule == 1 then
           for i = 1, #oldest, 2 do
             need = need - (#oldest[i] > 4 and struct.unpack('<I', oldest[i], #oldest[i] - 3) or 0)
             if need <= 0 then
-              reply = { 1, math.max(0, free), math.ceil(tonumber(newest)) + per - now, now, rate, per,
-                rule == '0' and 0 or '0', 0, 0, math.ceil(tonumber(oldest[i + 1])) + per - now }
+              reply = { 1, free, math.ceil(tonumber(newest)) + per - now, now, rate, per,
+                rule == '0' and 0 or '0', 0, 0, math.ceil(next_at) + per - now,
+                math.ceil(tonumber(oldest[i + 1])) + per - now }
               break
             end
           end
@@ -92,6 +101,6 @@ if ready and #rule == 1 then
     rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), true, now
     keep_alive, left = tonumber(ARGV[word + 4]), rate - taken
     member = struct.pack('<Bc0I', #id, id, taken)
-    reply = { 1, rate, per, now, rate, per, 0, 1, 0, 0 }
+    reply = { 1, rate, per, now, rate, per, 0, 1, 0, per, 0 }
   end
 end

@@ -38,7 +38,8 @@ if metered and stored[6] == 'fixed_window' then
       state = string.format('window %.0f/%.0f/%.0f%s', start, used, ending - start, suffix)
     end
     if alone or fitting == count then
-      reply = { 1, free, used > 0 and lasts or 0, now, rate, per, 0, 0, 0,
+      local ends_in = used > 0 and lasts or 0
+      reply = { 1, free, ends_in, now, rate, per, 0, 0, 0, ends_in,
         used + cost > rate and lasts or 0 }
     end
   end
