@@ -14,6 +14,7 @@ pub mod key;
 mod limit;
 pub mod limits_file;
 mod name;
+mod network;
 mod per;
 mod quote;
 pub mod suggest;
@@ -31,6 +32,7 @@ pub use limits_file::{
     Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
 };
 pub use name::KeyName;
+pub use network::{Network, NetworkError};
 pub use per::{CalendarError, Per};
 pub use suggest::nearest;
 pub use template::{Placeholder, Template, TemplateError};

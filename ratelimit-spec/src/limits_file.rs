@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::algorithm::Algorithm;
 use crate::calendar::{CalendarUnit, TimeZone};
 use crate::limit::Limit;
+use crate::network::Network;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError, words};
 
@@ -69,6 +70,8 @@ pub struct LimitsFile {
     pub instances: Option<u32>,
     /// The file with the certificates that a TLS connection trusts, as written.
     pub tls_ca: Option<String>,
+    /// The proxies whose word about the address of a client counts.
+    pub trusted_proxies: Vec<Network>,
     /// What applies where nothing else does.
     pub default: Settings,
     /// The limiters, in the order of the file.
@@ -234,6 +237,7 @@ impl Default for LimitsFile {
             deadline: None,
             instances: None,
             tls_ca: None,
+            trusted_proxies: Vec::new(),
             default: Settings::default(),
             limiters: Vec::new(),
             prefixes: Vec::new(),
@@ -304,6 +308,7 @@ impl fmt::Debug for LimitsFile {
             .field("deadline", &self.deadline)
             .field("instances", &self.instances)
             .field("tls_ca", &self.tls_ca)
+            .field("trusted_proxies", &self.trusted_proxies)
             .field("default", &self.default)
             .field("limiters", &self.limiters)
             .field("prefixes", &self.prefixes)

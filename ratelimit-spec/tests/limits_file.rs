@@ -31,6 +31,8 @@ fn every_option_is_read() {
     let file = parse(include_str!("../src/limits_file/reference.yaml"));
     assert_eq!(file.store.as_deref(), Some("${REDIS_URL:-redis://127.0.0.1:6379/0}"));
     assert_eq!(file.tls_ca.as_deref(), Some("/etc/ssl/redis-ca.pem"));
+    let proxies: Vec<_> = file.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(proxies, ["10.0.0.0/8", "2001:db8:1::/48"]);
     assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
     assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
     assert_eq!(file.deadline, Some(Duration::from_millis(100)));
@@ -125,7 +127,8 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
         (
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
-             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `default`, `limiters` or `prefixes`",
+             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, \
+             `trusted_proxies`, `default`, `limiters` or `prefixes`",
         ),
         (
             "rate: 5\n",
@@ -534,6 +537,16 @@ fn a_value_of_the_wrong_kind_is_refused() {
         (
             "store: 5\n",
             "1:8: `store` cannot be `5`; write `memory` or a URL such as `redis://127.0.0.1:6379/0`",
+        ),
+        (
+            "trusted_proxies: 10.0.0.0/8\n",
+            "1:18: `trusted_proxies` cannot be the text `10.0.0.0/8`; write a list of address ranges such as \
+             `[10.0.0.0/8]`",
+        ),
+        (
+            "trusted_proxies: [10.0.0.0/8, 7, local]\n",
+            "1:31: `trusted_proxies` cannot be `7`; write a list of address ranges such as `[10.0.0.0/8]`\n\
+             1:34: `local` is no range of IP addresses; write one such as `10.0.0.0/8`",
         ),
         ("tls_ca: \"\"\n", "1:9: `tls_ca` is empty; write the path of a file, or remove it"),
         ("key_prefix: 5\n", "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`"),

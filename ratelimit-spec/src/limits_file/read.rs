@@ -1,10 +1,11 @@
 //! What a limits file means.
 
 use super::fields::{Field, Section};
-use super::node::Node;
+use super::node::{Node, Value};
 use super::problem::Report;
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Settings, Unmatched, expand_env};
 use crate::key::check_prefix;
+use crate::network::Network;
 use crate::quote::{Quoted, either};
 use crate::template::Template;
 
@@ -24,6 +25,7 @@ const FILE_FIELDS: &[&str] = &[
     "shadow",
     "deadline",
     "instances",
+    "trusted_proxies",
     "default",
     "limiters",
     "prefixes",
@@ -78,6 +80,7 @@ fn file_field(field: &Field<'_>, file: &mut LimitsFile, report: &mut Report) -> 
             let range = (1, u32::MAX.into());
             file.instances = report.number(field, range, "a whole number from 1");
         }
+        "trusted_proxies" => file.trusted_proxies = networks(field, report),
         "default" => file.default = default(field, report),
         "limiters" => file.limiters = limiters(field, report),
         "prefixes" => file.prefixes = entries::prefixes(field, report),
@@ -104,6 +107,25 @@ fn expandable(field: &Field<'_>, expected: &str, report: &mut Report) -> Option<
         report.refuse(field, &message);
     }
     Some(text.to_owned())
+}
+
+fn networks(field: &Field<'_>, report: &mut Report) -> Vec<Network> {
+    let expected = "a list of address ranges such as `[10.0.0.0/8]`";
+    let read = |node: &Node| {
+        let field = Field { value: node, position: node.position.or(field.position), ..*field };
+        let Some(text) = node.text() else {
+            report.wrong(&field, expected);
+            return None;
+        };
+        text.parse().map_err(|error| report.refuse(&field, &error)).ok()
+    };
+    match &field.value.value {
+        Value::List(nodes) => nodes.iter().filter_map(read).collect(),
+        _ => {
+            report.wrong(field, expected);
+            Vec::new()
+        }
+    }
 }
 
 fn key_prefix(field: &Field<'_>, report: &mut Report) -> Option<String> {
