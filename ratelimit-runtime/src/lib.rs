@@ -55,7 +55,8 @@
 //! - `cluster`, `sentinel`: Redis Cluster and Redis Sentinel.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
-//! - `axum`: rejections as axum responses.
+//! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
+//! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: what this project's own tests need.
 //!
@@ -90,8 +91,10 @@ mod refund;
 mod rejection;
 mod settings;
 mod store;
-#[cfg(feature = "axum")]
-mod web;
+#[cfg(feature = "tower")]
+pub mod tower;
+#[cfg(feature = "_web")]
+pub mod web;
 
 pub use ratelimit_macros::{limiter, rate_limit};
 pub use ratelimit_spec::{

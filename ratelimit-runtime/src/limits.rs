@@ -24,7 +24,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 use once_cell::sync::OnceCell;
-use ratelimit_spec::safe_name;
+#[cfg(feature = "tower")]
+use ratelimit_spec::Template;
+use ratelimit_spec::{Network, safe_name};
 use tokio::sync::{Notify, oneshot};
 
 pub use self::{
@@ -106,6 +108,12 @@ pub(crate) struct Inner {
     revision: Option<u64>,
     instances: Option<u32>,
     shadow: Option<bool>,
+    /// Those of the limits file are in force if there are none here.
+    #[cfg_attr(
+        not(feature = "_web"),
+        expect(dead_code, reason = "only web frameworks have clients")
+    )]
+    trusted_proxies: Option<Vec<Network>>,
     generation: AtomicU64,
     /// Wakes those who wait when the limits are read anew.
     renewed: Notify,
@@ -241,6 +249,16 @@ impl Limits {
         Limiter::new(self.0.named(name, Keys::Many, None), self.clone())
     }
 
+    /// Whether this is the address of a proxy whose word about its clients counts.
+    #[cfg(feature = "_web")]
+    pub(crate) fn trusts(&self, address: std::net::IpAddr) -> bool {
+        let contains = |proxies: &[Network]| proxies.iter().any(|proxy| proxy.contains(address));
+        match &self.0.trusted_proxies {
+            Some(proxies) => contains(proxies),
+            None => contains(self.0.current.load().trusted_proxies()),
+        }
+    }
+
     /// Reads the limits file again. Limiters take their new numbers with their next call, which
     /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
     /// they were when the program started.
@@ -348,6 +366,18 @@ impl Inner {
             let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
             Family::annotated(site.key, keys, &annotations, &declared)
         })
+    }
+
+    /// The family of a key template that a layer limits, which is that of the annotations with the same
+    /// template.
+    #[cfg(feature = "tower")]
+    pub(crate) fn family_of_template(&self, template: &Template) -> Arc<Family> {
+        let key = template.text();
+        if let Some(site) = annotation::all().into_iter().find(|site| site.key == key) {
+            return self.family_of(site);
+        }
+        let keys = if template.is_static() { Keys::One } else { Keys::Many };
+        self.family(key, || Family::unannotated(key, keys))
     }
 
     /// The limiter of a name built at run time.

@@ -11,6 +11,8 @@ use super::{
     core::{Core, Members, Numbers, Rule},
     share::Share,
 };
+#[cfg(feature = "tower")]
+use crate::settings::Source;
 use crate::{
     Quotas, Rejection, clock,
     limits::{Current, Family, Inner},
@@ -81,6 +83,16 @@ impl Core {
     pub(crate) fn wait(&self, limits: &Inner) -> Wait {
         let rule = self.rule(limits);
         rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.wait.value)
+    }
+
+    /// How long a request to a layer may wait: it does not, unless a setting says so.
+    #[cfg(feature = "tower")]
+    pub(crate) fn wait_if_set(&self, limits: &Inner) -> Wait {
+        let rule = self.rule(limits);
+        rule.numbers.as_ref().map_or(Wait::None, |numbers| {
+            let wait = numbers.effective.wait;
+            if wait.source == Source::BuiltIn { Wait::None } else { wait.value }
+        })
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.

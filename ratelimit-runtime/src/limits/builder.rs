@@ -12,7 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use ratelimit_spec::{check_prefix, expand_env};
+use ratelimit_spec::{Network, check_prefix, expand_env};
 use tokio::sync::Notify;
 
 use super::{AnyStore, Cores, Current, INSTALLED, Inner, Limits, file, validate};
@@ -67,6 +67,7 @@ pub struct LimitsBuilder {
     revision: Option<u64>,
     shadow: Option<bool>,
     tls_ca: Option<PathBuf>,
+    trusted_proxies: Option<Vec<String>>,
     clock: Option<Clock>,
     watch: Option<Duration>,
     on_event: Option<Callback>,
@@ -142,6 +143,15 @@ impl LimitsBuilder {
     /// Trusts the certificate authorities in this PEM file, instead of the system's.
     pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls_ca = Some(path.into());
+        self
+    }
+
+    /// Trusts these proxies to name the client of a request, in `Forwarded` or `X-Forwarded-For`: address
+    /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
+    /// `web::ClientIp` says how they are used.
+    #[cfg(feature = "_web")]
+    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
         self
     }
 
@@ -234,6 +244,7 @@ impl LimitsBuilder {
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let deadline = self.deadline.or(loaded.as_ref().and_then(|file| file.limits.deadline));
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+        let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
         // Redis has a time of its own, which goes on while tokio's is paused.
         let pauses = address.is_none();
@@ -263,6 +274,7 @@ impl LimitsBuilder {
             revision: self.revision,
             instances: self.instances,
             shadow: self.shadow,
+            trusted_proxies,
             generation: AtomicU64::new(0),
             renewed: Notify::new(),
             current: ArcSwap::from_pointee(Current::new(0, loaded, self.shadow)),
@@ -306,6 +318,21 @@ impl LimitsBuilder {
             Some("memory") => Ok(None),
             Some(address) => Address::parse(address).map(Some),
         }
+    }
+
+    fn networks(&self) -> Result<Option<Vec<Network>>, SetupError> {
+        let Some(proxies) = &self.trusted_proxies else { return Ok(None) };
+        let read = |proxy: &String| {
+            proxy.parse().map_err(|error| format!("in `trusted_proxies`: {error}"))
+        };
+        let (mut networks, mut problems) = (Vec::new(), Vec::new());
+        for proxy in proxies {
+            match read(proxy) {
+                Ok(network) => networks.push(network),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(Some(networks)) } else { Err(SetupError::new(problems)) }
     }
 
     fn certificates(&self, loaded: Option<&file::LoadedFile>) -> Result<Certificates, SetupError> {

@@ -56,6 +56,21 @@ impl Family {
         Arc::clone(self.only.get_or_init(make))
     }
 
+    /// The limiter of a key that a layer rendered, with the quotas that the layer was given.
+    #[cfg(feature = "tower")]
+    pub(crate) fn core_given(
+        self: &Arc<Self>,
+        limits: &Inner,
+        name: &str,
+        given: Option<&crate::Quotas>,
+    ) -> Arc<Core> {
+        let make = || Core::new(limits, Arc::clone(self), name, given.cloned());
+        match self.keys {
+            Keys::One => Arc::clone(self.only.get_or_init(|| Arc::new(make()))),
+            Keys::Many => self.cores.get_or_make(name, make),
+        }
+    }
+
     /// The limiter of a rendered key.
     pub(crate) fn core(self: &Arc<Self>, limits: &Inner, name: &str) -> Arc<Core> {
         self.cores.get_or_make(name, || Core::new(limits, Arc::clone(self), name, None))

@@ -244,7 +244,9 @@ mod tests {
 
     #[test]
     fn what_is_counted_otherwise_than_by_ours_says_how() {
-        let Value::Array(mut items) = ints(&[1, 9, 0, 99, 5, 1000, 0, 0, 0, 60, 0]) else { panic!() };
+        let Value::Array(mut items) = ints(&[1, 9, 0, 99, 5, 1000, 0, 0, 0, 60, 0]) else {
+            panic!()
+        };
         items[6] = Value::BulkString(b"0/token_bucket/9".to_vec());
         let value = Value::Array(items);
         let reply = read_replies(&value, &[9], true, &own(5)).unwrap()[0];
