@@ -6,6 +6,8 @@
 
 #[path = "examples/load.rs"]
 mod load;
+#[path = "examples/measured.rs"]
+mod measured;
 #[path = "examples/output.rs"]
 mod output;
 #[path = "examples/program.rs"]

@@ -8,6 +8,10 @@ pub mod algorithms {}
 #[doc = include_str!("../docs/architecture.md")]
 pub mod architecture {}
 
+/// What is measured, and what to watch.
+#[doc = include_str!("../docs/metrics.md")]
+pub mod metrics {}
+
 /// When Redis is slow or gone.
 #[doc = include_str!("../docs/outages.md")]
 pub mod outages {}

@@ -57,6 +57,8 @@
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
+//! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
+//!   [`guide::metrics`].
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: what this project's own tests need.
 //!
@@ -86,6 +88,7 @@ mod home;
 mod key;
 mod limiter;
 mod limits;
+mod metrics;
 mod quota;
 mod refund;
 mod rejection;

@@ -46,6 +46,7 @@ use crate::{
     events::{Event, Events},
     home::Homes,
     limiter::{Core, Lanes},
+    metrics,
     settings::Keys,
     store::{
         Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore, Reply,
@@ -137,7 +138,9 @@ macro_rules! forward {
                 match self {
                     Self::Memory(store) => store.$name($($argument),*).await,
                     // A round trip's future is large, and would be part of every caller's.
-                    Self::Redis(store) => Box::pin(store.$name($($argument),*)).await,
+                    Self::Redis(store) => {
+                        Box::pin(metrics::timed(stringify!($name), store.$name($($argument),*))).await
+                    }
                 }
             }
         )*}
@@ -391,7 +394,7 @@ impl Inner {
             let family = match self.current().label(&name) {
                 Some(label) => self.family(&label, || Family::unannotated(&label, keys)),
                 // Names are many, so nothing but their limiter remembers them.
-                None => Arc::new(Family::unannotated(&name, keys)),
+                None => Arc::new(Family::unnamed(&name, keys)),
             };
             Core::new(self, family, &name, given.cloned())
         })

@@ -234,6 +234,7 @@ impl Core {
             None => return,
         };
         self.family.tally.reconciled(outcome);
+        self.family.measured.reconciled(outcome.word());
         limits.events.emit(&Event::Reconciled { limiter: Arc::clone(&self.family.key), outcome });
     }
 }

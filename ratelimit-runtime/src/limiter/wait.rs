@@ -34,8 +34,8 @@ use super::{
     taken::{Source, Taken},
 };
 use crate::{
-    Limits, Reason, Rejection,
-    clock::whole_ms,
+    Answer, Limits, Reason, Rejection,
+    clock::{self, whole_ms},
     limits::Inner,
     store::{Grant, Reply},
 };
@@ -190,11 +190,20 @@ async fn attempt(limits: &Limits, claims: Vec<Claim>) -> Outcome {
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     };
     match &result {
-        Ok(_) => {
-            let counted = claims.iter().filter(|claim| claim.permits > 0);
-            counted.for_each(|claim| claim.core.tally(true));
+        Ok(granted) => {
+            for (claim, granted) in
+                claims.iter().zip(granted).filter(|(claim, _)| claim.permits > 0)
+            {
+                claim.core.tally(true);
+                let Answer { remaining, quota, .. } = granted.answer;
+                let capacity = quota.burst().unwrap_or(quota.rate());
+                claim.core.family.measured.admitted(remaining, capacity);
+            }
         }
-        Err((position, _)) => claims[*position].core.tally(false),
+        Err((position, rejection)) => {
+            claims[*position].core.tally(false);
+            claims[*position].core.family.measured.rejected(rejection.reason());
+        }
     }
     result
 }
@@ -308,9 +317,12 @@ async fn in_line(
     started: u64,
     seen: &Seen,
 ) -> Outcome {
+    let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
+    let _waiting = core.family.measured.waits();
     let chair = Chair::new(claims, started);
     chair.join(limits, delay, seen)?;
     let granted = Turn::new(limits, chair).await?;
+    core.family.measured.waited(clock::instant().saturating_duration_since(began));
     if let Some(claim) = granted.first() {
         claim.taken.count_wait();
     }

@@ -21,6 +21,7 @@ use crate::{
     engine::Engine,
     events::{Callback, Event, Events},
     home::Homes,
+    metrics,
     store::{
         MemoryStore, RedisStore,
         redis::{Certificates, address::Address},
@@ -199,6 +200,7 @@ impl LimitsBuilder {
     ///
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
+        metrics::describe();
         let watch = self.watch;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
         let limits = self.assemble(loaded, None)?;

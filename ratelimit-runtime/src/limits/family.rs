@@ -8,6 +8,7 @@ use ratelimit_spec::Settings;
 use super::{Inner, cores::Cores};
 use crate::{
     limiter::{Core, Tally},
+    metrics::{Measured, UNNAMED},
     settings::Keys,
 };
 
@@ -18,6 +19,7 @@ pub(crate) struct Family {
     pub(crate) annotation: Option<Settings>,
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
+    pub(crate) measured: Measured,
     only: OnceCell<Arc<Core>>,
     cores: Lazy<Cores>,
 }
@@ -45,9 +47,15 @@ impl Family {
             annotation: None,
             declared: None,
             tally: Tally::default(),
+            measured: Measured::new(key),
             only: OnceCell::new(),
             cores: Lazy::new(Cores::default),
         }
+    }
+
+    /// A name that was built at run time, of which there may be any number.
+    pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
+        Self { measured: Measured::new(UNNAMED), ..Self::unannotated(name, keys) }
     }
 
     /// The only limiter of a key without placeholders.

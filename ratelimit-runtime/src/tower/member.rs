@@ -22,10 +22,13 @@ pub(super) struct Member {
 pub(super) type OfRequest<T> = Arc<dyn Fn(&request::Parts) -> T + Send + Sync>;
 pub(super) type OfResponse<T> = Arc<dyn Fn(&response::Parts) -> T + Send + Sync>;
 
+/// Writes the value of a placeholder for a request.
+pub(super) type WriteValue = dyn Fn(&request::Parts, &mut KeyText<'_>) + Send + Sync;
+
 /// The value of a placeholder.
 #[derive(Clone)]
 pub(super) struct Value {
     pub(super) name: String,
     pub(super) is_optional: bool,
-    pub(super) write: Arc<dyn Fn(&request::Parts, &mut KeyText<'_>) + Send + Sync>,
+    pub(super) write: Arc<WriteValue>,
 }

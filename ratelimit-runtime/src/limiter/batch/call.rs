@@ -19,6 +19,7 @@ use crate::{
         taken::Taken,
     },
     limits::{AnyStore, Inner},
+    metrics,
     store::{Group, Outcome, Reply},
 };
 
@@ -47,6 +48,9 @@ async fn call(
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
     let costs: Vec<&[u32]> = parts().map(|(_, row)| *row).collect();
     let asking: Vec<_> = claims.iter().map(|(core, _)| core.denials.asking()).collect();
+    if limits.store.is_shared() {
+        metrics::count_requests(rows.iter().map(|row| row.len()).sum());
+    }
     let decided = limits.store.decide(&[Group { requests: &requests, costs: &costs }]).await?;
     let mut replies = decided.into_iter().next().ok_or_else(no_reply)??.into_iter();
     let mut all = Rows::with_capacity(claims.len());

@@ -43,6 +43,12 @@ impl Core {
             _ => Err(self.rejected_at_once(&reply, permits)),
         };
         self.tally(result.is_ok());
+        match &result {
+            Ok((reply, _)) => {
+                self.family.measured.admitted(reply.remaining, reply.config.capacity())
+            }
+            Err(rejection) => self.family.measured.rejected(rejection.reason()),
+        }
         Some(result)
     }
 
@@ -96,6 +102,12 @@ impl Core {
             }
             _ => self.too_many(permits, reply.config),
         }
+    }
+
+    /// The policy decided, or the store did not get what was given back.
+    pub(in crate::limiter) fn count_degraded(&self) {
+        self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.degraded();
     }
 
     pub(in crate::limiter) fn tally(&self, allowed: bool) {

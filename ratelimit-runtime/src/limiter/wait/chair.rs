@@ -30,6 +30,7 @@ struct State {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each becomes the larger one, and is made once")]
 enum Answer {
     Awaited(Option<Waker>),
     /// With the reservation it was made of.
