@@ -1,4 +1,5 @@
-//! What the runtime allocates for a decision, counted by an allocator that counts.
+//! What a call takes of memory: what a decision allocates, by an allocator that counts, and the size of
+//! its future.
 
 use std::{
     future::Future,
@@ -17,6 +18,57 @@ async fn fixed() -> Result<(), Rejection> {
 
 #[rate_limit(key = "forever", rate = 1000, per = "1h")]
 async fn infallible() {}
+
+/// A body that keeps something while it waits.
+async fn body(id: u64) -> u64 {
+    let kept = [id; 8];
+    tokio::task::yield_now().await;
+    kept.iter().sum()
+}
+
+async fn plain(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id).await)
+}
+
+#[rate_limit(key = "size:{id}", rate = 1000, per = "1h", wait = "none")]
+async fn one(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id).await)
+}
+
+#[rate_limit(key = "size:{id}:forever", rate = 1000, per = "1h")]
+async fn patient(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id).await)
+}
+
+#[rate_limit(key = "size:{id}:refunded", rate = 1000, per = "1h", wait = "none", refund_on = "err")]
+async fn refunded(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id).await)
+}
+
+#[rate_limit(key = "size:a", rate = 1000, per = "1h", wait = "none")]
+#[rate_limit(key = "size:b:{id}", rate = 1000, per = "1h", wait = "2s")]
+#[rate_limit(key = "size:c:{id}", rate = 1000, per = "1h")]
+async fn three(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id).await)
+}
+
+#[test]
+fn the_future_of_a_call_is_a_little_larger_than_its_body() {
+    let plain = size_of_val(&plain(1));
+    let (one, patient, three) =
+        (size_of_val(&one(1)), size_of_val(&patient(1)), size_of_val(&three(1)));
+    let refunded = size_of_val(&refunded(1));
+    println!(
+        "beyond {plain} bytes: one attribute {}, one that waits {}, three {}, with a refund {}",
+        one - plain,
+        patient - plain,
+        three - plain,
+        refunded - plain
+    );
+    for size in [one, patient, three] {
+        assert!(size - plain <= 512, "{size} bytes, {plain} without the attribute");
+    }
+}
 
 /// Runs a future that never has to wait.
 fn ready<F: Future>(future: F) -> F::Output {

@@ -1,6 +1,9 @@
 //! Many callers of one limiter: shared calls, refusals that are known beforehand, waiting in turn.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "coalesce/limiters.rs"]
+mod limiters;
+
 use std::{
     env,
     time::{Duration, Instant, UNIX_EPOCH},

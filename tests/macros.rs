@@ -5,6 +5,8 @@
 
 #[path = "macros/arguments.rs"]
 mod arguments;
+#[path = "macros/keys.rs"]
+mod keys;
 #[path = "macros/methods.rs"]
 mod methods;
 #[path = "macros/names.rs"]

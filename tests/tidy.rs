@@ -60,7 +60,7 @@ fn home(name: &str) -> Option<&'static str> {
         "Answer" | "Decision" | "Reason" | "Settlement" => "decision",
         "SetupError" | "StoreError" | "StoreErrorKind" => "error",
         "Event" => "events",
-        "KeyPart" | "KeyText" => "key",
+        "KeyPart" => "key",
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
         "Quota" | "QuotaError" | "Quotas" => "quota",

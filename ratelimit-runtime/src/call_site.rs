@@ -18,8 +18,9 @@ pub use self::{
     settlement::{ActualPermits, actual, refund_if, refund_on, settle_later},
 };
 use crate::{
-    KeyText, Limiter, Limits,
+    Limiter, Limits,
     annotation::Annotation,
+    key::Displayed,
     limiter::Core,
     limits::{Family, Inner},
 };
@@ -68,10 +69,9 @@ impl CallSite {
         let (first, literals) = self.annotation.literals.split_first().unwrap_or((&"", &[]));
         writer.literal(first);
         for (part, literal) in parts.iter().zip(literals) {
-            let mut text = KeyText::new(&mut writer);
             match part.0 {
-                Some(part) => part.write_to(&mut text),
-                None => text.absent(),
+                Some(part) => writer.display(&Displayed(part)),
+                None => writer.absent(),
             }
             writer.literal(literal);
         }

@@ -47,7 +47,8 @@ pub enum Event {
         /// How.
         outcome: Reconciled,
     },
-    /// The store does not answer; `on_store_error` decides from now on.
+    /// The store does not answer; `on_store_error` decides from now on. Reported when an outage begins, and
+    /// every minute while it lasts; a store that comes and goes within ten seconds is one outage.
     StoreDown {
         /// What it said last.
         error: StoreError,

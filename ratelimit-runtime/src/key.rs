@@ -1,9 +1,9 @@
-//! Who is counted: values that may stand in a key.
+//! Who is counted: values that can be used in a key.
 
 use std::{
     borrow::Cow,
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
     num::{
         NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroIsize, NonZeroU8,
         NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, NonZeroUsize,
@@ -12,80 +12,79 @@ use std::{
     sync::Arc,
 };
 
-use ratelimit_spec::KeyWriter;
-
-/// A value that can stand in a key template.
+/// A value that can be used in a key template.
 ///
-/// Implemented for strings, integers, `bool`, `char` and IP addresses. Not for floats, because
-/// two that look alike may differ, nor for collections. An `Option` takes an explicit
-/// `{user_id?}` in the template, because everybody without a user then shares one bucket.
+/// Implemented for strings, integers, `bool`, `char`, IP addresses and socket addresses (without
+/// the port), for `Uuid` and `Ulid` with the features of these names, and for references, `Box`,
+/// `Rc`, `Arc` and `Cow` of them. Not for floats, because two that look alike may differ, nor for
+/// collections. An `Option` needs an explicit `{user_id?}` in the template, because all calls
+/// without a value share one limit.
 ///
-/// Newtypes opt in:
+/// Types of your own opt in, newtypes around types of other crates among them:
 ///
 /// ```
-/// use ratelimit_runtime::{KeyPart, KeyText};
+/// use std::fmt;
+///
+/// use ratelimit_runtime::KeyPart;
 ///
 /// struct OrderId(u128);
 ///
 /// impl KeyPart for OrderId {
-///     fn write_to(&self, text: &mut KeyText<'_>) {
-///         text.display(&format_args!("{:032x}", self.0));
+///     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         write!(f, "{:032x}", self.0)
 ///     }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a rate limit key",
     label = "expected a string, an integer, a `bool`, a `char` or an IP address",
-    note = "pick a field that identifies the caller, such as `{{user.id}}`",
-    note = "an `Option` takes a `?`, such as `{{user_id?}}`: everybody without one shares a bucket",
-    note = "or implement `ratelimit_runtime::KeyPart` for `{Self}`"
+    note = "write a field or a method that identifies the caller, such as `{{user.id}}` or `{{user.id()}}`",
+    note = "for an `Option`, write `{{user_id?}}`; all calls without a value share one limit",
+    note = "for a type of your crate, implement `ratelimit_runtime::KeyPart`; wrap a type of another crate in a newtype",
+    note = "for `Uuid` and `Ulid`, enable the feature `uuid` or `ulid` of `ratelimit-runtime`"
 )]
 pub trait KeyPart {
-    /// Writes the value; it is escaped, so that any text is safe.
-    fn write_to(&self, text: &mut KeyText<'_>);
+    /// Writes the value as it is to appear in the key.
+    ///
+    /// Any text is safe: characters that have a meaning in a key are escaped, and a text of more
+    /// than 64 bytes is replaced by its hash, for which this function is called a second time. An
+    /// error counts as the end of the text.
+    ///
+    /// The text identifies the caller in the store. If a release writes another text for the same
+    /// value, every limit of that value starts over.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error only if writing to `f` does.
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-/// Where a [`KeyPart`] writes itself, once.
-#[derive(Debug)]
-pub struct KeyText<'a>(&'a mut KeyWriter);
+/// Displays a value as it appears in a key, before it is escaped.
+pub(crate) struct Displayed<'a>(pub(crate) &'a dyn KeyPart);
 
-impl<'a> KeyText<'a> {
-    pub(crate) fn new(writer: &'a mut KeyWriter) -> Self {
-        Self(writer)
-    }
-
-    /// Writes a text, escaped; one of more than 64 bytes is replaced by its hash.
-    pub fn text(&mut self, text: &str) {
-        self.0.part(text);
-    }
-
-    /// Writes what a value displays, escaped likewise.
-    pub fn display(&mut self, value: &dyn fmt::Display) {
-        self.0.display(value);
-    }
-
-    pub(crate) fn absent(&mut self) {
-        self.0.absent();
+impl fmt::Display for Displayed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_key(f)
     }
 }
 
 impl KeyPart for str {
-    fn write_to(&self, text: &mut KeyText<'_>) {
-        text.text(self);
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
     }
 }
 
 impl KeyPart for String {
-    fn write_to(&self, text: &mut KeyText<'_>) {
-        text.text(self);
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
     }
 }
 
 macro_rules! by_reference {
     ($($ty:ty),*) => {$(
         impl<T: KeyPart + ?Sized> KeyPart for $ty {
-            fn write_to(&self, text: &mut KeyText<'_>) {
-                (**self).write_to(text);
+            fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (**self).fmt_key(f)
             }
         }
     )*};
@@ -94,16 +93,17 @@ macro_rules! by_reference {
 by_reference!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
 impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
-    fn write_to(&self, text: &mut KeyText<'_>) {
-        (**self).write_to(text);
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt_key(f)
     }
 }
 
 macro_rules! by_display {
-    ($($ty:ty),* $(,)?) => {$(
+    ($($(#[$attr:meta])* $ty:ty),* $(,)?) => {$(
+        $(#[$attr])*
         impl KeyPart for $ty {
-            fn write_to(&self, text: &mut KeyText<'_>) {
-                text.display(self);
+            fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
             }
         }
     )*};
@@ -139,4 +139,21 @@ by_display!(
     NonZeroU64,
     NonZeroU128,
     NonZeroUsize,
+    #[cfg(feature = "uuid")]
+    uuid::Uuid,
+    #[cfg(feature = "ulid")]
+    ulid::Ulid,
 );
+
+macro_rules! by_ip_address {
+    ($($ty:ty),*) => {$(
+        /// The IP address alone: every connection has a port of its own.
+        impl KeyPart for $ty {
+            fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.ip().fmt_key(f)
+            }
+        }
+    )*};
+}
+
+by_ip_address!(SocketAddr, SocketAddrV4, SocketAddrV6);

@@ -59,6 +59,7 @@
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
 //! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
 //!   [`guide::metrics`].
+//! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: what this project's own tests need.
 //!
@@ -111,7 +112,7 @@ pub use self::{
     decision::{Decision, Reason, Settlement},
     error::{SetupError, StoreError, StoreErrorKind},
     events::Event,
-    key::{KeyPart, KeyText},
+    key::KeyPart,
     limiter::{Limiter, LimiterConfig, Permit, RateChange},
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
     quota::{Quota, QuotaError, Quotas},

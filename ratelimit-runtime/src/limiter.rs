@@ -19,7 +19,8 @@ mod tally;
 mod wait;
 
 pub(crate) use self::{
-    batch::Lanes, core::Core, plan::Claim, taken::Taken, tally::Tally, wait::acquire,
+    batch::Lanes, core::Core, decide::Granted, plan::Claim, taken::Taken, tally::Tally,
+    wait::acquire,
 };
 pub use self::{
     handle::Limiter,

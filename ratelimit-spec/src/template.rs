@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::key::{MAX_NAME, MAX_PART, is_derived, is_value_char, works_on_cluster};
 use crate::quote::Quoted;
 
+mod overlap;
 mod parse;
 
 /// What a template reserves for each value: [`MAX_PART`], and one more for what [`KeyWriter`] may

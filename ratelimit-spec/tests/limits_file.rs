@@ -502,7 +502,7 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ("- a\n", "1:1: a limits file cannot be a list; write fields such as `limiters:`"),
         (
             "limiters\n",
-            "1:1: a limits file cannot be the text `limiters`; write fields such as `limiters:`",
+            "1:1: a limits file cannot be a single value; write fields such as `limiters:`",
         ),
         (
             "limiters:\n  - a\n",

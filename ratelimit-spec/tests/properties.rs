@@ -196,6 +196,25 @@ proptest! {
     }
 
     #[test]
+    fn templates_that_render_one_name_overlap(
+        (template, list) in template().prop_flat_map(|template| {
+            let list = values(&template);
+            (Just(template), list)
+        }),
+        other in template(),
+    ) {
+        let name = render("", &template, &list);
+        prop_assert!(template.overlaps(&template));
+        prop_assert_eq!(template.overlaps(&other), other.overlaps(&template));
+        // A `~` at the end may have been appended to the name, and would be to the fixed key.
+        if !name.ends_with('~') {
+            let fixed = Template::parse(&name.replace('{', "{{").replace('}', "}}"));
+            prop_assert!(fixed.is_err() || template.overlaps(&fixed.unwrap()), "{}", name);
+            prop_assert!(!other.can_render(&name) || template.overlaps(&other), "{}", name);
+        }
+    }
+
+    #[test]
     fn names_built_at_run_time_stay_different_and_safe(
         raw in prop::collection::vec(value(), 2..6),
     ) {

@@ -3,10 +3,13 @@
 use std::time::Instant;
 
 use crate::{
-    Failed, Outcome, features,
+    Failed, Outcome, features, redis,
     shell::{cargo, root, run, say, seconds},
     test,
 };
+
+/// What runs on every server: the state that scripts keep, and what becomes of calls without a server.
+const ON_EVERY_SERVER: &[&str] = &["state", "joint", "outage"];
 
 pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
@@ -19,7 +22,28 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     docs()?;
     each_feature()?;
     say(&format!("checks passed in {}", seconds(start.elapsed())));
-    test::run_tests(&[])
+    test::run_tests(&[])?;
+    on_every_server()
+}
+
+/// Runs some of the tests on the servers beside the one that ran them all.
+fn on_every_server() -> Outcome {
+    let names = ON_EVERY_SERVER.iter().flat_map(|name| ["--test", name]);
+    let arguments = ["--workspace", "--all-features"].into_iter().chain(names);
+    let arguments: Vec<String> = arguments.map(str::to_owned).collect();
+    let tested = redis::find_or_install()?;
+    let mut missing = Vec::new();
+    for name in redis::names() {
+        match redis::named(name) {
+            Ok(server) if server.version == tested.version => {}
+            Ok(server) => test::run_on(&server, &arguments)?,
+            Err(Failed) => missing.push(name),
+        }
+    }
+    if !missing.is_empty() {
+        say(&format!("not run, since there is no such server here: {}", missing.join(", ")));
+    }
+    Ok(())
 }
 
 fn clippy(what: &[&str]) -> Outcome {

@@ -29,7 +29,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        about: "finds or installs redis-server, then runs all tests, or what `cargo test` is told",
+        about: "runs all tests, or what `cargo test` is told, on a server found, installed or named by --server",
         run: test::run_tests,
     },
     Command {

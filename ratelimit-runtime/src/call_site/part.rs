@@ -1,26 +1,28 @@
-//! The parameters in a key.
+//! The values in a key.
+
+use std::{fmt, rc::Rc, sync::Arc};
 
 use crate::KeyPart;
 
-/// A parameter that stands in a key, or its absence.
+/// The value of a placeholder, or its absence.
 #[derive(Clone, Copy)]
 pub struct Part<'a>(pub(super) Option<&'a dyn KeyPart>);
 
-/// Names a parameter of the key.
+/// Names the value of a placeholder.
 pub fn key_part<T: KeyPart>(part: &T) -> Part<'_> {
     Part(Some(part))
 }
 
-/// Names a parameter of the key that may be absent; everybody without one shares a bucket.
+/// Names the value of a placeholder that may be absent; all calls without a value share one limit.
 pub fn key_part_or_absent<T: OptionalKeyPart>(part: &T) -> Part<'_> {
     Part(part.part())
 }
 
-/// An `Option` of something that can stand in a key.
+/// An `Option` of a [`KeyPart`], or a reference to one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be an optional part of a rate limit key",
-    label = "expected an `Option` of something that can stand in a key",
-    note = "write the placeholder without `?` where there always is a value"
+    message = "`{Self}` cannot be used for an optional placeholder",
+    label = "expected an `Option` of a type that implements `KeyPart`",
+    note = "remove the `?` if the value is always present"
 )]
 pub trait OptionalKeyPart {
     #[doc(hidden)]
@@ -33,9 +35,22 @@ impl<T: KeyPart> OptionalKeyPart for Option<T> {
     }
 }
 
-impl std::fmt::Debug for Part<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A key's values are nobody's business.
+macro_rules! by_reference {
+    ($($ty:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: OptionalKeyPart + ?Sized> OptionalKeyPart for $ty {
+            fn part(&self) -> Option<&dyn KeyPart> {
+                (**self).part()
+            }
+        }
+    )*};
+}
+
+by_reference!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+impl fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The values of a key are private.
         f.write_str("Part(..)")
     }
 }

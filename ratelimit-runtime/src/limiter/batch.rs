@@ -1,12 +1,13 @@
-//! Callers of one limiter share calls to the store.
+//! Callers share calls to the store.
 //!
-//! A call that finds none of its limiter in flight goes out at once. While one is in flight,
+//! A caller that finds no call of its limiter in flight goes out at once. While one is in flight,
 //! further callers gather, for 2 ms at most or until it returns, and then go out behind it, in the
-//! order they came, on the same connection. Each runtime that calls has lanes of its own, and a
-//! batch is a task of that runtime and no part of any caller's future: a caller that is dropped,
-//! or kept and never polled again, holds nobody up.
+//! order they came, on the same connection. Callers of different limiters that go out together
+//! share a call where their keys may, and are decided without regard to each other.
 //!
-//! Permits that were granted to callers that are gone by then are given back.
+//! Each runtime that calls has lanes of its own, and a batch is a task of that runtime and no part
+//! of any caller's future: a caller that is dropped, or kept and never polled again, delays no
+//! other. Permits that were granted to callers that are gone by then are given back.
 
 mod call;
 mod lanes;
@@ -29,13 +30,15 @@ use tokio::{
 pub(crate) use self::lanes::Lanes;
 use self::{
     call::Together,
-    lanes::{Caller, Load},
+    lanes::{Caller, Load, MAX_CALLERS},
 };
 use super::{Core, Taken, plan::Asked, replies::Replies};
 use crate::{Limits, StoreError, clock, home::Home, limits::AnyStore};
 
 /// How long callers gather at most behind a call in flight.
 const GATHER: Duration = Duration::from_millis(2);
+/// Limiters of one call at most.
+const MAX_SHARED: usize = 16;
 
 /// What a caller receives.
 type Answer = Result<Replies, StoreError>;
@@ -44,31 +47,14 @@ type Answer = Result<Replies, StoreError>;
 pub(super) async fn ask(limits: &Limits, asked: &[&Asked<'_>]) -> Result<Vec<Replies>, StoreError> {
     match (&limits.inner().store, asked) {
         (AnyStore::Memory(_), _) => call::embedded(limits.inner(), asked).await,
-        (AnyStore::Redis(_), [one]) => Ok(vec![in_batch(limits, one.core, one.permits).await?]),
+        (AnyStore::Redis(_), [one]) => {
+            Ok(vec![Asking::start(limits, one.core, one.permits).await?])
+        }
         (AnyStore::Redis(_), _) => Together::start(limits, asked).await,
     }
 }
 
-/// Asks the store, together with the other callers of this limiter and runtime.
-async fn in_batch(limits: &Limits, core: &Arc<Core>, permits: u32) -> Result<Replies, StoreError> {
-    let lanes = &limits.inner().lanes;
-    let mut asking = Asking::start(core, limits, permits, lanes.here());
-    loop {
-        let tried = asking.at;
-        if let Some(answer) = asking.await {
-            return answer;
-        }
-        // The runtime has ended, or another executor polls this call by now.
-        let here = lanes.here();
-        let at = if here.id() == tried { lanes.of_engine() } else { here };
-        if at.id() == tried {
-            return Err(StoreError::unavailable("the call to the store was aborted"));
-        }
-        asking = Asking::start(core, limits, permits, at);
-    }
-}
-
-/// Joins the lane of a limiter, and sends a batch if one is due.
+/// Joins the lane of a limiter, and sends what is due by that.
 fn join(
     at: &Arc<Home<Lanes>>,
     core: &Arc<Core>,
@@ -77,10 +63,8 @@ fn join(
 ) -> oneshot::Receiver<Answer> {
     let (answer, received) = oneshot::channel();
     let caller = Caller { permits, since: clock::instant(), answer };
-    let (load, unsent) = at.join(core, caller, limits.inner().deadline);
-    if let Some(load) = load {
-        send(at, limits, [load]);
-    }
+    let (loads, unsent) = at.join(core, caller, limits.inner().deadline);
+    send(at, limits, loads);
     if let Some(number) = unsent {
         guard(at, core, limits, number);
     }
@@ -96,55 +80,94 @@ fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Limits, number: u64) 
     let (lanes, core, limits) = (Arc::clone(at), Arc::clone(core), limits.clone());
     at.runtime().spawn(async move {
         sleep(GATHER).await;
-        if let Some(load) = lanes.overtake(&core, number) {
-            send(&lanes, &limits, [load]);
-        }
+        send(&lanes, &limits, lanes.overtake(&core, number));
     });
 }
 
-/// Starts the calls of one flight, side by side: each lane's is a task.
-fn send(at: &Arc<Home<Lanes>>, limits: &Limits, loads: impl IntoIterator<Item = Load>) {
+/// Starts the calls of one flight, side by side: each is a task.
+fn send(at: &Arc<Home<Lanes>>, limits: &Limits, loads: Vec<Load>) {
+    if loads.is_empty() {
+        return;
+    }
     let flight = Arc::new(Flight { at: Arc::clone(at), limits: limits.clone() });
-    for load in loads {
-        let batch = Batch {
-            load,
-            flight: Some(Arc::clone(&flight)),
-            at: Arc::clone(at),
-            limits: limits.clone(),
-        };
+    for loads in shared(&limits.inner().store, loads) {
+        let flight = Some(Arc::clone(&flight));
+        let batch = Batch { loads, flight, at: Arc::clone(at), limits: limits.clone() };
         at.runtime().spawn(batch.serve());
     }
 }
 
-/// A caller that waits for its answer.
-struct Asking<'a> {
+/// The loads of each call: of limiters that one call can decide about.
+fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
+    let mut calls: Vec<Vec<Load>> = Vec::new();
+    for load in loads {
+        let fits = |call: &&mut Vec<Load>| {
+            let callers: usize = call.iter().map(|load| load.callers.len()).sum();
+            call.len() < MAX_SHARED
+                && callers + load.callers.len() <= MAX_CALLERS
+                && store.one_call(&call[0].core.keys, &load.core.keys)
+        };
+        match calls.last_mut().filter(fits) {
+            Some(call) => call.push(load),
+            None => calls.push(vec![load]),
+        }
+    }
+    calls
+}
+
+/// A caller that asks the store together with the others of its limiter and runtime, and waits for its
+/// answer.
+pub(super) struct Asking<'a> {
     core: &'a Arc<Core>,
     limits: &'a Limits,
     permits: u32,
-    at: Id,
     is_new: bool,
+    at: Id,
     answer: oneshot::Receiver<Answer>,
 }
 
 impl<'a> Asking<'a> {
-    #[expect(clippy::needless_pass_by_value, reason = "it is not kept while the caller waits")]
-    fn start(core: &'a Arc<Core>, limits: &'a Limits, permits: u32, at: Arc<Home<Lanes>>) -> Self {
-        let answer = join(&at, core, limits, permits);
-        Self { core, limits, permits, at: at.id(), is_new: true, answer }
+    pub(super) fn start(limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
+        Self::at(&limits.inner().lanes.here(), limits, core, permits)
+    }
+
+    fn at(at: &Arc<Home<Lanes>>, limits: &'a Limits, core: &'a Arc<Core>, permits: u32) -> Self {
+        let answer = join(at, core, limits, permits);
+        Self { core, limits, permits, is_new: true, at: at.id(), answer }
+    }
+
+    /// Asks elsewhere, because there will be no answer: the runtime has ended, or another executor polls
+    /// this call by now. `None` if there is no other place.
+    fn elsewhere(&self) -> Option<Self> {
+        let lanes = &self.limits.inner().lanes;
+        let here = lanes.here();
+        let at = if here.id() == self.at { lanes.of_engine() } else { here };
+        (at.id() != self.at).then(|| Self::at(&at, self.limits, self.core, self.permits))
     }
 }
 
 impl Future for Asking<'_> {
-    /// `None` if nobody will answer: the caller is to ask elsewhere.
-    type Output = Option<Answer>;
+    type Output = Answer;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match Pin::new(&mut self.answer).poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer.ok()),
-            Poll::Pending if std::mem::take(&mut self.is_new) => Poll::Pending,
-            Poll::Pending => {
-                let here = clock::runtime_here(self.limits.inner().lanes.engine());
-                if here.id() == self.at { Poll::Pending } else { Poll::Ready(None) }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        loop {
+            match Pin::new(&mut self.answer).poll(cx) {
+                Poll::Ready(Ok(answer)) => return Poll::Ready(answer),
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending if std::mem::take(&mut self.is_new) => return Poll::Pending,
+                Poll::Pending => {
+                    let here = clock::runtime_here(self.limits.inner().lanes.engine());
+                    if here.id() == self.at {
+                        return Poll::Pending;
+                    }
+                }
+            }
+            match self.elsewhere() {
+                Some(asking) => *self = asking,
+                None => {
+                    let error = StoreError::unavailable("the call to the store was aborted");
+                    return Poll::Ready(Err(error));
+                }
             }
         }
     }
@@ -171,16 +194,13 @@ struct Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let next = self.at.land();
-        if !next.is_empty() {
-            send(&self.at, &self.limits, next);
-        }
+        send(&self.at, &self.limits, self.at.land());
     }
 }
 
 /// One call to the store, and the callers it is for.
 struct Batch {
-    load: Load,
+    loads: Vec<Load>,
     flight: Option<Arc<Flight>>,
     at: Arc<Home<Lanes>>,
     limits: Limits,
@@ -190,7 +210,7 @@ impl Batch {
     async fn serve(mut self) {
         let limits = self.limits.clone();
         let replies = self.call().await;
-        let several = self.load.callers.len() > 1;
+        let several = self.loads.len() > 1 || self.loads[0].callers.len() > 1;
         let unclaimed = self.answer(replies);
         if several {
             // Callers may be back at once: one more call for all of them is better than one for
@@ -204,10 +224,11 @@ impl Batch {
     }
 
     /// Makes the call. Each caller is answered by its own deadline, whenever the store replies.
-    async fn call(&mut self) -> Result<Vec<Replies>, StoreError> {
-        let (core, limits) = (Arc::clone(&self.load.core), self.limits.clone());
-        let (inner, costs) = (limits.inner(), self.load.costs());
-        let mut call = pin!(call::of_one(inner, &core, &costs));
+    async fn call(&mut self) -> Vec<Result<Vec<Replies>, StoreError>> {
+        let limits = self.limits.clone();
+        let inner = limits.inner();
+        let claims = self.loads.iter().map(|load| (Arc::clone(&load.core), load.costs())).collect();
+        let mut call = pin!(call::of_each(inner, &claims));
         let started = clock::instant();
         let mut timer = pin!(sleep(GATHER));
         let mut is_sent = false;
@@ -217,7 +238,7 @@ impl Batch {
                     return Poll::Ready(Some(replies));
                 }
                 if !std::mem::replace(&mut is_sent, true) {
-                    self.at.sent(&self.load);
+                    self.at.sent(&self.loads);
                 }
                 timer.as_mut().poll(cx).map(|()| None)
             });
@@ -232,38 +253,26 @@ impl Batch {
     /// Does what is due while the call is in flight, and returns when to look again.
     fn advance(&mut self, started: Instant, deadline: Duration) -> Instant {
         let now = clock::instant();
-        if now >= started + GATHER
-            && let Some(load) = self.at.gathered(&self.load)
-        {
-            send(&self.at, &self.limits, [load]);
+        if now >= started + GATHER {
+            send(&self.at, &self.limits, self.at.gathered(&self.loads));
         }
         let lands = started + deadline / 4;
         if now >= lands {
             self.flight = None;
         }
-        let due = self.load.give_up(now, deadline);
-        if self.flight.is_some() { due.min(lands) } else { due }
+        let due = self.loads.iter_mut().filter_map(|load| load.give_up(now, deadline));
+        due.chain(self.flight.is_some().then_some(lands)).min().unwrap_or(now + deadline)
     }
 
     /// Gives each caller its part of the reply, and returns what was granted to callers that are
     /// gone.
-    fn answer(&mut self, replies: Result<Vec<Replies>, StoreError>) -> Vec<Taken> {
-        let replies = match replies {
-            Ok(replies) => replies,
-            Err(error) => {
-                self.load.fail(&error);
-                return Vec::new();
+    fn answer(&mut self, replies: Vec<Result<Vec<Replies>, StoreError>>) -> Vec<Taken> {
+        let (mut unclaimed, limits) = (Vec::new(), self.limits.inner());
+        for (load, replies) in self.loads.iter_mut().zip(replies) {
+            match replies {
+                Ok(replies) => unclaimed.extend(load.answer(limits, replies)),
+                Err(error) => load.fail(&error),
             }
-        };
-        let mut unclaimed = Vec::new();
-        let (core, limits) = (&self.load.core, self.limits.inner());
-        for (caller, replies) in self.load.callers.drain(..).zip(replies) {
-            let left = match caller.answer {
-                Some(answer) => answer.send(Ok(replies)).err().and_then(Result::ok),
-                None => Some(replies),
-            };
-            let taken = left.and_then(|left| Taken::unclaimed(core, limits, caller.permits, &left));
-            unclaimed.extend(taken);
         }
         unclaimed
     }
@@ -271,8 +280,6 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if let Some(load) = self.at.returned(&self.load) {
-            send(&self.at, &self.limits, [load]);
-        }
+        send(&self.at, &self.limits, self.at.returned(&self.loads));
     }
 }

@@ -16,7 +16,8 @@ use ratelimit_spec::Wait;
 
 pub(super) use self::answer::Ready;
 use super::{
-    core::Rule,
+    batch::{self, Asking},
+    core::{Core, Rule},
     denials::Manner,
     per_process::{self, count, counted_here},
     plan::{Asked, Claim},
@@ -24,7 +25,7 @@ use super::{
     taken::{Held, Source, Taken},
 };
 use crate::{
-    Answer, Limits, Rejection,
+    Answer, Limits, Rejection, StoreError,
     limits::Inner,
     store::{Outcome, Reply},
 };
@@ -91,7 +92,7 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
             Side::Shards => Box::pin(by_any(limits, &asked[0])).await,
             side => together(limits, *side, &asked.iter().collect::<Vec<_>>()).await,
         };
-        match result {
+        match unless_shadowed(inner, asked, result) {
             Ok(got) => {
                 for (asked, got) in asked.iter().zip(got) {
                     held.note(&got.taken);
@@ -99,15 +100,8 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
                 }
             }
             Err(refusals) => {
-                let answer = match (&asked[..], &refusals[..]) {
-                    ([one], [(_, why)]) => one.core.shadowed(inner, one.rule, why),
-                    _ => None,
-                };
-                let Some(answer) = answer else {
-                    held.give_back().await;
-                    return Err(refusals);
-                };
-                granted[asked[0].position] = Some(Granted::free(asked[0].core, answer));
+                held.give_back().await;
+                return Err(refusals);
             }
         }
     }
@@ -115,15 +109,52 @@ pub(crate) async fn decide(limits: &Limits, claims: &[Claim]) -> Result<Vec<Gran
     Ok(granted.into_iter().flatten().collect())
 }
 
+impl Side {
+    fn of(asked: &Asked<'_>) -> Self {
+        if asked.rule.shards().is_some() {
+            Self::Shards
+        } else if asked.core.is_counted_here(asked.rule) {
+            Self::Process
+        } else {
+            Self::Store
+        }
+    }
+}
+
+/// Decides a call of one limiter that Redis counts: the usual one, whose future needs room for nothing
+/// else. `None` if it is not that usual.
+pub(super) fn decide_one<'a>(
+    limits: &'a Limits,
+    claim: &'a Claim,
+) -> Option<impl Future<Output = Result<Granted, Refusals>> + use<'a>> {
+    let (core, rule) = (&claim.core, claim.core.rule(limits.inner()));
+    let permits = usual(limits.inner(), core, &rule, claim.permits)?;
+    let asking = Asking::start(limits, core, permits);
+    Some(async move {
+        let replies = asking.await.map(|replies| vec![replies]);
+        let (inner, numbers) = (limits.inner(), &rule.numbers);
+        let numbers = numbers.as_ref().expect("they are what the store was asked by");
+        let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
+        let result = replied(inner, &[&asked], replies);
+        unless_shadowed(inner, &[asked], result).map(|mut granted| granted.swap_remove(0))
+    })
+}
+
+/// The permits of a request that nothing but one reply of Redis decides.
+fn usual(limits: &Inner, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<u32> {
+    if !limits.store.is_shared() || !core.queue.is_empty() {
+        return None;
+    }
+    let Ok(Ready::Ask(numbers, permits)) = core.ready(limits, rule, permits) else { return None };
+    let asked = Asked { position: 0, core, rule, numbers, permits };
+    let is_known = || core.denials.repeated(permits, Manner::Waits).is_some();
+    let usual = Side::of(&asked) == Side::Store && (rule.is_shadowed() || !is_known());
+    usual.then_some(permits)
+}
+
 /// Adds a claim to the step that decides it. What cannot be decided with others is a step of its own.
 fn add<'a>(limits: &Inner, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
-    let side = if asked.rule.shards().is_some() {
-        Side::Shards
-    } else if asked.core.is_counted_here(asked.rule) {
-        Side::Process
-    } else {
-        Side::Store
-    };
+    let side = Side::of(&asked);
     let alone = side == Side::Shards || asked.rule.is_shadowed();
     let fits = |(other, others): &&mut (Side, Vec<Asked<'a>>)| {
         let one_call =
@@ -181,6 +212,24 @@ async fn by_any(limits: &Limits, asked: &Asked<'_>) -> Result<Vec<Granted>, Refu
     Err(vec![(position, why)])
 }
 
+/// Admits a call that only shadow mode admits.
+fn unless_shadowed(
+    limits: &Inner,
+    asked: &[Asked<'_>],
+    result: Result<Vec<Granted>, Refusals>,
+) -> Result<Vec<Granted>, Refusals> {
+    let refusals = match result {
+        Ok(granted) => return Ok(granted),
+        Err(refusals) => refusals,
+    };
+    if let ([one], [(_, why)]) = (asked, &refusals[..])
+        && let Some(answer) = one.core.shadowed(limits, one.rule, why)
+    {
+        return Ok(vec![Granted::free(one.core, answer)]);
+    }
+    Err(refusals)
+}
+
 /// Takes the permits of claims that one side counts, in one step.
 async fn together(
     limits: &Limits,
@@ -193,14 +242,23 @@ async fn together(
     {
         return outcome(asked, replies, Source::Process);
     }
-    let replies = match super::batch::ask(limits, asked).await {
+    replied(inner, asked, batch::ask(limits, asked).await)
+}
+
+/// What claims get by the replies of the store, or without them.
+fn replied(
+    limits: &Inner,
+    asked: &[&Asked<'_>],
+    replies: Result<Vec<Replies>, StoreError>,
+) -> Result<Vec<Granted>, Refusals> {
+    let replies = match replies {
         Ok(replies) => replies,
-        Err(error) => return policy::without_store(inner, asked, &error),
+        Err(error) => return policy::without_store(limits, asked, &error),
     };
     let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
     if replies.iter().flat_map(|replies| &replies.each).any(moved) {
         // Another process made it a limiter with a budget for each.
-        let counted = count(&inner.per_client, asked, counted_here).into_iter();
+        let counted = count(&limits.per_client, asked, counted_here).into_iter();
         let replies = counted.map(|each| Ok(Replies::new(each))).collect();
         return outcome(asked, replies, Source::Process);
     }

@@ -66,9 +66,9 @@ pub(super) enum Manner {
     Tries,
 }
 
-/// When a question was asked, and what was known to have changed by then.
+/// When a request was sent to the store, and how many changes were known by then.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Mark {
     at: Instant,
     changes: u64,
 }
@@ -105,18 +105,18 @@ impl Denials {
         Some(answers_of(&parts))
     }
 
-    /// To be called before the store is asked.
-    pub(super) fn asking(&self) -> Asked {
-        Asked { at: clock::instant(), changes: self.known().changes }
+    /// To be called before a request is sent.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { at: clock::instant(), changes: self.known().changes }
     }
 
-    /// Takes note of an answer, unless it was given before something changed here.
-    pub(super) fn note(&self, asked: Asked, costs: &[u32], replies: &[Heard]) {
+    /// Takes note of the replies to a request, unless something changed here since it was sent.
+    pub(super) fn note(&self, sent: Mark, costs: &[u32], replies: &[Heard]) {
         let counted =
             |heard: &&Heard| matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused);
         let Some(last) = replies.iter().rev().find(counted) else { return };
         let mut known = self.known();
-        if known.changes != asked.changes {
+        if known.changes != sent.changes {
             return;
         }
         let now = clock::instant();
@@ -129,7 +129,7 @@ impl Denials {
             }
             seen = permits;
             let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
-            let until = asked.at + wait.min(AT_MOST);
+            let until = sent.at + wait.min(AT_MOST);
             let repeated = |refusal: &Refusal| refusal.permits == permits;
             if until <= now || known.refusals.iter().any(repeated) {
                 continue;

@@ -153,8 +153,8 @@ impl Limiter {
         }
         let claim =
             |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
-        let claims = self.cores().map(claim).collect();
-        let granted = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+        let claims: Vec<_> = self.cores().map(claim).collect();
+        let granted = acquire(limits, &claims).await.map_err(|(_, rejection)| rejection)?;
         let permits = granted.into_iter().flatten().map(|granted| Permit::new(limits, granted));
         permits.reduce(Permit::and).ok_or_else(|| core.unknown())
     }

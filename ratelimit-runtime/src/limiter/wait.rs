@@ -29,12 +29,12 @@ use self::{
 };
 use super::{
     Core,
-    decide::{Granted, Ready, Refusals, Why, decide},
+    decide::{Granted, Ready, Refusals, Why, decide, decide_one},
     plan::Claim,
     taken::{Source, Taken},
 };
 use crate::{
-    Answer, Limits, Reason, Rejection,
+    Limits, Reason, Rejection,
     clock::{self, whole_ms},
     limits::Inner,
     store::{Grant, Reply},
@@ -148,15 +148,43 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 
 /// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
 /// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
-pub(crate) async fn acquire(
+pub(crate) fn acquire<'a>(
+    limits: &'a Limits,
+    claims: &'a [Claim],
+) -> impl Future<Output = Result<Vec<Option<Granted>>, (usize, Rejection)>> + use<'a> {
+    async move {
+        let begun = Begun::now(limits.inner(), claims);
+        let usual = match claims {
+            [claim] => decide_one(limits, claim),
+            _ => None,
+        };
+        let refusals = match usual {
+            Some(deciding) => match deciding.await {
+                Ok(granted) => {
+                    granted.taken.core.count_admitted(&granted.answer);
+                    return Ok(vec![Some(granted)]);
+                }
+                Err(refusals) => Some(refusals),
+            },
+            None => None,
+        };
+        // Few calls need more, and those that do not need no room for it.
+        Box::pin(acquire_all(limits, claims, begun, refusals)).await
+    }
+}
+
+/// Takes the permits of all claims, some of which may have refused already.
+async fn acquire_all(
     limits: &Limits,
-    claims: Vec<Claim>,
+    claims: &[Claim],
+    mut begun: Begun,
+    mut refusals: Option<Refusals>,
 ) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
     let mut all: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
     let mut open: Vec<usize> = (0..claims.len()).collect();
     while !open.is_empty() {
         let asked = open.iter().map(|n| claims[*n].clone()).collect();
-        let (n, rejection) = match attempt(limits, asked).await {
+        let (n, rejection) = match attempt(limits, asked, &begun, refusals.take()).await {
             Ok(granted) => {
                 open.into_iter().zip(granted).for_each(|(n, got)| all[n] = Some(got));
                 break;
@@ -174,58 +202,65 @@ pub(crate) async fn acquire(
             }
             None => limits.inner().clock.sleep(LOOK_AGAIN).await,
         }
+        begun = Begun::now(limits.inner(), open.iter().map(|n| &claims[*n]));
     }
     Ok(all)
 }
 
-async fn attempt(limits: &Limits, claims: Vec<Claim>) -> Outcome {
-    let started = limits.inner().clock.now_ms();
-    let seen = Seen::of(limits.inner(), &claims);
-    let result = match first_try(limits, &claims, started).await {
+async fn attempt(
+    limits: &Limits,
+    claims: Vec<Claim>,
+    begun: &Begun,
+    refusals: Option<Refusals>,
+) -> Outcome {
+    let inner = limits.inner();
+    let first = match refusals {
+        Some(refusals) => Err(blocked(inner, &claims, refusals, begun.at, lag(inner, begun.at))),
+        None => first_try(limits, &claims, begun.at).await,
+    };
+    let result = match first {
         Ok(granted) => Ok(granted),
-        Err(Blocked::For(delay)) => {
-            // Few calls wait, and those that do not need no room for it.
-            Box::pin(in_line(limits, claims.clone(), delay, started, &seen)).await
-        }
+        Err(Blocked::For(delay)) => in_line(limits, claims.clone(), delay, begun).await,
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     };
     match &result {
         Ok(granted) => {
-            for (claim, granted) in
-                claims.iter().zip(granted).filter(|(claim, _)| claim.permits > 0)
-            {
-                claim.core.tally(true);
-                let Answer { remaining, quota, .. } = granted.answer;
-                let capacity = quota.burst().unwrap_or(quota.rate());
-                claim.core.family.measured.admitted(remaining, capacity);
+            for (claim, granted) in claims.iter().zip(granted) {
+                if claim.permits > 0 {
+                    claim.core.count_admitted(&granted.answer);
+                }
             }
         }
         Err((position, rejection)) => {
-            claims[*position].core.tally(false);
-            claims[*position].core.family.measured.rejected(rejection.reason());
+            claims[*position].core.count_rejected(rejection);
         }
     }
     result
 }
 
-/// What was known of the limiters before they were asked. If it has changed since, a wait may be over
-/// before its time.
-#[derive(Debug)]
-struct Seen {
-    changes: Vec<u64>,
+/// When a call began, in milliseconds, and what was known of its limiters then. If that has changed
+/// since, a wait may be over before its time.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at: u64,
+    changes: u64,
     generation: u64,
 }
 
-impl Seen {
-    fn of(limits: &Inner, claims: &[Claim]) -> Self {
-        let changes = claims.iter().map(|claim| claim.core.queue.changes()).collect();
-        Self { changes, generation: limits.generation() }
+impl Begun {
+    fn now<'a>(limits: &Inner, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+        let (at, changes) = (limits.clock.now_ms(), changes(claims));
+        Self { at, changes, generation: limits.generation() }
     }
 
-    fn is_stale(&self, limits: &Inner, claims: &[Claim], position: usize) -> bool {
-        self.generation != limits.generation()
-            || self.changes[position] != claims[position].core.queue.changes()
+    fn is_stale<'a>(&self, limits: &Inner, claims: impl IntoIterator<Item = &'a Claim>) -> bool {
+        self.generation != limits.generation() || self.changes != changes(claims)
     }
+}
+
+/// How often something may have become free before its time, of all limiters.
+fn changes<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> u64 {
+    claims.into_iter().map(|claim| claim.core.queue.changes()).sum()
 }
 
 /// Why a call is not admitted now.
@@ -310,17 +345,11 @@ fn blocked(
 }
 
 /// Waits in the queue of one claim, and whichever else it is sent to from there.
-async fn in_line(
-    limits: &Limits,
-    claims: Vec<Claim>,
-    delay: Delay,
-    started: u64,
-    seen: &Seen,
-) -> Outcome {
+async fn in_line(limits: &Limits, claims: Vec<Claim>, delay: Delay, begun: &Begun) -> Outcome {
     let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
     let _waiting = core.family.measured.waits();
-    let chair = Chair::new(claims, started);
-    chair.join(limits, delay, seen)?;
+    let chair = Chair::new(claims, begun.at);
+    chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
     core.family.measured.waited(clock::instant().saturating_duration_since(began));
     if let Some(claim) = granted.first() {

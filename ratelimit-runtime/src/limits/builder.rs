@@ -78,7 +78,10 @@ impl LimitsBuilder {
     /// Keeps limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
     /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes
     /// several hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's
-    /// name: `redis-sentinel://a:26379,b:26379/0?master=main`.
+    /// name: `redis-sentinel://a:26379,b:26379/0?master=main`. The login of an address is that of the
+    /// servers; sentinels that demand one take it from `&sentinel_user=` and `&sentinel_password=`.
+    ///
+    /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.store = Some(url.into());
         self

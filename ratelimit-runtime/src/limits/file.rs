@@ -1,7 +1,7 @@
 //! Finds and reads the limits file.
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +17,7 @@ pub(super) const VARIABLE: &str = "RATELIMIT_LIMITS";
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Where limits are read from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) enum Source {
     /// The environment's file, else the working directory's, if there is one.
     #[default]
@@ -28,6 +28,18 @@ pub(crate) enum Source {
     Text(String),
     /// Nowhere.
     Nothing,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found => f.write_str("Found"),
+            Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            // Its store may have a password.
+            Self::Text(_) => f.write_str("Text(..)"),
+            Self::Nothing => f.write_str("Nothing"),
+        }
+    }
 }
 
 /// A limits file that was read, with the name it goes by in messages.

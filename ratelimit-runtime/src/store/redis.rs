@@ -5,6 +5,7 @@ mod attempt;
 mod call;
 mod connect;
 mod fault;
+mod gate;
 mod groups;
 #[cfg(feature = "test-util")]
 mod hooks;
@@ -77,7 +78,8 @@ impl RedisStore {
         events: Events,
         engine: Arc<Engine>,
     ) -> Self {
-        Self { link: Link::new(address, certificates, events.clone(), engine), deadline, events }
+        let link = Link::new(address, certificates, deadline, events.clone(), engine);
+        Self { link, deadline, events }
     }
 
     /// A store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that connects

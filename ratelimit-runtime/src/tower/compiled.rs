@@ -8,7 +8,8 @@ use ratelimit_spec::{KeyName, KeyWriter, Placeholder, Template};
 
 use super::member::{Member, Value};
 use crate::{
-    KeyPart, KeyText, Limits, Permit, Reason, Rejection, SetupError,
+    Limits, Permit, Reason, Rejection, SetupError,
+    key::Displayed,
     limiter::{self, Claim, Core},
     limits::Family,
     web::{ClientIp, Headers, UNKNOWN_PEER, peer_of},
@@ -118,7 +119,7 @@ pub(super) async fn take(limits: &Limits, claims: Vec<(usize, Claim)>) -> Result
         return Ok(Vec::new());
     }
     let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-    let granted = limiter::acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+    let granted = limiter::acquire(limits, &claims).await.map_err(|(_, rejection)| rejection)?;
     let held = positions.into_iter().zip(granted);
     Ok(held.filter_map(|(n, granted)| Some((n, Permit::new(limits, granted?)))).collect())
 }
@@ -141,10 +142,9 @@ impl CompiledMember {
         let (first, literals) = self.template.literals().split_first().expect("one at the least");
         writer.literal(first);
         for (placeholder, literal) in self.template.placeholders().iter().zip(literals) {
-            let mut text = KeyText::new(&mut writer);
             match value_of(&self.member, placeholder) {
-                Some(value) => (value.write)(request, &mut text),
-                None => self.client(limits, request)?.write_to(&mut text),
+                Some(value) => (value.write)(request, &mut writer),
+                None => writer.display(&Displayed(&self.client(limits, request)?)),
             }
             writer.literal(literal);
         }

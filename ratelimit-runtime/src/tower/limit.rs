@@ -90,7 +90,7 @@ impl Limit {
         let value = Value {
             name: name.to_owned(),
             is_optional: P::IS_OPTIONAL,
-            write: Arc::new(move |request, text| part(request).write_into(text)),
+            write: Arc::new(move |request, key| part(request).write_into(key)),
         };
         self.with_each(|member| member.values.push(value.clone()))
     }

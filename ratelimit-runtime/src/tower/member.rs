@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::{request, response};
 
-use crate::{KeyText, Quotas};
+use ratelimit_spec::KeyWriter;
+
+use crate::Quotas;
 
 /// One limiter of a layer.
 #[derive(Clone)]
@@ -23,7 +25,7 @@ pub(super) type OfRequest<T> = Arc<dyn Fn(&request::Parts) -> T + Send + Sync>;
 pub(super) type OfResponse<T> = Arc<dyn Fn(&response::Parts) -> T + Send + Sync>;
 
 /// Writes the value of a placeholder for a request.
-pub(super) type WriteValue = dyn Fn(&request::Parts, &mut KeyText<'_>) + Send + Sync;
+pub(super) type WriteValue = dyn Fn(&request::Parts, &mut KeyWriter) + Send + Sync;
 
 /// The value of a placeholder.
 #[derive(Clone)]

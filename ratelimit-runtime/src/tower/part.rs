@@ -1,6 +1,8 @@
 //! What a closure can return for a placeholder.
 
-use crate::{KeyPart, KeyText};
+use ratelimit_spec::KeyWriter;
+
+use crate::{KeyPart, key::Displayed};
 
 /// A value for a placeholder: a [`KeyPart`], or for `{name?}` an `Option` of one.
 #[diagnostic::on_unimplemented(
@@ -13,15 +15,15 @@ pub trait IntoPart {
     const IS_OPTIONAL: bool;
 
     #[doc(hidden)]
-    fn write_into(self, text: &mut KeyText<'_>);
+    fn write_into(self, key: &mut KeyWriter);
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: KeyPart> IntoPart for T {
     const IS_OPTIONAL: bool = false;
 
-    fn write_into(self, text: &mut KeyText<'_>) {
-        self.write_to(text);
+    fn write_into(self, key: &mut KeyWriter) {
+        key.display(&Displayed(&self));
     }
 }
 
@@ -29,10 +31,10 @@ impl<T: KeyPart> IntoPart for T {
 impl<T: KeyPart> IntoPart for Option<T> {
     const IS_OPTIONAL: bool = true;
 
-    fn write_into(self, text: &mut KeyText<'_>) {
+    fn write_into(self, key: &mut KeyWriter) {
         match self {
-            Some(part) => part.write_to(text),
-            None => text.absent(),
+            Some(part) => key.display(&Displayed(&part)),
+            None => key.absent(),
         }
     }
 }

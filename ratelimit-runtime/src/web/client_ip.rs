@@ -11,7 +11,7 @@ use http::{
 };
 
 use super::forwarded;
-use crate::{KeyPart, KeyText, Limits};
+use crate::{KeyPart, Limits};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -126,13 +126,13 @@ fn by_header(
 }
 
 impl KeyPart for ClientIp {
-    fn write_to(&self, text: &mut KeyText<'_>) {
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
-            IpAddr::V4(address) => text.display(&address),
+            IpAddr::V4(address) => address.fmt_key(f),
             IpAddr::V6(address) => {
                 let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
                 let network = Ipv6Addr::from_bits(address.to_bits() & mask);
-                text.display(&format_args!("{network}/{}", self.prefix));
+                write!(f, "{network}/{}", self.prefix)
             }
         }
     }

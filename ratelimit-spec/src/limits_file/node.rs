@@ -109,6 +109,18 @@ impl Node {
 }
 
 /// Says what a value is, after "cannot be".
+impl Value {
+    /// What kind of value this is, without the value itself, which may be a password.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "empty",
+            Self::Bool(_) | Self::Int(_) | Self::Float(_) | Self::Text(_) => "a single value",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -44,7 +44,7 @@ pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
     let section = Section { place: "", entry: "field" };
     let fields = report.fields(root, &section).unwrap_or_else(|value| {
         report.add(root.position, || {
-            format!("a limits file cannot be {value}; write fields such as `limiters:`")
+            format!("a limits file cannot be {}; write fields such as `limiters:`", value.kind())
         });
         Vec::new()
     });

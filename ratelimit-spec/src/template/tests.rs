@@ -154,3 +154,33 @@ fn a_template_knows_the_names_it_can_render() {
         assert_eq!(found, expected, "{template} {prefix}");
     }
 }
+
+#[test]
+fn templates_overlap_where_some_values_render_one_name() {
+    for (one, other, expected) in [
+        ("a:{user_id}", "a:{other}", true),
+        ("a:{user_id}", "a:5", true),
+        ("a:{user_id}", "a:", false),
+        ("a:{user_id}", "a:{b}:{c}", false),
+        ("a:{b}:{c}", "a:{d}:x", true),
+        ("a:{b}:y", "a:{d}:x", false),
+        ("{a}", "b{c}", true),
+        ("{a}x", "b{c}", true),
+        ("{a}:x", "b:{c}", true),
+        ("{a}:x", "b:y{c}", false),
+        ("{a}:c{b}", "{c}:d{e}", false),
+        ("a:{b}", "a:{b?}", true),
+        ("a:{b}", "b:{b}", false),
+        ("a", "a", true),
+        ("a", "b", false),
+        ("{{a}}:value", "{{a}}:value~", true),
+        ("{{a}}:{b}", "{{a}}:value~", true),
+        ("{{a}}:{b}", "a:{b}", false),
+        ("größe:{a}", "größe:{b}!", false),
+    ] {
+        let (one, other) = (Template::parse(one).unwrap(), Template::parse(other).unwrap());
+        assert_eq!(one.overlaps(&other), expected, "{} {}", one.text(), other.text());
+        assert_eq!(other.overlaps(&one), expected, "{} {}", other.text(), one.text());
+        assert!(one.overlaps(&one) && other.overlaps(&other));
+    }
+}

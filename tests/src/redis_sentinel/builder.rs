@@ -15,12 +15,19 @@ pub struct Builder {
     replicas: usize,
     proxied: bool,
     down_after: Duration,
+    password: Option<String>,
     config: Vec<(String, String)>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { replicas: 1, proxied: false, down_after: Duration::from_secs(1), config: Vec::new() }
+        Self {
+            replicas: 1,
+            proxied: false,
+            down_after: Duration::from_secs(1),
+            password: None,
+            config: Vec::new(),
+        }
     }
 }
 
@@ -43,6 +50,12 @@ impl Builder {
     /// told.
     pub fn down_after(mut self, silence: Duration) -> Self {
         self.down_after = silence;
+        self
+    }
+
+    /// Demands a password of the sentinels' default user; the servers need none.
+    pub fn sentinel_password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
         self
     }
 
@@ -116,7 +129,11 @@ impl Builder {
             for (other, id) in known.iter().filter(|(other, _)| *other != port.number()) {
                 writeln!(lines, "known-sentinel {name} 127.0.0.1 {other} {id}").expect("a string");
             }
-            let builder = RedisServer::builder().sentinel().port(port);
+            let mut builder = RedisServer::builder().sentinel().port(port);
+            if let Some(password) = &self.password {
+                writeln!(lines, "sentinel-pass {password}").expect("a string");
+                builder = builder.password(password);
+            }
             let sentinel = lines
                 .lines()
                 .fold(builder, |builder, line| builder.config("sentinel", line))

@@ -13,6 +13,7 @@ use crate::{
     Limits, StoreError,
     limiter::{
         Core,
+        denials::Mark,
         looks::LOOK_EVERY_MS,
         plan::{Asked, Part},
         replies::{Replies, next_refusal},
@@ -23,47 +24,75 @@ use crate::{
     store::{Group, Outcome, Reply},
 };
 
-/// Claims of one call, and the permits of each.
-type Claims = Vec<(Arc<Core>, u32)>;
+/// Limiters, each with the costs of its callers.
+pub(super) type Claims = Vec<(Arc<Core>, Vec<u32>)>;
 
 /// A row of replies for each claim, in it those to each caller.
 type Rows = Vec<Vec<Replies>>;
+
+/// What callers ask of one limiter.
+struct Claimed<'a> {
+    core: &'a Core,
+    /// None if the limiter is not configured.
+    parts: Vec<Part<'a>>,
+    /// The cost of each caller.
+    costs: &'a [u32],
+}
 
 fn no_reply() -> StoreError {
     StoreError::unavailable("the store returned no reply")
 }
 
-/// Asks the store, for all claims or for none: a row of costs for each, in it one cost for each caller.
+/// Asks the store for groups of as many claims each: for all claims of a group, or for none.
 async fn call(
     limits: &Inner,
-    claims: &[(&Core, Vec<Part<'_>>)],
-    rows: &[&[u32]],
-) -> Result<Rows, StoreError> {
-    let parts = || {
-        claims
-            .iter()
-            .zip(rows)
-            .flat_map(|((_, parts), row)| parts.iter().map(move |part| (part, row)))
-    };
+    claims: &[Claimed<'_>],
+    size: usize,
+) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
+    let parts =
+        || claims.iter().flat_map(|claim| claim.parts.iter().map(move |part| (part, claim.costs)));
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
-    let costs: Vec<&[u32]> = parts().map(|(_, row)| *row).collect();
-    let asking: Vec<_> = claims.iter().map(|(core, _)| core.denials.asking()).collect();
+    let costs: Vec<&[u32]> = parts().map(|(_, costs)| costs).collect();
+    let (mut requests, mut costs) = (&requests[..], &costs[..]);
+    let mut group = |claims: &[Claimed<'_>]| {
+        let len = claims.iter().map(|claim| claim.parts.len()).sum();
+        let (group, others) = (requests.split_at(len), costs.split_at(len));
+        (requests, costs) = (group.1, others.1);
+        Group { requests: group.0, costs: others.0 }
+    };
+    let groups: Vec<_> = claims.chunks(size).map(&mut group).collect();
+    let marks: Vec<_> = claims.iter().map(|claim| claim.core.denials.mark()).collect();
     if limits.store.is_shared() {
-        metrics::count_requests(rows.iter().map(|row| row.len()).sum());
+        metrics::count_requests(claims.iter().map(|claim| claim.costs.len()).sum());
     }
-    let decided = limits.store.decide(&[Group { requests: &requests, costs: &costs }]).await?;
-    let mut replies = decided.into_iter().next().ok_or_else(no_reply)??.into_iter();
+    let decided = limits.store.decide(&groups).await?;
+    let groups = claims.chunks(size).zip(marks.chunks(size)).zip(decided);
+    Ok(groups.map(|((claims, marks), replies)| read(limits, claims, marks, replies)).collect())
+}
+
+/// Takes note of the replies to a group, and sorts them by claim and caller.
+fn read(
+    limits: &Inner,
+    claims: &[Claimed<'_>],
+    marks: &[Mark],
+    replies: Result<Vec<Vec<Reply>>, StoreError>,
+) -> Result<Rows, StoreError> {
+    // A reload may have taken a configuration away after the callers had asked.
+    if claims.iter().any(|claim| claim.parts.is_empty()) {
+        return Err(StoreError::unavailable("the limiter is not configured any more"));
+    }
+    let mut replies = replies?.into_iter();
     let mut all = Rows::with_capacity(claims.len());
-    for (((core, parts), row), asking) in claims.iter().zip(rows).zip(asking) {
+    for (Claimed { core, parts, costs }, mark) in claims.iter().zip(marks) {
         let own: Vec<Vec<Reply>> = replies.by_ref().take(parts.len()).collect();
         for (part, replies) in parts.iter().zip(&own) {
             let first = replies.first().ok_or_else(no_reply)?;
             part.core.observe(limits, part.rule, first);
         }
-        let replies = by_caller(&own, row).ok_or_else(no_reply)?;
+        let replies = by_caller(&own, costs).ok_or_else(no_reply)?;
         if limits.store.is_shared() {
             let heard: Vec<_> = replies.iter().map(|replies| next_refusal(&replies.each)).collect();
-            core.denials.note(asking, row, &heard);
+            core.denials.note(*mark, costs, &heard);
         }
         all.push(replies);
     }
@@ -93,11 +122,15 @@ pub(super) async fn embedded(
     limits: &Inner,
     asked: &[&Asked<'_>],
 ) -> Result<Vec<Replies>, StoreError> {
-    let claims: Vec<_> =
-        asked.iter().map(|asked| (&**asked.core, asked.core.parts(asked.rule))).collect();
-    let rows: Vec<&[u32]> =
-        asked.iter().map(|asked| std::slice::from_ref(&asked.permits)).collect();
-    let replies = call(limits, &claims, &rows).await?;
+    let claims: Vec<_> = asked
+        .iter()
+        .map(|asked| Claimed {
+            core: asked.core,
+            parts: asked.core.parts(asked.rule),
+            costs: std::slice::from_ref(&asked.permits),
+        })
+        .collect();
+    let replies = call(limits, &claims, claims.len()).await?.pop().ok_or_else(no_reply)??;
     let replies = asked.iter().zip(replies).map(|(asked, mut row)| {
         let replies = row.pop()?;
         lease(limits, asked, &replies.each);
@@ -118,24 +151,31 @@ fn lease(limits: &Inner, asked: &Asked<'_>, each: &[Reply]) {
     }
 }
 
-/// Asks the store for callers of one limiter, by the configuration as it is now.
-pub(super) async fn of_one(
+/// Asks the store for the callers of several limiters, each with its costs, by the configurations as
+/// they are now. What one limiter's callers receive is decided without regard to the others.
+pub(super) async fn of_each(
     limits: &Inner,
-    core: &Core,
-    costs: &[u32],
-) -> Result<Vec<Replies>, StoreError> {
-    of_all(limits, &[(core, costs)]).await?.pop().ok_or_else(no_reply)
+    lanes: &Claims,
+) -> Vec<Result<Vec<Replies>, StoreError>> {
+    let rows = |rows: Result<Rows, _>| rows?.pop().ok_or_else(no_reply);
+    match of_groups(limits, lanes, 1).await {
+        Ok(replies) => replies.into_iter().map(rows).collect(),
+        Err(error) => lanes.iter().map(|_| Err(error.clone())).collect(),
+    }
 }
 
-async fn of_all(limits: &Inner, claims: &[(&Core, &[u32])]) -> Result<Rows, StoreError> {
+async fn of_groups(
+    limits: &Inner,
+    claims: &Claims,
+    size: usize,
+) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
     let rules: Vec<_> = claims.iter().map(|(core, _)| core.rule(limits)).collect();
-    // A reload may have taken a configuration away after the callers had asked.
-    if rules.iter().any(|rule| rule.numbers.is_err()) {
-        return Err(StoreError::unavailable("the limiter is not configured any more"));
-    }
-    let parts = claims.iter().zip(&rules).map(|((core, _), rule)| (*core, core.parts(rule)));
-    let rows: Vec<&[u32]> = claims.iter().map(|(_, costs)| *costs).collect();
-    call(limits, &parts.collect::<Vec<_>>(), &rows).await
+    let claims: Vec<_> = claims
+        .iter()
+        .zip(&rules)
+        .map(|((core, costs), rule)| Claimed { core, parts: core.parts(rule), costs })
+        .collect();
+    call(limits, &claims, size).await
 }
 
 /// A call for several claims, as a task of its own.
@@ -148,13 +188,13 @@ pub(super) struct Together<'a> {
 impl<'a> Together<'a> {
     pub(super) fn start(limits: &'a Limits, asked: &[&Asked<'_>]) -> Self {
         let claims: Claims =
-            asked.iter().map(|asked| (Arc::clone(asked.core), asked.permits)).collect();
+            asked.iter().map(|asked| (Arc::clone(asked.core), vec![asked.permits])).collect();
         let claims = Arc::new(claims);
         let (send, answer) = oneshot::channel::<Result<Vec<Replies>, _>>();
         let (own, asked) = (limits.clone(), Arc::clone(&claims));
         limits.inner().lanes.here().runtime().spawn(async move {
-            let rows = asked.iter().map(|(core, permits)| (&**core, std::slice::from_ref(permits)));
-            let rows = of_all(own.inner(), &rows.collect::<Vec<_>>()).await;
+            let groups = of_groups(own.inner(), &asked, asked.len()).await;
+            let rows = groups.and_then(|mut groups| groups.pop().ok_or_else(no_reply)?);
             let replies = rows.map(|rows| rows.into_iter().flatten().collect());
             if let Err(Ok(unclaimed)) = send.send(replies) {
                 give_back(&own, &asked, &unclaimed);
@@ -186,8 +226,8 @@ impl Drop for Together<'_> {
 
 /// Gives back what was granted to callers that are gone.
 fn give_back(limits: &Limits, claims: &Claims, replies: &[Replies]) {
-    let taken = claims.iter().zip(replies).filter_map(|((core, permits), replies)| {
-        Taken::unclaimed(core, limits.inner(), *permits, replies)
+    let taken = claims.iter().zip(replies).filter_map(|((core, costs), replies)| {
+        Taken::unclaimed(core, limits.inner(), *costs.first()?, replies)
     });
     Taken::give_back_later(limits, taken.collect::<Vec<_>>());
 }

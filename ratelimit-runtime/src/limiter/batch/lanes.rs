@@ -1,4 +1,4 @@
-//! The lanes of one runtime: which callers wait, and which calls are in flight.
+//! The lanes of one runtime: the callers of each limiter that wait for a call, and the calls in flight.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,10 +10,14 @@ use ratelimit_spec::MAX_RATE;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::Answer;
-use crate::{StoreError, clock, limiter::Core};
+use crate::{
+    StoreError, clock,
+    limiter::{Core, Taken, replies::Replies},
+    limits::Inner,
+};
 
-/// Callers of one call; a script that serves as many is done in well under a millisecond.
-const MAX_CALLERS: usize = 1_024;
+/// The callers of one call at most; a script that serves as many is done in well under a millisecond.
+pub(super) const MAX_CALLERS: usize = 1_024;
 /// Flights of one runtime at a time. One that takes longer than a quarter of the deadline does not
 /// count, so that a dead node does not hold up the callers of others.
 const MAX_FLIGHTS: usize = 16;
@@ -27,7 +31,7 @@ pub(crate) struct Lanes(Mutex<State>);
 #[derive(Default)]
 struct State {
     lanes: HashMap<usize, Lane>,
-    /// Lanes whose callers may go as soon as a flight leaves.
+    /// Lanes whose callers leave with the next flight.
     ready: VecDeque<usize>,
     flights: usize,
 }
@@ -64,7 +68,7 @@ pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-/// A caller that is asked for.
+/// A caller of a call.
 pub(super) struct Served {
     pub(super) permits: u32,
     pub(super) since: Instant,
@@ -72,7 +76,7 @@ pub(super) struct Served {
     pub(super) answer: Option<oneshot::Sender<Answer>>,
 }
 
-/// What one call asks for.
+/// The callers of one lane that leave together.
 pub(super) struct Load {
     pub(super) core: Arc<Core>,
     pub(super) callers: Vec<Served>,
@@ -84,20 +88,20 @@ fn key(core: &Arc<Core>) -> usize {
 }
 
 impl Lanes {
-    /// Puts a caller into its limiter's lane. Returns the call that is due by that, and the number
-    /// of one that the caller gathers behind and whose task has not run yet.
+    /// Puts a caller into its limiter's lane. Returns the flight that is due by that, and the number
+    /// of the call that the caller gathers behind if its task has not run yet.
     pub(super) fn join(
         &self,
         core: &Arc<Core>,
         caller: Caller,
         deadline: Duration,
-    ) -> (Option<Load>, Option<u64>) {
+    ) -> (Vec<Load>, Option<u64>) {
         let (key, now) = (key(core), caller.since);
         let mut state = self.state();
         let lane = state.lanes.entry(key).or_insert_with(|| Lane::new(core));
         lane.queue.push_back(caller);
         if lane.pace == Pace::Open && !lane.is_ready {
-            return (state.depart(key), None);
+            return (state.depart([key]), None);
         }
         let first = lane.queue.front().map_or(now, |first| first.since);
         // A flight that was to take them along did not; the runtime may have threads that block.
@@ -106,68 +110,64 @@ impl Lanes {
         }
         let is_first = lane.pace == Pace::Unsent && lane.guarded != lane.latest;
         lane.guarded = lane.latest;
-        (None, is_first.then_some(lane.latest))
+        (Vec::new(), is_first.then_some(lane.latest))
     }
 
     /// Takes note that a call has left.
-    pub(super) fn sent(&self, load: &Load) {
-        if let Some(lane) = self.state().lanes.get_mut(&key(&load.core))
-            && lane.latest == load.number
-        {
-            lane.pace = Pace::Sent;
+    pub(super) fn sent(&self, loads: &[Load]) {
+        let mut state = self.state();
+        for load in loads {
+            if let Some(lane) = state.latest(load) {
+                lane.pace = Pace::Sent;
+            }
         }
     }
 
     /// Ends the gathering behind a call: those who gathered go, those who come go at once.
-    pub(super) fn gathered(&self, load: &Load) -> Option<Load> {
-        let key = key(&load.core);
+    pub(super) fn gathered(&self, loads: &[Load]) -> Vec<Load> {
         let mut state = self.state();
-        let lane = state.lanes.get_mut(&key)?;
-        if lane.latest != load.number || lane.pace != Pace::Sent {
-            return None;
+        let mut open = Vec::new();
+        for load in loads {
+            if let Some(lane) = state.latest(load).filter(|lane| lane.pace == Pace::Sent) {
+                lane.pace = Pace::Open;
+                open.push(key(&load.core));
+            }
         }
-        lane.pace = Pace::Open;
-        state.depart(key)
+        state.depart(open)
     }
 
     /// Sends callers past a call that should have been sent by now.
-    pub(super) fn overtake(&self, core: &Arc<Core>, number: u64) -> Option<Load> {
+    pub(super) fn overtake(&self, core: &Arc<Core>, number: u64) -> Vec<Load> {
         let key = key(core);
         let mut state = self.state();
-        let lane = state.lanes.get(&key)?;
-        let is_stuck = lane.latest == number && lane.pace == Pace::Unsent;
-        if is_stuck { state.leave(key) } else { None }
+        let is_stuck = |lane: &Lane| lane.latest == number && lane.pace == Pace::Unsent;
+        if state.lanes.get(&key).is_some_and(is_stuck) { state.leave(key) } else { Vec::new() }
     }
 
     /// Takes note that a call is back, or was dropped.
-    pub(super) fn returned(&self, load: &Load) -> Option<Load> {
-        let key = key(&load.core);
+    pub(super) fn returned(&self, loads: &[Load]) -> Vec<Load> {
         let mut state = self.state();
-        let lane = state.lanes.get_mut(&key)?;
-        lane.calls -= 1;
-        if lane.latest == load.number {
-            lane.pace = Pace::Open;
+        let mut open = Vec::new();
+        for load in loads {
+            let key = key(&load.core);
+            let Some(lane) = state.lanes.get_mut(&key) else { continue };
+            lane.calls -= 1;
+            if lane.latest == load.number {
+                lane.pace = Pace::Open;
+            }
+            // What is not sent yet is not to be overtaken.
+            if lane.pace != Pace::Unsent {
+                open.push(key);
+            }
         }
-        // What is not sent yet is not to be overtaken.
-        if lane.pace == Pace::Unsent { None } else { state.depart(key) }
+        state.depart(open)
     }
 
-    /// Takes note that a flight is over. Returns what leaves in its place.
+    /// Takes note that a flight is over. Returns the one that leaves in its place.
     pub(super) fn land(&self) -> Vec<Load> {
         let mut state = self.state();
         state.flights -= 1;
-        let mut loads = Vec::new();
-        while state.flights < MAX_FLIGHTS
-            && loads.len() < MAX_LANES
-            && let Some(key) = state.ready.pop_front()
-        {
-            if let Some(lane) = state.lanes.get_mut(&key) {
-                lane.is_ready = false;
-                loads.extend(state.take(key));
-            }
-        }
-        state.flights += usize::from(!loads.is_empty());
-        loads
+        state.take_off()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -176,28 +176,48 @@ impl Lanes {
 }
 
 impl State {
-    /// Lets the callers of a lane go, or puts it on the list of those that wait for a flight.
-    fn depart(&mut self, key: usize) -> Option<Load> {
-        if self.flights < MAX_FLIGHTS {
-            return self.leave(key);
-        }
-        let lane = self.lanes.get_mut(&key)?;
-        if lane.queue.is_empty() {
-            self.forget_idle(key);
-        } else if !std::mem::replace(&mut lane.is_ready, true) {
-            self.ready.push_back(key);
-        }
-        None
+    /// The lane of these callers, if no others left it after them.
+    fn latest(&mut self, load: &Load) -> Option<&mut Lane> {
+        self.lanes.get_mut(&key(&load.core)).filter(|lane| lane.latest == load.number)
     }
 
-    /// Lets the callers of a lane go, in a flight of their own.
-    fn leave(&mut self, key: usize) -> Option<Load> {
-        let load = self.take(key)?;
-        self.flights += 1;
-        Some(load)
+    /// Lets the callers of these lanes go with the next flight, and returns it if it leaves now.
+    fn depart(&mut self, keys: impl IntoIterator<Item = usize>) -> Vec<Load> {
+        for key in keys {
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            if lane.queue.is_empty() {
+                self.forget_idle(key);
+            } else if !std::mem::replace(&mut lane.is_ready, true) {
+                self.ready.push_back(key);
+            }
+        }
+        self.take_off()
     }
 
-    /// What the next call of a lane asks for; `None` if all its callers are gone.
+    /// Returns the next flight, unless none is due or as many as may be are under way.
+    fn take_off(&mut self) -> Vec<Load> {
+        let mut loads = Vec::new();
+        while self.flights < MAX_FLIGHTS
+            && loads.len() < MAX_LANES
+            && let Some(key) = self.ready.pop_front()
+        {
+            if let Some(lane) = self.lanes.get_mut(&key) {
+                lane.is_ready = false;
+                loads.extend(self.take(key));
+            }
+        }
+        self.flights += usize::from(!loads.is_empty());
+        loads
+    }
+
+    /// Lets the callers of a lane go at once, in a flight of their own.
+    fn leave(&mut self, key: usize) -> Vec<Load> {
+        let load = self.take(key);
+        self.flights += usize::from(load.is_some());
+        load.into_iter().collect()
+    }
+
+    /// The callers of a lane that its next call serves; `None` if all of them are gone.
     fn take(&mut self, key: usize) -> Option<Load> {
         let lane = self.lanes.get_mut(&key)?;
         let (mut callers, mut total) = (Vec::new(), 0_u32);
@@ -257,16 +277,13 @@ impl Load {
     }
 
     /// Answers the callers whose time is over, and returns when that of the next one is.
-    pub(super) fn give_up(&mut self, now: Instant, deadline: Duration) -> Instant {
-        const LATER: Duration = Duration::from_secs(3_600);
-        let mut next = now + LATER;
+    pub(super) fn give_up(&mut self, now: Instant, deadline: Duration) -> Option<Instant> {
         for caller in &mut self.callers {
             // A runtime that was held up is still to read what arrived meanwhile.
             let due = caller.since + deadline + clock::LATE;
             if now < due {
                 // They are in the order they came.
-                next = next.min(due);
-                break;
+                return Some(due);
             }
             if let Some(answer) = caller.answer.take() {
                 let error = StoreError::unavailable(format!("no answer within {deadline:?}"));
@@ -274,7 +291,20 @@ impl Load {
                 let _ = answer.send(Err(error));
             }
         }
-        next
+        None
+    }
+
+    /// Gives each caller its reply, and returns what was granted to callers that are gone.
+    pub(super) fn answer(&mut self, limits: &Inner, replies: Vec<Replies>) -> Vec<Taken> {
+        let core = &self.core;
+        let unclaimed = self.callers.drain(..).zip(replies).filter_map(|(caller, replies)| {
+            let left = match caller.answer {
+                Some(answer) => answer.send(Ok(replies)).err()?.ok()?,
+                None => replies,
+            };
+            Taken::unclaimed(core, limits, caller.permits, &left)
+        });
+        unclaimed.collect()
     }
 
     /// Answers all callers.

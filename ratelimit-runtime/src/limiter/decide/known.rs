@@ -7,7 +7,7 @@ use ratelimit_spec::Wait;
 
 use super::Granted;
 use crate::{
-    Reason, Rejection,
+    Answer, Reason, Rejection,
     limiter::{
         Core,
         denials::Manner,
@@ -42,12 +42,12 @@ impl Core {
             Outcome::Refused if wait() != Wait::None => return None,
             _ => Err(self.rejected_at_once(&reply, permits)),
         };
-        self.tally(result.is_ok());
         match &result {
             Ok((reply, _)) => {
-                self.family.measured.admitted(reply.remaining, reply.config.capacity())
+                self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+                self.family.measured.admitted(reply.remaining, reply.config.capacity());
             }
-            Err(rejection) => self.family.measured.rejected(rejection.reason()),
+            Err(rejection) => self.count_rejected(rejection),
         }
         Some(result)
     }
@@ -110,9 +110,15 @@ impl Core {
         self.family.measured.degraded();
     }
 
-    pub(in crate::limiter) fn tally(&self, allowed: bool) {
-        let tally = &self.family.tally;
-        let counter = if allowed { &tally.allowed } else { &tally.rejected };
-        counter.fetch_add(1, Ordering::Relaxed);
+    /// A call was admitted.
+    pub(in crate::limiter) fn count_admitted(&self, answer: &Answer) {
+        self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        let capacity = answer.quota.burst().unwrap_or(answer.quota.rate());
+        self.family.measured.admitted(answer.remaining, capacity);
+    }
+
+    pub(in crate::limiter) fn count_rejected(&self, rejection: &Rejection) {
+        self.family.tally.rejected.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.rejected(rejection.reason());
     }
 }

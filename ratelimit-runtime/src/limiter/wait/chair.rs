@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Delay, Outcome, Seen, Slot, Ticket, driver, until};
+use super::{Begun, Delay, Outcome, Slot, Ticket, driver, until};
 use crate::{
     Limits, Reason, Rejection,
     limiter::{Core, plan::Claim, taken::Taken},
@@ -50,7 +50,7 @@ impl Chair {
         self: &Arc<Self>,
         limits: &Limits,
         Delay { position, after, lag }: Delay,
-        seen: &Seen,
+        begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
         let inner = limits.inner();
         let Claim { core, wait, .. } = &self.claims[position];
@@ -65,7 +65,7 @@ impl Chair {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made at once; any other request is made when it can be granted.
-        let at_once = core.pace(inner).is_some() || seen.is_stale(inner, &self.claims, position);
+        let at_once = core.pace(inner).is_some() || begun.is_stale(inner, &self.claims);
         let due = if at_once { now } else { now + driver::look_again(limits, after) };
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {

@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Blocked, Core, Delay, LOOK_AGAIN, Seen, Slot, Ticket, blocked,
+    Begun, Blocked, Core, Delay, LOOK_AGAIN, Slot, Ticket, blocked,
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
@@ -160,10 +160,10 @@ async fn ask(core: Arc<Core>, limits: Limits) {
         core.queue.change(|line| line.answered(0, 0));
         return;
     };
-    let seen = Seen::of(inner, &chair.claims);
-    let (asked_at, late) = (inner.clock.now_ms(), core.queue.waiting().line().lag());
+    let begun = Begun::now(inner, &chair.claims);
+    let late = core.queue.waiting().line().lag();
     let result = decide(&limits, &chair.claims).await;
-    let (now, lag) = (inner.clock.now_ms(), lag(inner, asked_at));
+    let (now, lag) = (inner.clock.now_ms(), lag(inner, begun.at));
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
     let (outcome, again) = match result {
         Ok(granted) => {
@@ -185,7 +185,7 @@ async fn ask(core: Arc<Core>, limits: Limits) {
                     line.leave(number, now);
                     line.answered(now, 0);
                 });
-                if let Err(rejected) = chair.join(&limits, Delay { lag, ..delay }, &seen) {
+                if let Err(rejected) = chair.join(&limits, Delay { lag, ..delay }, &begun) {
                     let _ = chair.answer(Err(rejected), None);
                 }
                 return;

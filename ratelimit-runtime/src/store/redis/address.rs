@@ -15,11 +15,16 @@ pub(crate) struct Address {
     shown: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Topology {
     Standalone,
     Cluster,
-    Sentinel { master: String },
+    /// With the login of the sentinels themselves; that of the servers is part of each node.
+    Sentinel {
+        master: String,
+        user: Option<String>,
+        password: Option<String>,
+    },
 }
 
 const SCHEMES: &str = "`redis://`, `rediss://`, `unix://`, `redis-cluster://`, `rediss-cluster://`, \
@@ -36,16 +41,13 @@ impl Address {
             "redis" | "rediss" | "unix" | "redis+unix" => (Topology::Standalone, scheme),
             "redis-cluster" => (Topology::Cluster, "redis"),
             "rediss-cluster" => (Topology::Cluster, "rediss"),
-            "redis-sentinel" => (Topology::Sentinel { master: master_of(rest) }, "redis"),
-            "rediss-sentinel" => (Topology::Sentinel { master: master_of(rest) }, "rediss"),
+            "redis-sentinel" => (sentinel(rest).map_err(|why| refuse(&why))?, "redis"),
+            "rediss-sentinel" => (sentinel(rest).map_err(|why| refuse(&why))?, "rediss"),
             _ => return Err(refuse(&format!("unknown scheme; expected {SCHEMES}"))),
         };
         missing_feature(&topology, node_scheme).map_or(Ok(()), |feature| {
             Err(refuse(&format!("this needs the crate feature `{feature}`; it is not enabled")))
         })?;
-        if matches!(&topology, Topology::Sentinel { master } if master.is_empty()) {
-            return Err(refuse("the master's name is missing; write `?master=NAME` at the end"));
-        }
 
         let urls = if topology == Topology::Standalone {
             vec![url.to_owned()]
@@ -71,10 +73,38 @@ fn node_urls(scheme: &str, rest: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{at}{}/{db}", host.trim())).collect()
 }
 
-fn master_of(rest: &str) -> String {
+/// Reads the query of a Sentinel address.
+fn sentinel(rest: &str) -> Result<Topology, String> {
     let query = rest.split_once('?').map_or("", |(_, query)| query);
-    let master = query.split('&').find_map(|pair| pair.strip_prefix("master="));
-    master.unwrap_or_default().to_owned()
+    let (mut master, mut user, mut password) = ("", "", None);
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        match parameter.split_once('=') {
+            Some(("master", value)) => master = value,
+            Some(("sentinel_user", value)) => user = value,
+            Some(("sentinel_password", value)) => password = Some(value),
+            other => {
+                let name = other.map_or("***", |(name, _)| name);
+                return Err(format!(
+                    "unknown parameter `{name}`; write `master`, `sentinel_user` or `sentinel_password`"
+                ));
+            }
+        }
+    }
+    if master.is_empty() {
+        return Err("the master's name is missing; write `?master=NAME` at the end".to_owned());
+    }
+    // Percent-encoded, as the login of an address is.
+    let login = match password {
+        Some(password) => format!("redis://{user}:{password}@sentinel"),
+        None => format!("redis://{user}@sentinel"),
+    };
+    let login = login.into_connection_info().map_err(|error| error.to_string())?;
+    let login = login.redis_settings();
+    Ok(Topology::Sentinel {
+        master: master.to_owned(),
+        user: login.username().map(str::to_owned),
+        password: login.password().map(str::to_owned),
+    })
 }
 
 fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
@@ -86,17 +116,60 @@ fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
     }
 }
 
-/// The address without its password.
+/// Parameters whose values are shown.
+const SHOWN: &[&str] = &["db", "master", "protocol", "sentinel_user", "user"];
+
+/// The address without anything that may be a password: before the last `@` only the user's name is
+/// shown, behind it hosts, ports, the database and the values of known parameters.
 fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         // Not an address: perhaps a password that was put in the wrong place.
         return if url.contains('@') { "***".to_owned() } else { url.to_owned() };
     };
-    let Some((user, hosts)) = rest.rsplit_once('@') else {
-        return url.to_owned();
+    let (login, rest) = match rest.rsplit_once('@') {
+        // The path of a socket follows no login.
+        _ if scheme.ends_with("unix") => (String::new(), rest),
+        // A query with an `@`, or a password with a `?`.
+        Some((login, _)) if login.contains('?') => return format!("{scheme}://***"),
+        Some((login, rest)) => (redact_login(login), rest),
+        None => (String::new(), rest),
     };
-    let name = user.split(':').next().unwrap_or_default();
-    format!("{scheme}://{name}:***@{hosts}")
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let hosts: Vec<_> = authority.split(',').map(redact_host).collect();
+    let parameters: Vec<_> = query.split('&').map(redact_parameter).collect();
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{scheme}://{login}{}{path}{mark}{}", hosts.join(","), parameters.join("&"))
+}
+
+fn redact_login(login: &str) -> String {
+    match login.split_once(':') {
+        Some((name, _)) if !name.contains(['/', '?', '#']) => format!("{name}:***@"),
+        // A single word is a name or a password.
+        _ => "***@".to_owned(),
+    }
+}
+
+/// A host with its port. What is no port may be the password of an address without a host.
+fn redact_host(host: &str) -> String {
+    match host.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            format!("{host}:{port}")
+        }
+        Some((host, _)) if !host.starts_with('[') => format!("{host}:***"),
+        _ => host.to_owned(),
+    }
+}
+
+fn redact_parameter(parameter: &str) -> String {
+    match parameter.split_once('=') {
+        Some((name, _)) if SHOWN.contains(&name) => parameter.to_owned(),
+        Some((name, _)) => format!("{name}=***"),
+        None if parameter.is_empty() => String::new(),
+        None => "***".to_owned(),
+    }
 }
 
 impl fmt::Display for Address {
@@ -132,7 +205,10 @@ mod tests {
             node_urls("redis", "me:pw@a:1,b:2/3?master=m"),
             ["redis://me:pw@a:1/3", "redis://me:pw@b:2/3"]
         );
-        assert_eq!(master_of("a:1,b:2/3?master=m"), "m");
+        let Ok(Topology::Sentinel { master, .. }) = sentinel("a:1,b:2/3?master=m") else {
+            panic!("a Sentinel address")
+        };
+        assert_eq!(master, "m");
     }
 
     #[test]

@@ -152,7 +152,10 @@ async fn open(
         #[cfg(feature = "cluster")]
         Topology::Cluster => cluster(address, certificates).await,
         #[cfg(feature = "sentinel")]
-        Topology::Sentinel { master } => sentinel(address, master, certificates, closed).await,
+        Topology::Sentinel { master, user, password } => {
+            let login = (user.as_deref(), password.as_deref());
+            sentinel(address, master, login, certificates, closed).await
+        }
         #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
         _ => Err((redis::ErrorKind::InvalidClientConfig, "crate feature not enabled").into()),
     }
@@ -238,6 +241,7 @@ async fn cluster(address: &Address, certificates: &Certificates) -> RedisResult<
 async fn sentinel(
     address: &Address,
     master: &str,
+    (sentinel_user, sentinel_password): (Option<&str>, Option<&str>),
     certificates: &Certificates,
     closed: Option<&Arc<AtomicBool>>,
 ) -> RedisResult<Connection> {
@@ -257,6 +261,12 @@ async fn sentinel(
     }
     if let Some(password) = redis.password() {
         builder = builder.set_client_to_redis_password(password);
+    }
+    if let Some(username) = sentinel_user {
+        builder = builder.set_client_to_sentinel_username(username);
+    }
+    if let Some(password) = sentinel_password {
+        builder = builder.set_client_to_sentinel_password(password);
     }
     if matches!(address.nodes[0].addr(), redis::ConnectionAddr::TcpTls { .. }) {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);

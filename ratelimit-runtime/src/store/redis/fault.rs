@@ -88,6 +88,13 @@ pub(super) fn failed(value: &Value) -> Option<StoreError> {
     })
 }
 
+/// Returns whether the server refused a call for its keys, before any of it was done: what it refuses
+/// in the middle of a script says so.
+pub(super) fn refuses_keys(error: &StoreError) -> bool {
+    let text = error.to_string();
+    text.contains("NOPERM") && text.contains("access") && !text.contains("script")
+}
+
 /// The error in one line, with a hint where its text alone does not say what to do.
 fn describe(error: &RedisError) -> String {
     // The driver words the server's codes anew; operators know them as the server says them.

@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use super::{
     RedisStore,
     call::Call,
-    fault::failed,
+    fault::{failed, refuses_keys},
     link::Live,
     reply::{Told, read_replies, unknown_reply},
     script::{DECIDE, add_request},
@@ -77,8 +77,18 @@ impl RedisStore {
                 return Ok(decided);
             }
             let asked: Vec<_> = open.iter().map(|&n| groups[n]).collect();
-            let value = self.run(&AskGroups { groups: &asked, windows: windows.clone() }).await?;
-            let answers = read_groups(&value, &asked)?;
+            let answers = match self.answers(&asked, &windows).await {
+                // A key that the Redis user may not access is the trouble of its limiter alone.
+                Err(error) if asked.len() > 1 && refuses_keys(&error) => {
+                    let mut answers = Vec::with_capacity(asked.len());
+                    for group in asked.chunks(1) {
+                        let answer = self.answers(group, &windows).await;
+                        answers.push(answer.and_then(|mut answers| answers.remove(0)));
+                    }
+                    answers
+                }
+                answers => answers?,
+            };
             let mut lacking = Vec::new();
             for (n, answer) in open.into_iter().zip(answers) {
                 match answer {
@@ -94,6 +104,15 @@ impl RedisStore {
         }
         open.into_iter().for_each(|n| decided[n] = Err(unsteady()));
         Ok(decided)
+    }
+
+    async fn answers(
+        &self,
+        groups: &[Group<'_>],
+        windows: &Windows,
+    ) -> Result<Vec<Result<Answer, StoreError>>, StoreError> {
+        let value = self.run(&AskGroups { groups, windows: windows.clone() }).await?;
+        read_groups(&value, groups)
     }
 }
 

@@ -3,12 +3,12 @@
 //!
 //! Calls never queue behind a dead connection. After a failure a gate closes, for all runtimes:
 //! calls fail at once, while one probe at a time, with growing delay, looks for the server from
-//! the engine's thread and opens the gate again. A cluster has many gates, so that one dead node
-//! does not close the others'.
+//! the engine's thread and opens the gate again. A probe is a write that a full server refuses,
+//! and has as long for its answer as a call.
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -22,20 +22,16 @@ use super::{
     address::{Address, Topology},
     connect::{Certificates, Connection, connect},
     fault::{Fault, NotDone, classify},
+    gate::Gates,
 };
 use crate::{
     StoreError, clock,
     engine::Engine,
-    events::{Event, Events},
+    events::Events,
     home::{Home, Homes},
     store::StateKeys,
 };
 
-const CLUSTER_GATES: usize = 64;
-const FIRST_PROBE_AFTER: Duration = Duration::from_millis(50);
-const LAST_PROBE_AFTER: Duration = Duration::from_secs(1);
-/// How long a probe waits for its answer, whatever the deadline of decisions is.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeouts in a row after which a connection is given up.
 const GIVE_UP_AFTER: u32 = 3;
 
@@ -45,8 +41,8 @@ pub(super) struct Link {
     lines: Homes<Line>,
     /// Whether the server knows the scripts, as far as this process can tell.
     loaded: AtomicBool,
-    gates: Box<[Gate]>,
-    events: Events,
+    gates: Gates,
+    deadline: Duration,
 }
 
 /// The connection of one runtime.
@@ -64,12 +60,6 @@ pub(super) struct Live {
     timeouts: AtomicU32,
     server_us: u64,
     opened: Instant,
-}
-
-#[derive(Default)]
-struct Gate {
-    /// Why calls are turned away; nothing while the gate is open.
-    closed: Mutex<Option<StoreError>>,
 }
 
 impl Live {
@@ -101,17 +91,18 @@ impl Link {
     pub(super) fn new(
         address: Address,
         certificates: Certificates,
+        deadline: Duration,
         events: Events,
         engine: Arc<Engine>,
     ) -> Arc<Self> {
-        let gates = if address.topology == Topology::Cluster { CLUSTER_GATES } else { 1 };
+        let gates = Gates::new(address.topology == Topology::Cluster, events);
         Arc::new(Self {
             address,
             certificates,
             lines: Homes::new(engine),
             loaded: AtomicBool::new(false),
-            gates: (0..gates).map(|_| Gate::default()).collect(),
-            events,
+            gates,
+            deadline,
         })
     }
 
@@ -134,7 +125,7 @@ impl Link {
         line: &Arc<Home<Line>>,
         keys: &StateKeys,
     ) -> Result<Arc<Live>, StoreError> {
-        if let Some(error) = self.gate(keys).why_closed() {
+        if let Some(error) = self.gates.why_closed(keys) {
             return Err(error);
         }
         self.connected(line).await
@@ -226,32 +217,27 @@ impl Link {
     }
 
     pub(super) fn is_closed(&self, keys: &StateKeys) -> bool {
-        self.gate(keys).why_closed().is_some()
+        self.gates.why_closed(keys).is_some()
     }
 
     /// Turns calls away from now on, and looks for the server in the background; false when that
     /// was so already.
     pub(super) fn close(self: &Arc<Self>, keys: &StateKeys, error: StoreError) -> bool {
-        if !self.gate(keys).close(error.clone()) {
+        if !self.gates.close(keys, error) {
             return false;
         }
-        self.events.emit(&Event::StoreDown { error });
         let (link, keys) = (Arc::downgrade(self), keys.clone());
         self.engine().spawn(async move {
-            let mut delay = FIRST_PROBE_AFTER;
-            loop {
+            while let Some(delay) = link.upgrade().map(|link| link.gates.next_delay(&keys)) {
                 tokio::time::sleep(delay).await;
                 let Some(link) = link.upgrade() else { return };
                 match link.probe(&keys).await {
                     Ok(()) => {
                         link.replace_doubtful();
-                        link.gate(&keys).open();
-                        link.events.emit(&Event::StoreUp);
-                        return;
+                        return link.gates.open(&keys);
                     }
-                    Err(error) => link.gate(&keys).update(error),
+                    Err(error) => link.gates.stays_closed(&keys, error),
                 }
-                delay = (delay * 2).min(LAST_PROBE_AFTER);
             }
         });
         true
@@ -269,14 +255,13 @@ impl Link {
         }
     }
 
-    /// Asks for something harmless that only a working master answers, by the engine's own
-    /// connection.
+    /// Writes something harmless by the engine's own connection, as fast as a call has to be.
     async fn probe(self: &Arc<Self>, keys: &StateKeys) -> Result<(), StoreError> {
         let live = self.connected(&self.lines.of_engine()).await?;
         let mut connection = live.connection();
         let question = super::script::probe(keys);
-        match tokio::time::timeout(PROBE_TIMEOUT, connection.query(&question)).await {
-            Ok(Ok(Value::Int(0))) => {
+        match tokio::time::timeout(self.deadline, connection.query(&question)).await {
+            Ok(Ok(Value::Nil)) => {
                 self.answered(&live);
                 Ok(())
             }
@@ -302,66 +287,10 @@ impl Link {
             }
         }
     }
-
-    fn gate(&self, keys: &StateKeys) -> &Gate {
-        match &self.gates[..] {
-            [gate] => gate,
-            gates => &gates[usize::from(slot(keys.log())) * gates.len() / usize::from(SLOTS)],
-        }
-    }
-}
-
-const SLOTS: u16 = 16_384;
-
-/// The cluster slot of a key with a hash tag, by the rule of the Redis Cluster specification.
-fn slot(key: &str) -> u16 {
-    let tag =
-        key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
-    // CRC-16/XMODEM.
-    let crc = tag.bytes().fold(0_u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
-        })
-    });
-    crc % SLOTS
-}
-
-impl Gate {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<StoreError>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn why_closed(&self) -> Option<StoreError> {
-        self.lock().clone()
-    }
-
-    /// Closes the gate; false when it was closed already.
-    fn close(&self, error: StoreError) -> bool {
-        self.lock().replace(error).is_none()
-    }
-
-    fn update(&self, error: StoreError) {
-        *self.lock() = Some(error);
-    }
-
-    fn open(&self) {
-        *self.lock() = None;
-    }
 }
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::slot;
-
-    #[test]
-    fn slots_are_those_of_the_specification() {
-        assert_eq!(slot("123456789"), 0x31C3);
-        assert_eq!(slot("{foo}:value"), slot("foo"));
     }
 }

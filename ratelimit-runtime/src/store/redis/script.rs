@@ -137,10 +137,11 @@ pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
     CHECK.on(keys, by_name)
 }
 
-/// A question that only a working master answers, with 0: it deletes a key nobody writes.
+/// A write that only a working master with memory left does not refuse. It changes a key that no
+/// process ever makes, so it changes nothing and is answered with nil.
 pub(super) fn probe(keys: &StateKeys) -> Cmd {
-    let mut command = redis::cmd("DEL");
-    command.arg(format!("{}:probe", keys.log()));
+    let mut command = redis::cmd("SET");
+    command.arg(format!("{}:probe", keys.log())).arg("").arg("XX");
     command
 }
 

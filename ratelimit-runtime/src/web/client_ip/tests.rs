@@ -137,9 +137,7 @@ fn one_host_has_one_key() {
     let key = |address: &str, bits: Option<u8>| {
         let client = ClientIp::found(address.parse().unwrap(), &HeaderMap::new(), trusts);
         let client = bits.map_or(client, |bits| client.ipv6_prefix(bits));
-        let mut writer = ratelimit_spec::KeyWriter::new("");
-        client.write_to(&mut KeyText::new(&mut writer));
-        String::from(writer.finish()).replace("%3A", ":").replace("%2F", "/")
+        crate::key::Displayed(&client).to_string()
     };
     assert_eq!(key("203.0.113.7", None), "203.0.113.7");
     assert_eq!(key("::ffff:203.0.113.7", Some(8)), "203.0.113.7");

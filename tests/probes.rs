@@ -1,0 +1,112 @@
+//! How a process looks for a server that is slow or refuses writes, and what operators hear of it.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use ratelimit_runtime::{Event, Limits, Quota};
+use tests::{eventually, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The outages that limits reported: `true` for the start of one.
+#[derive(Clone, Default)]
+struct Outages(Arc<Mutex<Vec<bool>>>);
+
+impl Outages {
+    async fn limits(&self, url: &str, deadline: Duration) -> Limits {
+        let outages = self.clone();
+        let limits = Limits::builder().redis(url).no_limits_file().deadline(deadline);
+        let limits = limits.on_event(move |event| match event {
+            Event::StoreDown { .. } => outages.0.lock().unwrap().push(true),
+            Event::StoreUp => outages.0.lock().unwrap().push(false),
+            _ => {}
+        });
+        limits.build().await.unwrap()
+    }
+
+    fn seen(&self) -> Vec<bool> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Calls a limiter of a new key every few milliseconds. Returns how many calls were degraded.
+async fn traffic(limits: &Limits, length: Duration) -> (usize, usize) {
+    let start = Instant::now();
+    let (mut degraded, mut all) = (0, 0);
+    while start.elapsed() < length {
+        let quota = Quota::new(100_000, 60 * SECOND).unwrap();
+        let limiter = limits.limiter(&format!("key:{all}"), quota);
+        degraded += usize::from(limiter.try_acquire(1).await.unwrap().is_degraded());
+        all += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    (degraded, all)
+}
+
+/// 173 events in five seconds: the probe was a command that a full server does not refuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_is_one_outage() {
+    let server = RedisServer::start();
+    let outages = Outages::default();
+    let limits = outages.limits(&server.url(), SECOND).await;
+    let _: String = server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let (degraded, all) = traffic(&limits, 5 * SECOND).await;
+    assert_eq!(degraded, all);
+    assert_eq!(outages.seen(), [true]);
+    let _: String = server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    eventually("the server is found", 3 * SECOND, || outages.seen() == [true, false]);
+    assert_eq!(traffic(&limits, SECOND).await.0, 0);
+}
+
+/// The gate opened three to four times a second: a probe waited for longer than a call may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_answers_after_the_deadline_is_one_outage() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let outages = Outages::default();
+    let limits = outages.limits(&proxy.url(), Duration::from_millis(150)).await;
+    assert_eq!(traffic(&limits, SECOND / 2).await.0, 0);
+    proxy.delay(Duration::from_millis(400));
+    let (degraded, all) = traffic(&limits, 5 * SECOND).await;
+    assert_eq!(degraded, all);
+    assert_eq!(outages.seen(), [true]);
+    proxy.restore();
+    eventually("the server is found", 4 * SECOND, || outages.seen() == [true, false]);
+}
+
+/// A server that comes and goes is reported when it goes for the first time, and then rarely.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flapping_server_is_reported_once() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let outages = Outages::default();
+    let limits = outages.limits(&proxy.url(), Duration::from_millis(150)).await;
+    for _ in 0..12 {
+        proxy.cut();
+        traffic(&limits, SECOND / 4).await;
+        proxy.restore();
+        traffic(&limits, SECOND / 4).await;
+    }
+    assert!(outages.seen().len() <= 2, "{:?}", outages.seen());
+    // It is found for all that.
+    let start = Instant::now();
+    while traffic(&limits, SECOND / 10).await.0 > 0 {
+        assert!(start.elapsed() < 3 * SECOND);
+    }
+}
+
+/// A dead node of a cluster holds a third of the slots: one outage, not one for each gate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_of_a_cluster_is_one_outage() {
+    let cluster = RedisCluster::start();
+    let outages = Outages::default();
+    let limits = outages.limits(&cluster.url(), SECOND / 2).await;
+    assert_eq!(traffic(&limits, SECOND / 2).await.0, 0);
+    cluster.nodes()[1].kill_hard();
+    let (degraded, all) = traffic(&limits, 5 * SECOND).await;
+    assert!(degraded > 0 && degraded < all, "{degraded} of {all}");
+    assert_eq!(outages.seen(), [true]);
+}

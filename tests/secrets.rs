@@ -1,0 +1,155 @@
+//! Passwords appear in no message, whatever form the address has and whatever goes wrong.
+
+use std::{
+    error::Error,
+    fmt::Write as _,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Limits, LimitsBuilder, Quota};
+use tests::redis_sentinel::RedisSentinel;
+
+const SECRET: &str = "s3cr3t-canary";
+
+/// Addresses that are accepted; no server answers there.
+const ACCEPTED: &[&str] = &[
+    "redis://app:s3cr3t-canary@127.0.0.1:1/0",
+    "redis://:s3cr3t-canary@127.0.0.1:1",
+    "redis://s3cr3t-canary@127.0.0.1:1",
+    "redis://:s3cr3t-canary%40x@127.0.0.1:1?protocol=resp3",
+    "rediss://app:s3cr3t-canary@127.0.0.1:1/0",
+    "unix:///nowhere.sock?user=app&pass=s3cr3t-canary",
+    "unix:///nowhere.sock?pass=s3cr3t-canary%40x&db=1",
+    "unix:///nowhere.sock?pass=x@s3cr3t-canary",
+    "redis+unix:///nowhere.sock?pass=s3cr3t-canary",
+    "redis://127.0.0.1:1?pass=x@s3cr3t-canary",
+    "redis-cluster://:s3cr3t-canary@127.0.0.1:1,127.0.0.1:2",
+    "rediss-cluster://app:s3cr3t-canary@127.0.0.1:1",
+    "redis-sentinel://app:s3cr3t-canary@127.0.0.1:1,127.0.0.1:2/0?master=main",
+    "rediss-sentinel://:s3cr3t-canary@127.0.0.1:1/0?master=main",
+    "redis-sentinel://127.0.0.1:1/0?master=main&sentinel_user=watch&sentinel_password=s3cr3t-canary",
+    "redis-sentinel://127.0.0.1:1/0?master=main&sentinel_password=x@s3cr3t-canary",
+];
+
+/// Addresses with mistakes.
+const REFUSED: &[&str] = &[
+    "redis://:s3cr3t-canary@",
+    "redis://app:s3cr3t-canary",
+    "redis://:s3cr3t-canary@127.0.0.1:port",
+    "redis://app:s3cr3t-canary@127.0.0.1:1/database",
+    "redis://app:x@s3cr3t-canary@127.0.0.1:port",
+    "redis://app:x/s3cr3t-canary@127.0.0.1:1",
+    "redis://app:x?s3cr3t-canary@127.0.0.1:1",
+    "redis://app:x#s3cr3t-canary@127.0.0.1:1",
+    "reddis://app:s3cr3t-canary@127.0.0.1:1",
+    "app:s3cr3t-canary@127.0.0.1:1",
+    "unix:///nowhere.sock?pass=s3cr3t-canary&db=x",
+    "redis-cluster://:s3cr3t-canary@a:port",
+    "redis-sentinel://:s3cr3t-canary@127.0.0.1:1",
+    "redis-sentinel://127.0.0.1:1?sentinel_password=s3cr3t-canary",
+    "redis-sentinel://127.0.0.1:1?master=main&sentinel_pasword=s3cr3t-canary",
+    "redis-sentinel://127.0.0.1:port?master=main&sentinel_password=s3cr3t-canary",
+];
+
+/// Everything that can be read of limits with this builder.
+async fn texts(builder: LimitsBuilder) -> (bool, String) {
+    let events = Arc::new(Mutex::new(String::new()));
+    let seen = Arc::clone(&events);
+    let builder = builder.deadline(Duration::from_millis(20)).on_event(move |event| {
+        let _ = writeln!(seen.lock().unwrap(), "{event} {event:?}");
+    });
+    let mut text = format!("{builder:?} {builder:#?}");
+    let built = builder.build().await;
+    let accepted = built.is_ok();
+    match &built {
+        Ok(limits) => {
+            let _ = writeln!(text, "{limits:?} {limits:#?} {0} {0:?}", limits.report());
+            let limiter = limits.limiter("k", Quota::new(5, Duration::from_secs(1)).unwrap());
+            let _ = writeln!(text, "{limiter:?} {:?}", limiter.try_acquire(1).await);
+            let error = limiter.config().await.unwrap_err();
+            let _ = writeln!(
+                text,
+                "{error} {error:?} {:?}",
+                error.source().map(<dyn Error>::to_string)
+            );
+        }
+        Err(error) => {
+            let _ = writeln!(text, "{error} {error:?}");
+        }
+    }
+    text.push_str(&events.lock().unwrap());
+    (accepted, text)
+}
+
+#[tokio::test]
+async fn the_password_of_an_address_appears_nowhere() {
+    let builders: [fn(&str) -> LimitsBuilder; 2] = [
+        |url| Limits::builder().redis(url).no_limits_file(),
+        |url| Limits::builder().limits_text(format!("store: \"{url}\"\n")),
+    ];
+    for builder in builders {
+        for (urls, accepted) in [(ACCEPTED, true), (REFUSED, false)] {
+            for url in urls {
+                let (was, text) = texts(builder(url)).await;
+                assert_eq!(was, accepted, "`{url}`: {text}");
+                assert!(!text.contains(SECRET), "`{url}` shows in: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_text_of_a_limits_file_is_not_echoed() {
+    for yaml in [
+        "redis://:s3cr3t-canary@h\n",
+        "s3cr3t-canary\n",
+        "- s3cr3t-canary\n",
+        "store: \"redis://:s3cr3t-canary@h\n",
+        "store: redis://:s3cr3t-canary@h: 6379\n",
+        "store: [redis://:s3cr3t-canary@h]\n",
+        "store: { redis: s3cr3t-canary }\n",
+        "  store: redis://:s3cr3t-canary@h\nlimiters: {}\n}",
+    ] {
+        let (_, text) = texts(Limits::builder().limits_text(yaml)).await;
+        assert!(!text.contains(SECRET), "{yaml:?} shows in: {text}");
+    }
+}
+
+/// What may be shown helps: who and where, but not how.
+#[tokio::test]
+async fn the_rest_of_an_address_is_shown() {
+    for (url, shown) in [
+        ("redis://app:s3cr3t-canary@127.0.0.1:1/0", "redis://app:***@127.0.0.1:1/0"),
+        ("redis://s3cr3t-canary@127.0.0.1:1", "redis://***@127.0.0.1:1"),
+        ("unix:///a.sock?pass=s3cr3t-canary&db=1", "unix:///a.sock?pass=***&db=1"),
+        (
+            "redis-sentinel://127.0.0.1:1/0?master=main&sentinel_password=s3cr3t-canary",
+            "redis-sentinel://127.0.0.1:1/0?master=main&sentinel_password=***",
+        ),
+    ] {
+        let (_, text) = texts(Limits::builder().redis(url).no_limits_file()).await;
+        assert!(text.contains(shown), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_have_a_login_of_their_own() {
+    let group = RedisSentinel::builder().sentinel_password("s3cr3t@canary").start();
+    let limits = |login: &str| {
+        let url = format!("{}{login}", group.url());
+        Limits::builder().redis(url).no_limits_file().deadline(Duration::from_secs(2)).build()
+    };
+    for login in [
+        "&sentinel_password=s3cr3t%40canary",
+        "&sentinel_user=default&sentinel_password=s3cr3t%40canary",
+    ] {
+        let limits = limits(login).await.expect("the sentinels accept the login");
+        let limiter = limits.limiter("k", Quota::new(5, Duration::from_secs(1)).unwrap());
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{login}");
+    }
+    for login in ["", "&sentinel_password=wrong"] {
+        let refused = limits(login).await.map(drop).unwrap_err().to_string();
+        assert!(!refused.contains("wrong"), "{refused}");
+    }
+}
