@@ -5,6 +5,8 @@
 mod bytes;
 #[path = "web/client_ip.rs"]
 mod client_ip;
+#[path = "web/grpc.rs"]
+mod grpc;
 #[path = "web/handlers.rs"]
 mod handlers;
 #[path = "web/layer.rs"]

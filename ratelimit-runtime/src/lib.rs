@@ -57,6 +57,7 @@
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
+//! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
 //! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
 //!   [`guide::metrics`].
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.

@@ -11,6 +11,8 @@ mod forwarded;
 mod headers;
 mod peer;
 mod problem;
+#[cfg(feature = "tonic")]
+mod tonic;
 
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
 pub(crate) use self::headers::Told;
 pub(crate) use self::peer::{UNKNOWN_PEER, peer_of};
-#[cfg(feature = "tower")]
+#[cfg(any(feature = "tonic", feature = "tower"))]
 pub(crate) use self::problem::title;
 pub use self::{client_ip::ClientIp, headers::Headers};
 use crate::{Reason, Rejection};

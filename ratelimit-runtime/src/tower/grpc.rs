@@ -1,15 +1,12 @@
 //! Answers to gRPC requests, which have no statuses but their own.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 
 use super::body::LimitBody;
 use crate::{
-    Reason, Rejection,
-    web::{Headers, Told, title},
+    Rejection,
+    web::{Headers, Told},
 };
-
-const STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Whether a request is a gRPC call.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -23,16 +20,31 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
 /// Answers a rejected call by its status alone, in the headers: `RESOURCE_EXHAUSTED` if a limit rejected it, `UNAVAILABLE` if
 /// the store is the reason.
 pub(super) fn answer<B>(rejection: &Rejection, headers: Headers) -> Response<LimitBody<B>> {
+    let mut response = Response::new(LimitBody::own(String::new()));
+    let answer = response.headers_mut();
+    answer.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    write_status(rejection, answer);
+    headers.write(Told::rejected(rejection), answer);
+    response
+}
+
+/// With the feature `tonic` the status has details, which tell when to retry.
+#[cfg(feature = "tonic")]
+fn write_status(rejection: &Rejection, headers: &mut HeaderMap) {
+    let status = tonic::Status::from(rejection.clone());
+    // It has no metadata of its own, which alone can be malformed.
+    let _ = status.add_header(headers);
+}
+
+#[cfg(not(feature = "tonic"))]
+fn write_status(rejection: &Rejection, headers: &mut HeaderMap) {
+    use crate::{Reason, web::title};
+
     let code = match rejection.reason() {
         Reason::StoreUnavailable | Reason::StoreMisconfigured => 14,
         Reason::NotConfigured => 13,
         _ => 8,
     };
-    let mut response = Response::new(LimitBody::own(String::new()));
-    let answer = response.headers_mut();
-    answer.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    answer.insert(STATUS, HeaderValue::from(code));
-    answer.insert(MESSAGE, HeaderValue::from_static(title(rejection)));
-    headers.write(Told::rejected(rejection), answer);
-    response
+    headers.insert("grpc-status", HeaderValue::from(code));
+    headers.insert("grpc-message", HeaderValue::from_static(title(rejection)));
 }
