@@ -9,6 +9,7 @@ mod axum;
 mod client_ip;
 mod forwarded;
 mod headers;
+#[cfg(any(feature = "axum", feature = "tower"))]
 mod peer;
 mod problem;
 #[cfg(feature = "tonic")]
@@ -19,6 +20,7 @@ use std::time::Duration;
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
 pub(crate) use self::headers::Told;
+#[cfg(any(feature = "axum", feature = "tower"))]
 pub(crate) use self::peer::{UNKNOWN_PEER, peer_of};
 #[cfg(any(feature = "tonic", feature = "tower"))]
 pub(crate) use self::problem::title;
