@@ -131,8 +131,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Plot::of("sliding_window", "#2f81f7", ten).await?,
         Plot::of("token_bucket, burst 5", "#8957e5", ten.token_bucket(5)?).await?,
         Plot::of("token_bucket, burst 20", "#bf8700", ten.token_bucket(20)?).await?,
-        Plot::of("token_bucket, warm-up 1s", "#3fb950", ten.warm_up(Duration::from_secs(1))?)
-            .await?,
+        Plot::of(
+            "token_bucket, warm-up 1s",
+            "#3fb950",
+            ten.warming_bucket(Duration::from_secs(1))?,
+        )
+        .await?,
         Plot::of("fixed_window", "#db6d28", ten.fixed_window()).await?,
         Plot::of("leaky_bucket", "#768390", ten.leaky_bucket()?).await?,
     ];

@@ -8,7 +8,7 @@
 //!     curl -i http://127.0.0.1:3000/quote
 //!     curl -i -X POST http://127.0.0.1:3000/payments
 
-use std::{env, error::Error, net::SocketAddr, time::Duration};
+use std::{env, error::Error, net::SocketAddr};
 
 use axum::{
     Router,
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Limits::builder().key_prefix("shop:").on_event(|event| eprintln!("{event}")).install().await?;
 
     // All requests of one client, before a handler runs; and headers in the answers of the handlers above.
-    let each_client = Limit::new("shop:{ip}", Quota::new(100_000, Duration::from_secs(1))?);
+    let each_client = Limit::new("shop:{ip}", Quota::per_second(100_000));
     let shop = Router::new()
         .route("/orders/{user_id}", post(place_order))
         .route("/quote", get(quote))

@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             upkeep.run_upkeep();
         }
     });
-    let each_client = Limit::new("service:{ip}", Quota::new(1_000, Duration::from_secs(1))?);
+    let each_client = Limit::new("service:{ip}", Quota::per_second(1_000));
     let service = Router::new()
         .route("/quote", get(quote))
         .route("/report", get(report))

@@ -76,13 +76,13 @@ async fn an_annotation_and_the_limits_file_name_the_rule() {
             assert_eq!(export(1).await.unwrap_err().reason(), Reason::Limited);
         })
         .await;
-    let mail = limits.configured("mail").quotas().unwrap().as_slice()[0];
+    let mail = limits.configured("mail").quotas().unwrap()[0];
     assert_eq!((mail.algorithm(), mail.burst()), (Algorithm::LeakyBucket, None));
 
     // A bucket without a burst holds its rate, and another rule leaves the burst aside.
     let yaml = "limiters:\n  \"export:{user}\": { algorithm: fixed_window, rate: 4 }\n  x: { rate: 7, per: 1s, algorithm: token_bucket }\n";
     let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
-    assert_eq!(limits.configured("x").quotas().unwrap().as_slice()[0].burst(), Some(7));
+    assert_eq!(limits.configured("x").quotas().unwrap()[0].burst(), Some(7));
     limits
         .scope(async {
             for _ in 0..4 {
@@ -129,7 +129,7 @@ async fn a_quota_in_code_names_the_rule() {
     ] {
         assert_eq!(quota.to_string(), said);
         let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
-        assert_eq!(limits.limiter("x", quota).quotas().unwrap().as_slice()[0], quota);
+        assert_eq!(limits.limiter("x", quota).quotas().unwrap()[0], quota);
         assert_eq!(
             limits.limiter("x", quota).try_acquire(1).await.unwrap().quota().unwrap(),
             quota
@@ -258,7 +258,7 @@ async fn a_new_rule_keeps_or_forgets_what_was_used() {
         let limiter = limits.limiter(&format!("rule{n}"), from);
         limiter.try_acquire(3).await.unwrap();
         assert!(limiter.update_rate(RateChange::new(to).carry()).await.unwrap());
-        assert_eq!(limiter.quotas().unwrap().as_slice()[0], to);
+        assert_eq!(limiter.quotas().unwrap()[0], to);
         assert_eq!(limiter.release(9).await.unwrap(), 3, "{from} to {to}");
         limiter.try_acquire(10).await.unwrap();
         limiter.set_rate(from).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_process_follows_the_rule_that_is_stored() {
     let second = limits(&server).await.configured("lim");
     let decision = second.try_acquire(12).await.unwrap();
     assert_eq!((decision.quota().unwrap(), decision.remaining()), (bucket, 3));
-    assert_eq!(second.config().await.unwrap().unwrap().quotas.as_slice(), [bucket]);
+    assert_eq!(*second.config().await.unwrap().unwrap().quotas, [bucket]);
 
     // An operator's change is followed, whatever it does to the state.
     let _: i64 = server.cli(&["HSET", "lim", "algorithm", "fixed_window"]);

@@ -110,10 +110,7 @@ fn the_embedded_path_allocates_nothing_for_a_fixed_key_but_rejections() {
     });
     assert_eq!(refused.count_total, 100, "a handle's rejection each: {refused:?}");
     let shadow = Limits::builder().memory().no_limits_file().shadow(true).build();
-    let limiter = runtime
-        .block_on(shadow)
-        .unwrap()
-        .limiter("handle", limiter.quotas().unwrap().as_slice()[0]);
+    let limiter = runtime.block_on(shadow).unwrap().limiter("handle", limiter.quotas().unwrap()[0]);
     // The first call takes the permit, and the second one is an event.
     let _ = ready(limiter.acquire(1));
     let shadowed = of_a_hundred(|| {

@@ -155,7 +155,7 @@ async fn parts_of_a_repeated_refusal_are_those_of_the_first() {
     let redis = Limits::builder().redis(server.url()).deadline(20 * SECOND);
     for builder in [Limits::builder().memory(), redis] {
         let limits = builder.no_limits_file().build().await.unwrap();
-        let both = quota(1, 60 * SECOND).and(quota(2, HOUR)).unwrap();
+        let both = Quotas::new([quota(1, 60 * SECOND), quota(2, HOUR)]).unwrap();
         let limiter = limits.limiter("x", both);
         let granted = limiter.acquire(1).await.unwrap();
         assert_eq!(granted.parts().iter().map(Decision::remaining).collect::<Vec<_>>(), [0, 1]);

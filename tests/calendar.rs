@@ -78,7 +78,7 @@ limiters:
   plain: { rate: 9, per: 1d, algorithm: fixed_window }
 ";
     let limits = Limits::builder().memory().limits_text(yaml).build().await.unwrap();
-    let quota = |key: &str| limits.configured(key).quotas().unwrap().as_slice()[0].to_string();
+    let quota = |key: &str| limits.configured(key).quotas().unwrap()[0].to_string();
     assert_eq!(quota("monthly"), "9 per month (America/New_York)");
     assert_eq!(quota("plain"), "9 per 1d, fixed window");
     let report = limits.report().to_string();
@@ -152,8 +152,8 @@ async fn a_quota_in_code_names_the_calendar() {
     assert_eq!(quota.fixed_window(), quota);
     assert_eq!(
         quota.token_bucket(3).unwrap_err().to_string(),
-        "a `month` of the calendar is a fixed window, which a `token_bucket` has not; give it a \
-         length with `Quota::new`"
+        "calendar window `month` requires `fixed_window`, not `token_bucket`; use a length with \
+         `Quota::new`"
     );
     assert!(Quota::calendar(0, CalendarUnit::Day, "UTC").is_err());
     let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
@@ -206,9 +206,9 @@ async fn redis_holds_the_calendar_and_the_window() {
 
     assert_eq!(limiter.peek(1).await.unwrap().remaining(), 6);
     assert_eq!(limiter.release(1).await.unwrap(), 1);
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], daily(10, "Asia/Kathmandu"));
+    assert_eq!(limiter.quotas().unwrap()[0], daily(10, "Asia/Kathmandu"));
     let stored = limiter.config().await.unwrap().unwrap();
-    assert_eq!(stored.quotas.as_slice(), [daily(10, "Asia/Kathmandu")]);
+    assert_eq!(*stored.quotas, [daily(10, "Asia/Kathmandu")]);
     let refused = limiter.try_acquire(8).await.unwrap_err();
     let until = SystemTime::now() + refused.retry_after().unwrap();
     let until = until.duration_since(UNIX_EPOCH).unwrap().as_millis();

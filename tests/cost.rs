@@ -11,9 +11,8 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{
-    __private::store::{Assertion, Config, Group, Request, StateKeys, script_decide},
-    Algorithm, Mode, OnDrift,
+use ratelimit_runtime::__private::store::{
+    Algorithm, Assertion, Config, Group, Mode, OnDrift, Request, StateKeys, script_decide,
 };
 use redis::{Cmd, Connection, Value};
 use tests::{decide, redis_server::RedisServer};
@@ -133,8 +132,7 @@ fn a_decision_takes_few_calls_of_the_server() {
         ("refusals", Algorithm::FixedWindow, 1),
         ("refusals", Algorithm::LeakyBucket, 1),
     ] {
-        let burst = if rule == Algorithm::TokenBucket { rate } else { 0 };
-        let config = fixed(rate.into()).algorithm(rule, burst);
+        let config = fixed(rate.into()).rule(rule.rule(rate));
         let name = format!("{rule}:{what}");
         call(&name, config, Assertion::Steady, &[1], false).exec(&mut redis).unwrap();
         let calls = calls_of(&mut redis, &format!("{what} by a {rule}"), |_| steady(&name, config));
@@ -186,8 +184,7 @@ fn groups_that_share_a_call_read_the_time_once() {
     let fixed = Config::new(rate.into(), HOUR, Mode::Overall);
     call("loaded", fixed, Assertion::Steady, &[1], false).exec(&mut redis).unwrap();
     for rule in [Algorithm::SlidingWindow, Algorithm::TokenBucket, Algorithm::FixedWindow] {
-        let burst = if rule == Algorithm::TokenBucket { rate } else { 0 };
-        let config = fixed.algorithm(rule, burst);
+        let config = fixed.rule(rule.rule(rate));
         let keys: Vec<_> = (0..8).map(|n| StateKeys::new(format!("{rule}:{n}"))).collect();
         let requests: Vec<_> =
             keys.iter().map(|keys| Request::new(keys, config, Instant::now())).collect();

@@ -7,12 +7,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, Group,
+        Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
+        Assertion, Config, Group, Mode, OnDrift,
         Outcome::{self, Granted, NotTaken, Refused},
-        RedisStore, Request, StateKeys, Store,
+        RedisStore, Request, Rule, StateKeys, Store,
     },
-    Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-    Mode, OnDrift, StoreErrorKind,
+    StoreErrorKind,
 };
 use tests::{decide::Decide, redis_cluster::RedisCluster, redis_server::RedisServer};
 use tokio::time::Instant;
@@ -49,14 +49,13 @@ fn configs(processes: usize) -> impl Strategy<Value = Vec<Config>> {
     let keep = prop::sample::select(vec![0, 1 << 40]);
     let config = (1..30_u32, per, mode, algorithm, 1..40_u32, keep).prop_map(
         |(rate, per, mode, algorithm, burst, keep)| {
-            let config = Config::new(rate.into(), per, mode).keep_alive_ms(keep);
-            match algorithm {
+            let rule = match algorithm {
                 TokenBucket if burst % 4 == 0 => {
-                    config.algorithm(TokenBucket, 0).warm_up_ms(u64::from(burst) * 50)
+                    Rule::WarmingBucket { warm_up: Duration::from_millis(50) * burst }
                 }
-                TokenBucket => config.algorithm(TokenBucket, burst),
-                other => config.algorithm(other, 0),
-            }
+                other => other.rule(burst),
+            };
+            Config::new(rate.into(), per, mode).rule(rule).keep_alive_ms(keep)
         },
     );
     // In half of the traces they agree.
@@ -231,7 +230,7 @@ fn an_hour(rate: u64) -> Config {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_spared_is_left_as_it_was() {
-    let bucket = an_hour(9).algorithm(TokenBucket, 9);
+    let bucket = an_hour(9).rule(TokenBucket.rule(9));
     let shared = Shared::start(&[an_hour(2), an_hour(9), bucket]);
     for _ in 0..2 {
         assert_eq!(shared.ask().await.unwrap(), [Granted; 3]);
@@ -246,7 +245,7 @@ async fn what_is_spared_is_left_as_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_of_every_limiter_expires_when_none_is_used() {
     let short = Config::new(5, 40, Mode::Overall).keep_alive_ms(600_000);
-    let bucket = short.algorithm(TokenBucket, 9);
+    let bucket = short.rule(TokenBucket.rule(9));
     for configs in [vec![short, an_hour(9).keep_alive_ms(600_000)], vec![short, bucket]] {
         let shared = Shared::start(&configs);
         for _ in 0..3 {
@@ -294,11 +293,11 @@ async fn a_limiter_of_somebody_else_costs_the_others_nothing() {
 async fn a_group_with_a_foreign_limiter_fails_alone() {
     let rules = [
         [an_hour(3); 5],
-        [an_hour(3).algorithm(TokenBucket, 3); 5],
-        [an_hour(3).algorithm(FixedWindow, 0); 5],
+        [an_hour(3).rule(TokenBucket.rule(3)); 5],
+        [an_hour(3).rule(FixedWindow.rule(0)); 5],
     ];
     for ((command, why), configs) in FOREIGN.into_iter().flat_map(|f| rules.map(|r| (f, r))) {
-        if command[0] == "ZADD" && configs[0].algorithm != SlidingWindow {
+        if command[0] == "ZADD" && configs[0].rule.algorithm() != SlidingWindow {
             // Their state is made of whatever a log says.
             continue;
         }

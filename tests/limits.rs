@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, ManualClock, Quota, Reason};
+use ratelimit_runtime::{
+    Event, Limits, LimitsBuilder, ManualClock, Mode, OnDrift, OnStoreError, Quota, Reason,
+    Settings, Wait,
+};
 
 fn quota(rate: u32, per: Duration) -> Quota {
     Quota::new(rate.into(), per).unwrap()
@@ -26,7 +29,7 @@ async fn refused(builder: LimitsBuilder) -> String {
 async fn the_file_overrides_the_quota_given_in_code() {
     let limits = embedded("limiters:\n  search: { rate: 2, per: 1m }\n").build().await.unwrap();
     let search = limits.limiter("search", quota(100, SECOND));
-    assert_eq!(search.quotas().unwrap().as_slice()[0].to_string(), "2 per 1m");
+    assert_eq!(search.quotas().unwrap()[0].to_string(), "2 per 1m");
     assert!(search.try_acquire(2).await.is_ok());
     let rejection = search.try_acquire(1).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::Limited);
@@ -34,7 +37,7 @@ async fn the_file_overrides_the_quota_given_in_code() {
     // A field the file leaves out is the code's.
     let limits = embedded("limiters:\n  search: { rate: 2 }\n").build().await.unwrap();
     assert_eq!(
-        limits.limiter("search", quota(9, SECOND)).quotas().unwrap().as_slice()[0].to_string(),
+        limits.limiter("search", quota(9, SECOND)).quotas().unwrap()[0].to_string(),
         "2 per 1s"
     );
 }
@@ -44,11 +47,10 @@ async fn names_built_at_run_time_go_by_the_first_prefix_or_the_default() {
     let yaml = "default: { rate: 7, per: 1s }\nprefixes:\n  - { prefix: test-, rate: 2, per: 1s }\n  \
                 - { prefix: t, rate: 3 }\n";
     let limits = embedded(yaml).build().await.unwrap();
-    let rate = |name: &str| limits.configured(name).quotas().unwrap().as_slice()[0].rate();
+    let rate = |name: &str| limits.configured(name).quotas().unwrap()[0].rate();
     assert_eq!((rate("test-1"), rate("tx"), rate("other")), (2, 3, 7));
     // A quota given in code is more than a default and less than a prefix.
-    let given =
-        |name: &str| limits.limiter(name, quota(50, SECOND)).quotas().unwrap().as_slice()[0].rate();
+    let given = |name: &str| limits.limiter(name, quota(50, SECOND)).quotas().unwrap()[0].rate();
     assert_eq!((given("test-2"), given("another")), (2, 50));
 }
 
@@ -201,7 +203,7 @@ async fn a_reload_changes_numbers_and_a_bad_one_changes_nothing() {
     std::fs::write(&path, "limiters:\n  x: { rate: 3, per: 1x }\n").unwrap();
     let error = limits.reload().unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}:2:", path.display())), "{error}");
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0].rate(), 3, "the old limits stay");
+    assert_eq!(limiter.quotas().unwrap()[0].rate(), 3, "the old limits stay");
     let failed = |event: &Event| matches!(event, Event::ReloadFailed { .. });
     assert_eq!(events.lock().unwrap().iter().filter(|event| failed(event)).count(), 1);
     std::fs::remove_dir_all(dir).unwrap();
@@ -303,4 +305,39 @@ async fn a_misspelled_entry_is_an_error_and_a_stranger_a_warning() {
     );
     let error = refused(embedded(&format!("unmatched: error\n{yaml}"))).await;
     assert_eq!(error, "limits:3:3: `another-programs` matches no limiter of this program");
+}
+
+#[tokio::test]
+async fn a_program_without_a_file_says_everything_in_code() {
+    let clock = ManualClock::new();
+    let limits = Limits::builder().memory().no_limits_file().clock(clock.clone());
+    let limits = limits.build().await.unwrap();
+    let settings = Settings::new(Quota::per_second(2))
+        .mode(Mode::PerClient)
+        .max_waiters(0)
+        .max_debt(1)
+        .on_drift(OnDrift::Carry)
+        .on_store_error(OnStoreError::Reject)
+        .wait(Wait::UpTo(SECOND));
+    let mine = limits.limiter("mine", settings.clone());
+    mine.acquire(2).await.unwrap();
+    assert_eq!(mine.acquire(1).await.unwrap_err().reason(), Reason::QueueFull);
+    let charged = mine.charge(3).await.unwrap();
+    assert_eq!((charged.taken, charged.debt, charged.excess), (0, 1, 2));
+    assert_eq!(mine.config().await.unwrap().unwrap().mode, Mode::PerClient);
+
+    let tried_out = limits.limiter("tried out", settings.shadow(true));
+    let shadowed = [tried_out.try_acquire(2).await, tried_out.try_acquire(1).await];
+    let reasons = shadowed.map(|permit| permit.unwrap().shadowed());
+    assert_eq!(reasons, [None, Some(Reason::Limited)]);
+}
+
+#[tokio::test]
+async fn settings_in_code_yield_to_the_file_one_by_one() {
+    let limits = embedded("limiters:\n  mine: { max_waiters: 0 }\n").build().await.unwrap();
+    let settings = Settings::new(Quota::per_hour(1)).max_waiters(5).shadow(false);
+    let mine = limits.limiter("mine", settings);
+    mine.acquire(1).await.unwrap();
+    assert_eq!(mine.acquire(1).await.unwrap_err().reason(), Reason::QueueFull);
+    assert_eq!(mine.quotas().unwrap()[0], Quota::per_hour(1));
 }

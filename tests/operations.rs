@@ -158,11 +158,11 @@ async fn peek_takes_nothing(world: World) {
 
 async fn quota_is_the_one_in_force(world: World) {
     let limiter = world.limiter(quota(3, MINUTE)).await;
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(3, MINUTE));
+    assert_eq!(limiter.quotas().unwrap()[0], quota(3, MINUTE));
     limiter.set_rate(quota(5, HOUR)).await.unwrap();
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, HOUR));
+    assert_eq!(limiter.quotas().unwrap()[0], quota(5, HOUR));
     assert_eq!(limiter.try_acquire(1).await.unwrap().quota().unwrap(), quota(5, HOUR));
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, HOUR));
+    assert_eq!(limiter.quotas().unwrap()[0], quota(5, HOUR));
     let follower = world.follower().await;
     assert_eq!(follower.quotas(), None);
 }
@@ -208,10 +208,10 @@ async fn try_set_rate_sets_what_is_not_set(world: World) {
     assert!(limiter.try_set_rate(quota(3, MINUTE)).await.unwrap());
     limiter.try_acquire(2).await.unwrap();
     assert!(!limiter.try_set_rate(quota(9, MINUTE)).await.unwrap());
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(3, MINUTE));
+    assert_eq!(limiter.quotas().unwrap()[0], quota(3, MINUTE));
     assert_eq!(free(&limiter).await, 1, "a refusal changes nothing");
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!((config.quotas.as_slice(), config.mode), (&[quota(3, MINUTE)][..], world.mode));
+    assert_eq!((&*config.quotas, config.mode), (&[quota(3, MINUTE)][..], world.mode));
 }
 
 async fn set_rate_forgets_what_is_used(world: World) {
@@ -238,7 +238,7 @@ async fn update_rate_keeps_or_resets(world: World) {
     let limiter = world.limiter(quota(4, MINUTE)).await;
     limiter.try_acquire(3).await.unwrap();
     assert!(limiter.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0], quota(5, MINUTE));
+    assert_eq!(limiter.quotas().unwrap()[0], quota(5, MINUTE));
     assert_eq!(free(&limiter).await, 2);
 
     // Less than is used: what is used counts on.
@@ -269,7 +269,7 @@ async fn a_new_rate_leaves_the_mode_and_the_keep_alive(world: World) {
     limiter.set_rate(quota(4, MINUTE)).await.unwrap();
     assert!(limiter.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!((config.quotas.as_slice()[0].rate(), config.mode), (5, world.mode));
+    assert_eq!((config.quotas[0].rate(), config.mode), (5, world.mode));
     assert_eq!(config.keep_alive, Some(HOUR));
     assert!(limiter.ttl().await.unwrap().is_some());
 }
@@ -326,7 +326,7 @@ async fn config_and_exists_ask_the_store(world: World) {
     assert!(!limiter.exists().await.unwrap());
     limiter.try_acquire(1).await.unwrap();
     let config = limiter.config().await.unwrap().unwrap();
-    assert_eq!(config.quotas.as_slice(), [quota(3, MINUTE)]);
+    assert_eq!(*config.quotas, [quota(3, MINUTE)]);
     assert_eq!((config.mode, config.keep_alive, config.held_for), (world.mode, None, None));
     assert!(limiter.exists().await.unwrap());
 }

@@ -5,11 +5,12 @@
 #[path = "promises/world.rs"]
 mod world;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
-use ratelimit_runtime::{
-    __private::store::{Config, Outcome},
+use ratelimit_runtime::__private::store::{
     Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-    Mode,
+    Config, Mode, Outcome, Rule,
 };
 use tests::{redis_server::RedisServer, window};
 
@@ -48,10 +49,12 @@ fn configs() -> impl Strategy<Value = Config> {
     (rules, 2..30_u32, prop::sample::select(vec![20, 100, 1000, 7001])).prop_map(
         |((algorithm, bursts), rate, per_ms)| {
             let config = Config::new(rate.into(), per_ms, Mode::Overall);
-            match (algorithm, bursts) {
-                (TokenBucket, 0) => config.algorithm(algorithm, 0).warm_up_ms(per_ms * 3),
-                _ => config.algorithm(algorithm, (bursts * rate).div_ceil(2)),
-            }
+            config.rule(match (algorithm, bursts) {
+                (TokenBucket, 0) => {
+                    Rule::WarmingBucket { warm_up: Duration::from_millis(per_ms * 3) }
+                }
+                _ => algorithm.rule((bursts * rate).div_ceil(2)),
+            })
         },
     )
 }
@@ -164,7 +167,7 @@ fn a_clock_that_steps_back_5_s_admits_nobody_twice() {
 /// Checks what a rule says of any history, by time that never steps back.
 fn assert_kept(config: &Config, admitted: &[(u64, u64)]) {
     let Config { rate, per_ms, .. } = *config;
-    match config.algorithm {
+    match config.rule.algorithm() {
         TokenBucket | LeakyBucket => assert_drained(config, admitted),
         // What was taken at the end of one window, and at the start of the next.
         FixedWindow => window::assert_kept(admitted, per_ms, 2 * rate),
@@ -178,7 +181,7 @@ fn assert_drained(config: &Config, admitted: &[(u64, u64)]) {
     for &(at, permits) in admitted {
         level = u128::saturating_sub(level, u128::from(at - last) * u128::from(config.rate));
         assert!(
-            level == 0 || config.algorithm != LeakyBucket,
+            level == 0 || config.rule != Rule::LeakyBucket,
             "{config:?}: {permits} at {at} ms, too early: {admitted:?}"
         );
         level += u128::from(permits) * u128::from(config.per_ms);
@@ -203,7 +206,7 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
         }
         let capacity = u32::try_from(config.capacity()).unwrap();
         // What a cold one hands out costs three times as much.
-        let coldest = if config.warm_up_ms > 0 { 3 } else { 1 };
+        let coldest = if config.warm_up_ms() > 0 { 3 } else { 1 };
         let longest = config.per_ms * config.capacity().div_ceil(config.rate) * coldest;
         if world.acquire(config, capacity).outcome == Outcome::Refused {
             // The step is noticed now. What is used goes by then, in a fixed window after the next.
@@ -273,7 +276,7 @@ const STEPS_BACK: [(i64, u32, Result<u64, u64>); 12] = [
 #[test]
 fn a_fixed_window_goes_by_its_trace_when_the_clock_steps_back() {
     let (server, per) = (RedisServer::start(), 1000);
-    let config = Config::new(3, per, Mode::Overall).algorithm(FixedWindow, 0);
+    let config = Config::new(3, per, Mode::Overall).rule(FixedWindow.rule(0));
     for redis in [None, Some(&server)] {
         let mut world = World::new(redis);
         world.acquire(config, 3);

@@ -15,12 +15,12 @@ use std::{
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Reply, Request, StateKeys,
-        Store, WriteWhen, script_charge, script_charged, script_give_back, script_peek,
-        script_peeked, script_release, script_write,
+        Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
+        Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Reply, Request,
+        Rule, StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back,
+        script_peek, script_peeked, script_release, script_write,
     },
-    Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-    ManualClock, Mode, OnDrift,
+    ManualClock,
 };
 use redis::{Cmd, Connection, FromRedisValue};
 use tests::{
@@ -329,7 +329,7 @@ impl Twins {
         let passed = i64::try_from(called.elapsed().as_millis()).unwrap() + 1;
         let within = |ttl: i64, least: i64, most: i64| (least - passed..=most).contains(&ttl);
         let found = format!("{hash}, {state}, {log} ms left, {passed} ms later: {after:?}");
-        if after.config.algorithm == SlidingWindow {
+        if after.config.rule.algorithm() == SlidingWindow {
             // A log that was made again later than its hash has the hash's time as of then.
             let history = i64::try_from(self.since.elapsed().as_millis()).unwrap() + 1;
             let same = |ttl: i64| ttl == -2 || (ttl - hash).abs() <= history;
@@ -338,7 +338,7 @@ impl Twins {
             return;
         }
         let counts = i64::try_from(after.reset_after_ms).unwrap() + 1_000;
-        let colder = i64::try_from(after.config.warm_up_ms).unwrap();
+        let colder = i64::try_from(after.config.warm_up_ms()).unwrap();
         let whole = state == -2 && counts == 1_000;
         assert!(whole || within(state, counts, counts + colder), "{found}");
         assert!(keep == 0 || within(hash, keep, keep), "kept {keep}: {found}");
@@ -447,14 +447,13 @@ fn random_traces_after(
             .zip(&own)
             .map(|((n, algorithm), &(per, keep))| {
                 let rate = rate * (n % 3 + 1) / 2 + 1;
-                let (burst, warm_up_ms) = match algorithm {
-                    Algorithm::TokenBucket if warm_up_ms > 0 => (0, warm_up_ms),
-                    Algorithm::TokenBucket => (rate * (n % 2 * 3 + 1) / 2 + 1, 0),
-                    _ => (0, 0),
+                let rule = match algorithm {
+                    Algorithm::TokenBucket if warm_up_ms > 0 => {
+                        Rule::WarmingBucket { warm_up: Duration::from_millis(warm_up_ms) }
+                    }
+                    other => other.rule(rate * (n % 2 * 3 + 1) / 2 + 1),
                 };
-                let config = Config::new(rate.into(), per, Mode::Overall);
-                let config = config.algorithm(*algorithm, burst).warm_up_ms(warm_up_ms);
-                config.keep_alive_ms(keep)
+                Config::new(rate.into(), per, Mode::Overall).rule(rule).keep_alive_ms(keep)
             })
             .collect();
         let pers: Vec<u64> = own.iter().map(|(per, _)| *per).collect();
@@ -609,9 +608,8 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
             let name = format!("{algorithm} {kept:?} {change:?}");
             let mut twins = Twins::new(server.connect().unwrap(), name.clone());
             let config = |(rate, keep)| {
-                let burst = if algorithm == TokenBucket { 9 } else { 0 };
                 let config = Config::new(rate, 60_000, Mode::Overall);
-                config.algorithm(algorithm, burst).keep_alive_ms(keep)
+                config.rule(algorithm.rule(9)).keep_alive_ms(keep)
             };
             let configs = [config((8, kept[0])), config((9, kept[1]))];
             twins.run(&configs, Step::Acquire { process: 0, permits: 1 });
@@ -779,7 +777,7 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
 fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
     let server = RedisServer::start();
     let mut twins = Twins::new(server.connect().unwrap(), "back".into());
-    let fixed = [Config::new(5, 1000, Mode::Overall).algorithm(FixedWindow, 0)];
+    let fixed = [Config::new(5, 1000, Mode::Overall).rule(FixedWindow.rule(0))];
     let take = |permits| Step::Acquire { process: 0, permits };
     let steps = [
         Step::Advance(10),

@@ -28,7 +28,7 @@ fn quota(rate: u32, per: Duration) -> Quota {
 }
 
 fn both(one: Quota, other: Quota) -> Quotas {
-    one.and(other).unwrap()
+    Quotas::new([one, other]).unwrap()
 }
 
 fn embedded(clock: &ManualClock) -> LimitsBuilder {

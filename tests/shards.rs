@@ -26,7 +26,7 @@ async fn granted(limits: &Limits, calls: usize) -> usize {
 }
 
 async fn stored_rate(limiter: &Limiter) -> u64 {
-    limiter.config().await.unwrap().unwrap().quotas.as_slice()[0].rate()
+    limiter.config().await.unwrap().unwrap().quotas[0].rate()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

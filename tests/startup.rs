@@ -107,10 +107,9 @@ async fn the_file_goes_before_the_annotation_field_by_field() {
             for _ in 0..50 {
                 send_mail().await;
             }
-            assert_eq!(limiter!("search").quotas().unwrap().as_slice()[0].to_string(), "3 per 1s");
+            assert_eq!(limiter!("search").quotas().unwrap()[0].to_string(), "3 per 1s");
             assert_eq!(
-                limiter!("orders:{user_id}", user_id = 8).quotas().unwrap().as_slice()[0]
-                    .to_string(),
+                limiter!("orders:{user_id}", user_id = 8).quotas().unwrap()[0].to_string(),
                 "4 per 1m"
             );
         })

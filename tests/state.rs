@@ -268,10 +268,7 @@ async fn a_process_budget_is_counted_in_the_process() {
         assert_eq!(limiter.release(1).await.unwrap(), 1);
         assert!(limiter.try_acquire(2).await.is_ok());
         let config = limiter.config().await.unwrap().unwrap();
-        assert_eq!(
-            (config.quotas.as_slice()[0].rate(), config.mode),
-            (3, ratelimit_runtime::Mode::PerClient)
-        );
+        assert_eq!((config.quotas[0].rate(), config.mode), (3, ratelimit_runtime::Mode::PerClient));
     }
     let keys: Vec<String> = server.cli(&["KEYS", "*"]);
     assert_eq!(keys, ["each"], "only the configuration is in Redis");

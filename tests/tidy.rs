@@ -2,13 +2,15 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/links.rs"]
+mod links;
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use self::circles::Crate;
+use self::{circles::Crate, links::Links};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -42,7 +44,7 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
-        | "clock" | "calendar" | "engine" => 0,
+        | "clock" | "calendar" | "engine" | "words" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
         "limiter" | "limits" | "settings" => 3,
@@ -63,7 +65,9 @@ fn home(name: &str) -> Option<&'static str> {
         "KeyPart" => "key",
         "Limiter" | "LimiterConfig" | "Permit" | "RateChange" => "limiter",
         "Limits" | "LimitsBuilder" | "Report" => "limits",
+        "Algorithm" | "CalendarUnit" | "Mode" | "OnDrift" | "OnStoreError" | "Wait" => "words",
         "Quota" | "QuotaError" | "Quotas" => "quota",
+        "Settings" => "settings",
         "FromRejection" | "Rejection" => "rejection",
         _ => return None,
     })
@@ -237,5 +241,69 @@ fn only_the_clock_reads_time() {
     for (name, text) in files("ratelimit-runtime/src", "rs") {
         let reads = ["Instant::now()", "SystemTime::now()"].iter().any(|call| text.contains(call));
         assert!(!reads || name.ends_with("clock.rs"), "{name} reads time");
+    }
+}
+
+/// A link that leads nowhere, where a reader of the files follows it.
+#[test]
+fn links_lead_somewhere() {
+    let mut files: Vec<(String, String)> = ["README.md", "CHANGELOG.md"]
+        .map(|name| (name.to_owned(), fs::read_to_string(root().join(name)).unwrap()))
+        .into();
+    for folder in ["docs", "examples", "tests", "benches"] {
+        files.extend(self::files(folder, "md"));
+    }
+    // The template of a page in `docs`, which is read itself.
+    files.retain(|(name, _)| name != "benches/report.md");
+    for (name, text) in &files {
+        let links = Links::of(text);
+        for target in links.targets() {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = root().join(name).parent().unwrap().join(file);
+            assert!(file.is_empty() || path.exists(), "{name}: nothing is at `{target}`");
+            let Some(ending) = path.extension().filter(|_| !anchor.is_empty()) else { continue };
+            assert_eq!(ending, "md", "{name}: `{target}`");
+            let found = if file.is_empty() {
+                links.has_heading(anchor)
+            } else {
+                Links::of(&fs::read_to_string(&path).unwrap()).has_heading(anchor)
+            };
+            assert!(found, "{name}: no heading is at `{target}`");
+        }
+    }
+}
+
+/// The same files are pages of the documentation, where a link to a file leads nowhere.
+#[test]
+fn links_of_guides_are_defined_for_the_documentation_too() {
+    let guide = fs::read_to_string(root().join("ratelimit-runtime/src/guide.rs")).unwrap();
+    let defined = fs::read_to_string(root().join("ratelimit-runtime/src/guide/links.md")).unwrap();
+    let defined = Links::of(&defined).defined;
+    let pages = files("docs", "md").into_iter().filter(|(name, _)| guide.contains(name.as_str()));
+    assert!(pages.clone().count() > 8, "the guides are found");
+    for (name, text) in pages {
+        let links = Links::of(&text);
+        for target in &links.inline {
+            let is_free = target.starts_with('#') || target.contains("://");
+            assert!(is_free, "{name}: write `{target}` as a definition at the end");
+        }
+        for label in links.defined.keys() {
+            assert!(defined.contains_key(label), "{name}: `guide/links.md` lacks `[{label}]`");
+        }
+    }
+}
+
+/// What a package on its own brings along.
+#[test]
+fn packages_are_complete() {
+    for name in ["ratelimit-macros", "ratelimit-runtime", "ratelimit-spec"] {
+        let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).unwrap();
+        for field in ["description", "keywords", "categories", "readme"] {
+            assert!(manifest.lines().any(|line| line.starts_with(field)), "{name}: no `{field}`");
+        }
+        for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            let path = root().join(name).join(file);
+            assert!(fs::read_to_string(&path).is_ok_and(|text| !text.is_empty()), "{name}: {file}");
+        }
     }
 }

@@ -100,12 +100,9 @@ mod store;
 pub mod tower;
 #[cfg(feature = "_web")]
 pub mod web;
+mod words;
 
 pub use ratelimit_macros::{limiter, rate_limit};
-pub use ratelimit_spec::{
-    Algorithm, Calendar, CalendarUnit, Mode, OnDrift, OnStoreError, RefundOn, TimeZone, Wait,
-    format_duration, parse_duration,
-};
 
 pub(crate) use self::decision::Answer;
 pub use self::{
@@ -118,6 +115,7 @@ pub use self::{
     limits::{LimiterReport, Limits, LimitsBuilder, Report, init, observe},
     quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Rejection},
-    settings::{Effective, Source, Sourced},
+    settings::{Effective, Settings, Source, Sourced},
     store::Reconciled,
+    words::{Algorithm, CalendarUnit, Mode, OnDrift, OnStoreError, Wait},
 };

@@ -40,7 +40,7 @@ use self::{
 };
 pub(crate) use self::{current::Current, family::Family, scope::Observer};
 use crate::{
-    Clock, Limiter, Quotas, SetupError, StoreError,
+    Clock, Limiter, Settings, SetupError, StoreError,
     annotation::{self, Annotation},
     engine::Engine,
     events::{Event, Events},
@@ -228,16 +228,17 @@ impl Limits {
         SCOPE.scope(Scope::with(self), future).await
     }
 
-    /// The limiter of this name, which is made if there is none. The quota is what the limits file
-    /// says for it under `limiters` or `prefixes`, else the one given here; or [several](crate::Quota::and).
+    /// Returns the limiter with this name, creating it if necessary. What the limits file says for it
+    /// under `limiters`, then `prefixes`, takes precedence over `settings`, setting by setting. A
+    /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone are settings.
     ///
     /// Any text is a safe name. One that only consists of what keys may hold is used as it is, so
     /// that `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
     #[must_use]
-    pub fn limiter(&self, name: &str, quota: impl Into<Quotas>) -> Limiter {
-        let quotas = quota.into();
-        let core = self.0.named(name, Keys::One, Some(&quotas));
-        core.give(&self.0, &quotas);
+    pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
+        let settings = settings.into();
+        let core = self.0.named(name, Keys::One, Some(&settings));
+        core.give(&self.0, &settings);
         Limiter::new(core, self.clone())
     }
 
@@ -384,7 +385,7 @@ impl Inner {
     }
 
     /// The limiter of a name built at run time.
-    fn named(&self, name: &str, keys: Keys, given: Option<&Quotas>) -> Arc<Core> {
+    fn named(&self, name: &str, keys: Keys, given: Option<&Settings>) -> Arc<Core> {
         // An annotated key without placeholders is the same limiter under the same name.
         if let Some(site) = annotation::of_fixed(name) {
             return self.family_of(site).only(self, name);

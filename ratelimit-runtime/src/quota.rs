@@ -2,74 +2,106 @@
 
 mod several;
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
-use ratelimit_spec::{
-    Algorithm, Calendar, CalendarUnit, LimitProblem, MAX_LIMITS, MAX_PER, MAX_RATE, MIN_PER,
-    TooLarge, WarmUpError, WordError, check_warm_up, format_duration,
-};
+use ratelimit_spec::{self as spec, Calendar, MAX_RATE, Rule};
 
 pub use self::several::Quotas;
-use crate::clock::whole_ms;
+use crate::{Algorithm, CalendarUnit};
 
-/// So many permits per window, by a rule: a sliding window unless it is told otherwise.
+/// A number of permits per window, counted by an algorithm: a sliding window by default.
+///
+/// Its text, such as `100 per 1s, leaky bucket`, can be parsed again.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::Quota;
+/// use ratelimit_runtime::{Quota, QuotaError};
 ///
-/// let quota = Quota::new(100, Duration::from_secs(1))?;
-/// assert_eq!(quota.to_string(), "100 per 1s");
-/// assert_eq!(quota.token_bucket(500)?.to_string(), "100 per 1s, token bucket of 500");
+/// const SEARCHES: Quota = Quota::per_second(100);
+///
+/// # fn main() -> Result<(), QuotaError> {
+/// assert_eq!(SEARCHES.to_string(), "100 per 1s");
+/// assert_eq!(SEARCHES.token_bucket(500)?.to_string(), "100 per 1s, token bucket of 500");
 /// assert_eq!(
-///     quota.warm_up(Duration::from_secs(4))?.to_string(),
+///     SEARCHES.warming_bucket(Duration::from_secs(4))?.to_string(),
 ///     "100 per 1s, token bucket that warms up in 4s"
 /// );
-/// assert_eq!(quota.leaky_bucket()?.to_string(), "100 per 1s, leaky bucket");
-/// assert_eq!(quota.fixed_window().to_string(), "100 per 1s, fixed window");
+/// assert_eq!(SEARCHES.leaky_bucket()?.to_string(), "100 per 1s, leaky bucket");
+/// assert_eq!(SEARCHES.fixed_window().to_string(), "100 per 1s, fixed window");
+///
+/// let quota: Quota = "5 per 1h30m, token bucket of 8".parse()?;
+/// assert_eq!(quota, Quota::new(5, Duration::from_secs(90 * 60))?.token_bucket(8)?);
 ///
 /// let error = Quota::new(0, Duration::from_secs(1)).unwrap_err();
-/// assert_eq!(error.to_string(), "a rate of 0 admits nobody; use 1 to 2147483647 permits");
-/// # Ok::<(), ratelimit_runtime::QuotaError>(())
+/// assert_eq!(error.to_string(), "rate 0 rejects every call; use 1 to 2147483647 permits");
+/// # Ok(())
+/// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Quota {
-    rate: u64,
-    per: Duration,
-    algorithm: Algorithm,
-    burst: u32,
-    /// In milliseconds; 0 for what does not warm up.
-    warm_up_ms: u64,
-    calendar: Option<Calendar>,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quota(spec::Quota);
 
 impl Quota {
-    /// A quota of `rate` permits in any window of length `per`, which counts in whole
-    /// milliseconds.
+    /// `rate` permits in any second.
     ///
-    /// # Errors
+    /// For a rate that is known while compiling. Numbers from elsewhere belong in [`new`](Self::new).
     ///
-    /// When `rate` is not in 1 to 2^31 − 1, or `per` not in 1 ms to 366 days or not a whole
-    /// number of milliseconds.
-    pub fn new(rate: u64, per: Duration) -> Result<Self, QuotaError> {
-        let rate = checked(rate)?;
-        if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
-            return Err(QuotaError(Wrong::Window(per)));
-        }
-        let algorithm = Algorithm::SlidingWindow;
-        Ok(Self { rate, per, algorithm, burst: 0, warm_up_ms: 0, calendar: None })
+    /// # Panics
+    ///
+    /// Panics if `rate` is not in 1 to 2^31 − 1; in a `const` that is a compile error.
+    ///
+    /// ```compile_fail
+    /// const NOTHING: ratelimit_runtime::Quota = ratelimit_runtime::Quota::per_second(0);
+    /// ```
+    #[must_use]
+    pub const fn per_second(rate: u64) -> Self {
+        Self::sliding(rate, 1)
     }
 
-    /// A quota of `rate` permits in each window of a calendar: a day is what the clocks of a time
-    /// zone, a name of the IANA database such as `Europe/Vienna`, call one. So it has 23 or 25 hours
-    /// when they change, while `Quota::new(rate, 24 h)?.fixed_window()` begins at midnight UTC, always.
-    /// [`per`](Self::per) is how long a window usually is, of a month 31 days.
+    /// `rate` permits in any minute; see [`per_second`](Self::per_second).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `rate` is not in 1 to 2^31 − 1.
+    #[must_use]
+    pub const fn per_minute(rate: u64) -> Self {
+        Self::sliding(rate, 60)
+    }
+
+    /// `rate` permits in any hour; see [`per_second`](Self::per_second).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `rate` is not in 1 to 2^31 − 1.
+    #[must_use]
+    pub const fn per_hour(rate: u64) -> Self {
+        Self::sliding(rate, 3600)
+    }
+
+    const fn sliding(rate: u64, seconds: u64) -> Self {
+        assert!(rate >= 1 && rate <= MAX_RATE as u64, "the rate of a quota is 1 to 2147483647");
+        let per = Duration::from_secs(seconds);
+        Self(spec::Quota { rate, per, rule: Rule::SlidingWindow })
+    }
+
+    /// `rate` permits in any window of length `per`, in whole milliseconds.
     ///
     /// # Errors
     ///
-    /// When `rate` is not in 1 to 2^31 − 1, or there is no such zone.
+    /// Returns an error if `rate` is not in 1 to 2^31 − 1, or `per` is not in 1 ms to 366 days or not a
+    /// whole number of milliseconds.
+    pub fn new(rate: u64, per: Duration) -> Result<Self, QuotaError> {
+        wrap(spec::Quota::new(rate, per))
+    }
+
+    /// `rate` permits per calendar window, such as a day in a time zone of the IANA database. A day has
+    /// 23 or 25 hours on daylight saving changes, while `Quota::new(rate, 24 h)?.fixed_window()` always
+    /// begins at midnight UTC. [`per`](Self::per) is the usual length of a window; of a month, 31 days.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `rate` is not in 1 to 2^31 − 1, or there is no such zone.
     ///
     /// # Examples
     ///
@@ -87,211 +119,140 @@ impl Quota {
     /// # Ok::<(), ratelimit_runtime::QuotaError>(())
     /// ```
     pub fn calendar(rate: u64, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
-        let rate = checked(rate)?;
-        let zone = time_zone.parse().map_err(|unknown| QuotaError(Wrong::Zone(unknown)))?;
-        let (algorithm, calendar) = (Algorithm::FixedWindow, Some(Calendar { unit, zone }));
-        Ok(Self { rate, per: unit.nominal(), algorithm, burst: 0, warm_up_ms: 0, calendar })
+        let calendar = spec::time_zone(time_zone).map(|zone| Calendar { unit: unit.word(), zone });
+        wrap(calendar.and_then(|calendar| spec::Quota::of_calendar(rate, calendar)))
     }
 
-    /// The same numbers as a token bucket: what is not taken is kept, up to `burst` permits, so that
-    /// as many can be taken at once. In the long run it is `rate` in `per`.
+    /// A token bucket with this rate: unused permits are stored, up to `burst`, and can be taken at
+    /// once.
     ///
     /// # Errors
     ///
-    /// When `burst` is not in 1 to 2^31 − 1, or `burst` times the milliseconds of the window is
-    /// beyond 2^52, or the windows are a calendar's.
+    /// Returns an error if `burst` is not in 1 to 2^31 − 1, `burst` times the milliseconds of the window
+    /// exceeds 2^52, or this is a calendar window.
     pub fn token_bucket(self, burst: u64) -> Result<Self, QuotaError> {
-        match u32::try_from(burst) {
-            Ok(0) => Err(QuotaError(Wrong::NoBurst)),
-            Ok(burst @ 1..=MAX_RATE) => self.counted_as(Algorithm::TokenBucket, burst),
-            _ => Err(QuotaError(Wrong::HighBurst(burst))),
-        }
+        wrap(self.0.token_bucket(burst))
     }
 
-    /// The same numbers as a token bucket that warms up: after a pause of as long it hands out a third of
-    /// the rate first, and more with each permit. Callers are spaced; one request gets at most `rate`.
+    /// A token bucket that warms up: after an idle period of length `warm_up` it grants a third of the
+    /// rate, and more with each permit. Permits are spaced; one request gets at most `rate`.
     ///
     /// # Errors
     ///
-    /// When `warm_up` is not in 1 ms to 366 days or not a whole number of milliseconds, `rate` times
-    /// the milliseconds of it is beyond 2^40, or `rate` times those of the window beyond 2^52.
-    pub fn warm_up(self, warm_up: Duration) -> Result<Self, QuotaError> {
-        let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
-        check_warm_up(rate, warm_up).map_err(|problem| QuotaError(Wrong::WarmUp(problem)))?;
-        let quota = self.counted_as(Algorithm::TokenBucket, 0)?;
-        Ok(quota.warming_up(whole_ms(warm_up)))
+    /// Returns an error if `warm_up` is not in 1 ms to 366 days or not a whole number of milliseconds,
+    /// `rate` times its milliseconds exceeds 2^40, `rate` times those of the window exceeds 2^52, or
+    /// this is a calendar window.
+    pub fn warming_bucket(self, warm_up: Duration) -> Result<Self, QuotaError> {
+        wrap(self.0.counted_by(Rule::WarmingBucket { warm_up }))
     }
 
-    /// The same numbers as a leaky bucket: one permit every `per / rate`, evenly spaced. What is not
-    /// taken is not kept.
+    /// A leaky bucket with this rate: one permit every `per / rate`, evenly spaced. Unused permits are
+    /// not stored.
     ///
     /// # Errors
     ///
-    /// When `rate` times the milliseconds of the window is beyond 2^52, or the windows are a
-    /// calendar's.
+    /// Returns an error if `rate` times the milliseconds of the window exceeds 2^52, or this is a
+    /// calendar window.
     pub fn leaky_bucket(self) -> Result<Self, QuotaError> {
-        self.counted_as(Algorithm::LeakyBucket, 0)
+        wrap(self.0.counted_by(Rule::LeakyBucket))
     }
 
-    /// The same numbers in windows that follow each other since the Unix epoch, or are a calendar's as
-    /// they were: at the end of each all permits are free again.
+    /// Fixed windows with this rate: all permits are free again when a window ends. Windows follow each
+    /// other since the Unix epoch; calendar windows stay what they are.
     #[must_use]
     pub fn fixed_window(self) -> Self {
-        Self { algorithm: Algorithm::FixedWindow, burst: 0, warm_up_ms: 0, ..self }
-    }
-
-    fn counted_as(self, algorithm: Algorithm, burst: u32) -> Result<Self, QuotaError> {
-        if let Some(Calendar { unit, .. }) = self.calendar {
-            return Err(QuotaError(Wrong::Unit(unit, algorithm)));
-        }
-        // A rate beyond the range came from a store; it is told of as the greatest.
-        let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
-        let checked = algorithm.check(rate, self.per, Some(burst).filter(|burst| *burst > 0));
-        checked.map_err(|too_large| QuotaError(Wrong::TooLarge(too_large)))?;
-        Ok(Self { algorithm, burst, warm_up_ms: 0, ..self })
-    }
-
-    /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
-    pub(crate) fn stored(
-        rate: u64,
-        per_ms: u64,
-        (algorithm, burst): (Algorithm, u32),
-        calendar: Option<Calendar>,
-    ) -> Self {
-        let per = Duration::from_millis(per_ms);
-        Self { rate, per, algorithm, burst, warm_up_ms: 0, calendar }
-    }
-
-    /// Such a token bucket, if it takes any time to warm up.
-    pub(crate) fn warming_up(self, warm_up_ms: u64) -> Self {
-        Self { warm_up_ms, ..self }
+        Self(self.0.fixed_window())
     }
 
     /// Permits per window.
     #[must_use]
     pub fn rate(&self) -> u64 {
-        self.rate
+        self.0.rate
     }
 
-    /// Length of the window; of a calendar's, how long one usually is.
+    /// Length of the window; of a calendar window, its usual length.
     #[must_use]
     pub fn per(&self) -> Duration {
-        self.per
+        self.0.per
     }
 
-    /// The rule by which permits are counted.
+    /// How permits are counted.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        Algorithm::of(self.0.rule.algorithm())
     }
 
-    /// By which clocks the windows begin, when they are a calendar's: `day@Europe/Vienna`.
-    #[must_use]
-    pub fn by_calendar(&self) -> Option<Calendar> {
-        self.calendar
-    }
-
-    /// What a token bucket holds; `None` for one that warms up, and for every other algorithm.
+    /// The permits that a token bucket stores; `None` for one that warms up, and for every other
+    /// algorithm.
     #[must_use]
     pub fn burst(&self) -> Option<u64> {
-        self.burst_u32().map(u64::from)
+        self.0.rule.burst().map(u64::from)
     }
 
-    pub(crate) fn burst_u32(&self) -> Option<u32> {
-        let holds = self.algorithm == Algorithm::TokenBucket && self.warm_up_ms == 0;
-        holds.then_some(self.burst)
-    }
-
-    /// How long a token bucket that warms up takes for that.
+    /// How long a token bucket takes to warm up; `None` if it does not.
     #[must_use]
-    pub fn warms_up_in(&self) -> Option<Duration> {
-        (self.warm_up_ms > 0).then(|| Duration::from_millis(self.warm_up_ms))
+    pub fn warm_up(&self) -> Option<Duration> {
+        self.0.rule.warm_up()
+    }
+
+    /// The unit and the time zone of a calendar window, such as `(Day, "Europe/Vienna")`.
+    #[must_use]
+    pub fn calendar_window(&self) -> Option<(CalendarUnit, &'static str)> {
+        let calendar = self.0.rule.calendar()?;
+        Some((CalendarUnit::of(calendar.unit), calendar.zone.name()))
+    }
+
+    /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
+    pub(crate) fn stored(rate: u64, per_ms: u64, rule: Rule) -> Self {
+        Self(spec::Quota { rate, per: Duration::from_millis(per_ms), rule })
+    }
+
+    pub(crate) fn of(numbers: spec::Quota) -> Self {
+        Self(numbers)
+    }
+
+    pub(crate) fn rule(&self) -> Rule {
+        self.0.rule
+    }
+
+    /// The most permits one request can get.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.0.capacity()
     }
 }
 
-fn checked(rate: u64) -> Result<u64, QuotaError> {
-    match rate {
-        0 => Err(QuotaError(Wrong::NoRate)),
-        _ if rate <= MAX_RATE.into() => Ok(rate),
-        _ => Err(QuotaError(Wrong::HighRate(rate))),
-    }
+fn wrap(quota: Result<spec::Quota, spec::QuotaError>) -> Result<Quota, QuotaError> {
+    quota.map(Quota).map_err(QuotaError)
 }
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Calendar { unit, zone }) = self.calendar {
-            return write!(f, "{} per {unit} ({zone})", self.rate);
-        }
-        write!(f, "{} per {}", self.rate, format_duration(self.per))?;
-        match self.algorithm {
-            Algorithm::TokenBucket if self.warm_up_ms > 0 => {
-                let warm_up = Duration::from_millis(self.warm_up_ms);
-                write!(f, ", token bucket that warms up in {}", format_duration(warm_up))
-            }
-            Algorithm::TokenBucket => write!(f, ", token bucket of {}", self.burst),
-            Algorithm::FixedWindow => f.write_str(", fixed window"),
-            Algorithm::LeakyBucket => f.write_str(", leaky bucket"),
-            _ => Ok(()),
-        }
+        self.0.fmt(f)
     }
 }
 
-/// Why a quota cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaError(Wrong);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wrong {
-    NoRate,
-    HighRate(u64),
-    Window(Duration),
-    NoBurst,
-    HighBurst(u64),
-    TooLarge(TooLarge),
-    WarmUp(WarmUpError),
-    Zone(WordError),
-    Unit(CalendarUnit, Algorithm),
-    TooMany,
-    Together(LimitProblem),
-    Alone(Quota),
+impl fmt::Debug for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quota({self})")
+    }
 }
+
+impl FromStr for Quota {
+    type Err = QuotaError;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        wrap(text.parse())
+    }
+}
+
+/// The error of an invalid quota. Its text says what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaError(spec::QuotaError);
 
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Wrong::NoRate => {
-                write!(f, "a rate of 0 admits nobody; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::HighRate(rate) => {
-                write!(f, "a rate of {rate} is too high; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::Window(per) => write!(
-                f,
-                "a window of {per:?} cannot be counted; use whole milliseconds from {} to {}",
-                format_duration(MIN_PER),
-                format_duration(MAX_PER)
-            ),
-            Wrong::NoBurst => {
-                write!(f, "a burst of 0 admits nobody; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::HighBurst(burst) => {
-                write!(f, "a burst of {burst} is too high; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::TooLarge(too_large) => write!(f, "{too_large}"),
-            Wrong::WarmUp(problem) => write!(f, "{problem}"),
-            Wrong::Zone(unknown) => write!(f, "{unknown}"),
-            Wrong::Unit(unit, algorithm) => write!(
-                f,
-                "a `{unit}` of the calendar is a fixed window, which a `{algorithm}` has not; give it \
-                 a length with `Quota::new`"
-            ),
-            Wrong::TooMany => write!(f, "a limiter has at most {MAX_LIMITS} limits; leave one out"),
-            Wrong::Together(problem) => write!(f, "{problem}"),
-            Wrong::Alone(quota) => write!(
-                f,
-                "`{quota}` cannot be one of several limits; use one without a calendar and a warm-up"
-            ),
-        }
+        self.0.fmt(f)
     }
 }
 

@@ -1,15 +1,17 @@
 //! The numbers a limiter ends up with, and where each came from.
 
+mod given;
 mod several;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use ratelimit_spec::{
-    Algorithm, Calendar, CalendarUnit, Limit, Mode, OnDrift, OnStoreError, Per, RefundOn, Settings,
-    TimeZone, Wait,
+    self as spec, Algorithm, Calendar, CalendarUnit, Limit, Mode, OnDrift, OnStoreError, Per,
+    RefundOn, Rule, TimeZone, Wait,
 };
 
-pub(crate) use self::several::Unresolved;
+pub use self::given::Settings;
+pub(crate) use self::several::{Unresolved, written};
 use crate::{Quota, clock::whole_ms, store::Config};
 
 /// Calls that may wait for one limiter where nobody says how many.
@@ -124,10 +126,13 @@ pub(crate) fn kept_idle(per: Duration) -> Duration {
 
 impl Effective {
     /// Takes each setting from the first layer that has it.
-    pub(crate) fn resolve(layers: &[(Source, &Settings)], keys: Keys) -> Result<Self, Unresolved> {
+    pub(crate) fn resolve(
+        layers: &[(Source, &spec::Settings)],
+        keys: Keys,
+    ) -> Result<Self, Unresolved> {
         fn first<T: Copy>(
-            layers: &[(Source, &Settings)],
-            get: impl Fn(&Settings) -> Option<T>,
+            layers: &[(Source, &spec::Settings)],
+            get: impl Fn(&spec::Settings) -> Option<T>,
         ) -> Option<Sourced<T>> {
             layers.iter().find_map(|(source, settings)| {
                 get(settings).map(|value| Sourced { value, source: *source })
@@ -145,7 +150,7 @@ impl Effective {
             let quotas = several::quotas(&limits, algorithm.value)?;
             return Self::of_several(quotas, layers, keys);
         }
-        let (rate, window) = (first(layers, |s| s.rate), first(layers, Settings::window));
+        let (rate, window) = (first(layers, |s| s.rate), first(layers, spec::Settings::window));
         let per = window.map(|Sourced { value, source }| Sourced { value: value.length, source });
         let unit = window.and_then(|window| window.value.unit);
         // A limiter that is turned off needs no numbers.
@@ -197,12 +202,17 @@ impl Effective {
     /// told of the others.
     fn of_several(
         quotas: Sourced<Arc<[Quota]>>,
-        layers: &[(Source, &Settings)],
+        layers: &[(Source, &spec::Settings)],
         keys: Keys,
     ) -> Result<Self, Unresolved> {
-        let Limit { rate, per, algorithm, burst } = quotas.value[0].limit();
-        let main =
-            Settings { rate: Some(rate), per: Some(per), algorithm, burst, ..Settings::default() };
+        let Limit { rate, per, algorithm, burst } = written(&quotas.value[0]);
+        let main = spec::Settings {
+            rate: Some(rate),
+            per: Some(per),
+            algorithm,
+            burst,
+            ..spec::Settings::default()
+        };
         let main = (quotas.source, &main);
         let layers: Vec<_> = std::iter::once(main).chain(layers.iter().copied()).collect();
         let one = Self::resolve(&layers, keys)?;
@@ -212,19 +222,24 @@ impl Effective {
 
     /// The numbers a store holds.
     pub(crate) fn config(&self) -> Config {
-        let burst = self.burst.map_or(0, |burst| burst.value);
-        let calendar = self
-            .unit
-            .zip(self.time_zone)
-            .filter(|_| self.algorithm.value == Algorithm::FixedWindow);
-        let quota = Quota::stored(
-            self.rate.value.into(),
-            whole_ms(self.per.value),
-            (self.algorithm.value, burst),
-            calendar.map(|(unit, zone)| Calendar { unit, zone: zone.value }),
-        )
-        .warming_up(self.warm_up.map_or(0, |warm_up| whole_ms(warm_up.value)));
+        let quota = Quota::stored(self.rate.value.into(), whole_ms(self.per.value), self.rule());
         self.config_of(&quota, self.keep_alive.value)
+    }
+
+    fn rule(&self) -> Rule {
+        match self.algorithm.value {
+            Algorithm::SlidingWindow => Rule::SlidingWindow,
+            Algorithm::TokenBucket => match self.warm_up {
+                Some(warm_up) => Rule::WarmingBucket { warm_up: warm_up.value },
+                None => Rule::TokenBucket { burst: self.burst.unwrap_or(self.rate).value },
+            },
+            Algorithm::FixedWindow => {
+                let calendar = self.unit.zip(self.time_zone);
+                let calendar = calendar.map(|(unit, zone)| Calendar { unit, zone: zone.value });
+                Rule::FixedWindow { calendar }
+            }
+            Algorithm::LeakyBucket => Rule::LeakyBucket,
+        }
     }
 
     /// The numbers a store holds of the limits beside the first. They are always kept for a while only:
@@ -249,17 +264,17 @@ impl Effective {
     }
 
     /// What decides whether it can be split.
-    pub(crate) fn splitting(&self) -> Settings {
+    pub(crate) fn splitting(&self) -> spec::Settings {
         let several = self.limits.as_ref();
-        Settings {
+        spec::Settings {
             shards: Some(self.shards.value),
             mode: Some(self.mode.value),
             algorithm: Some(self.algorithm.value),
             rate: Some(self.rate.value),
             burst: self.burst.map(|burst| burst.value),
             warm_up: self.warm_up.map(|warm_up| warm_up.value),
-            limits: several.map(|limits| limits.value.iter().map(Quota::limit).collect()),
-            ..Settings::default()
+            limits: several.map(|limits| limits.value.iter().map(written).collect()),
+            ..spec::Settings::default()
         }
     }
 

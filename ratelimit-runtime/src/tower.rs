@@ -5,25 +5,23 @@
 //!
 //! ```
 //! # #[cfg(feature = "axum")] mod shop {
-//! use std::time::Duration;
 //! use axum::{Router, http::StatusCode, routing::{get, post}};
-//! use ratelimit_runtime::{Quota, QuotaError, tower::Limit, web::Headers};
+//! use ratelimit_runtime::{Quota, tower::Limit, web::Headers};
 //!
 //! # async fn sign_in() -> &'static str { "" }
 //! # async fn search() -> &'static str { "" }
-//! fn shop() -> Result<Router, QuotaError> {
-//!     let minute = Duration::from_secs(60);
+//! fn shop() -> Router {
 //!     // Failed attempts count, as many as five.
-//!     let login = Limit::new("login:{ip}", Quota::new(5, minute)?)
+//!     let login = Limit::new("login:{ip}", Quota::per_minute(5))
 //!         .refund_if(|response| response.status != StatusCode::UNAUTHORIZED);
-//!     let api = Limit::new("api:{tenant?}", Quota::new(100, minute)?).key("tenant", |request| {
+//!     let api = Limit::new("api:{tenant?}", Quota::per_minute(100)).key("tenant", |request| {
 //!         Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned())
 //!     });
-//!     Ok(Router::new()
+//!     Router::new()
 //!         .route("/login", post(sign_in).layer(login))
 //!         .route("/search", get(search))
 //!         .layer(api)
-//!         .layer(Headers::Ietf))
+//!         .layer(Headers::Ietf)
 //! }
 //! # }
 //! ```

@@ -43,13 +43,12 @@ use crate::{Reason, Rejection};
 /// # Examples
 ///
 /// ```
-/// use std::time::Duration;
 /// use ratelimit_runtime::{Limits, Quota, web};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
-/// let limiter = limits.limiter("export", Quota::new(1, Duration::from_secs(60))?);
+/// let limiter = limits.limiter("export", Quota::per_minute(1));
 /// limiter.try_acquire(1).await?;
 /// let rejection = limiter.try_acquire(1).await.unwrap_err();
 ///

@@ -11,7 +11,6 @@ use crate::words::{WordError, words};
 
 /// The length of a window that the calendar knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum CalendarUnit {
     /// `minute`: begins with each full minute.
     Minute,

@@ -16,17 +16,18 @@ pub mod limits_file;
 mod name;
 mod network;
 mod per;
+mod quota;
 mod quote;
+mod rule;
 pub mod suggest;
 pub mod template;
-mod warm_up;
 pub mod words;
 
-pub use algorithm::{Algorithm, TooLarge};
+pub use algorithm::Algorithm;
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
-pub use limit::{Limit, LimitProblem, MAX_LIMITS, check_limits, in_order};
+pub use limit::{Limit, check_limits, in_order, together};
 pub use limits_file::{
     LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
     Settings, ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
@@ -34,7 +35,8 @@ pub use limits_file::{
 pub use name::KeyName;
 pub use network::{Network, NetworkError};
 pub use per::{CalendarError, Per};
+pub use quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError, time_zone};
+pub use rule::{Rule, RuleError, check_warm_up};
 pub use suggest::nearest;
 pub use template::{Placeholder, Template, TemplateError};
-pub use warm_up::{WarmUpError, check_warm_up};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

@@ -1,89 +1,66 @@
 //! Several limits on one key, and which of them can never be the one that refuses.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::duration::format_duration;
+use crate::quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError};
+use crate::rule::Rule;
 
-/// The most limits on one key.
-pub const MAX_LIMITS: usize = 8;
-
-/// One of several limits on one key.
+/// One of several limits on one key, as it is written: its key may decide how it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
     /// Permits per window, at least 1.
     pub rate: u32,
     /// The window.
     pub per: Duration,
-    /// The rule by which permits are counted; without it, the one of the key.
+    /// How permits are counted; without it, as the key says.
     pub algorithm: Option<Algorithm>,
-    /// What a token bucket holds.
+    /// What a token bucket stores; without it, as many permits as the rate.
     pub burst: Option<u32>,
 }
 
-/// A limit that cannot stand beside the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitProblem {
-    /// Which of the limits, counted from 0.
-    pub index: usize,
-    message: String,
-}
-
-impl fmt::Display for LimitProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LimitProblem {}
-
 impl Limit {
-    /// A limit by the rule of its key.
+    /// A limit that is counted as its key says.
     #[must_use]
     pub fn new(rate: u32, per: Duration) -> Self {
         Self { rate, per, algorithm: None, burst: None }
     }
 
-    /// The same limit with nothing left to be decided by its key.
+    /// The numbers of this limit under a key with this algorithm.
     #[must_use]
-    pub fn counted_by(self, algorithm: Algorithm) -> Self {
-        let algorithm = self.algorithm.unwrap_or(algorithm);
-        let is_bucket = algorithm == Algorithm::TokenBucket;
-        let burst = is_bucket.then(|| self.burst.unwrap_or(self.rate));
-        Self { algorithm: Some(algorithm), burst, ..self }
+    pub fn quota(&self, algorithm: Algorithm) -> Quota {
+        let rule = self.algorithm.unwrap_or(algorithm).rule(self.burst.unwrap_or(self.rate));
+        Quota { rate: self.rate.into(), per: self.per, rule }
     }
+}
 
-    /// The most permits one request can get.
-    #[must_use]
-    pub fn capacity(&self) -> u32 {
-        self.rule().capacity(self.rate, self.burst)
-    }
-
-    fn rule(&self) -> Algorithm {
-        self.algorithm.unwrap_or_default()
-    }
-
+impl Quota {
     fn per_ms(&self) -> u128 {
         self.per.as_millis().max(1)
     }
 
-    /// The most permits it grants within so many milliseconds in a row.
+    /// The most permits it grants within `ms` consecutive milliseconds.
     fn most_within(&self, ms: u128) -> u128 {
         let (rate, per) = (u128::from(self.rate), self.per_ms());
-        match self.rule() {
-            Algorithm::SlidingWindow => rate * ms.div_ceil(per),
+        match self.rule {
+            Rule::SlidingWindow => rate * ms.div_ceil(per),
             // The end of one window, whole ones, and the start of another.
-            Algorithm::FixedWindow => rate * (1 + (ms - 1).div_ceil(per)),
-            _ => self.most_at_once() + (ms - 1) * rate / per,
+            Rule::FixedWindow { .. } => rate * (1 + (ms - 1).div_ceil(per)),
+            Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket => {
+                self.most_at_once() + (ms - 1) * rate / per
+            }
         }
     }
 
     /// The most permits it grants beyond those of its steady rate.
     fn most_at_once(&self) -> u128 {
-        match self.rule() {
-            Algorithm::FixedWindow => 2 * u128::from(self.rate),
-            _ => self.capacity().into(),
+        match self.rule {
+            Rule::FixedWindow { .. } => 2 * u128::from(self.rate),
+            Rule::SlidingWindow
+            | Rule::TokenBucket { .. }
+            | Rule::WarmingBucket { .. }
+            | Rule::LeakyBucket => self.capacity().into(),
         }
     }
 
@@ -96,7 +73,7 @@ impl Limit {
     fn most_under(&self, other: &Self) -> u128 {
         let (own, others) = (self.per_ms(), other.per_ms());
         let both_fixed =
-            (self.rule(), other.rule()) == (Algorithm::FixedWindow, Algorithm::FixedWindow);
+            matches!((self.rule, other.rule), (Rule::FixedWindow { .. }, Rule::FixedWindow { .. }));
         // Windows that divide each other begin together.
         if both_fixed && (own.is_multiple_of(others) || others.is_multiple_of(own)) {
             return u128::from(other.rate) * own.div_ceil(others);
@@ -107,15 +84,16 @@ impl Limit {
     /// Whether it never refuses what another one grants. Where it may, if only for an instant, or
     /// where that is hard to tell, the answer is no.
     fn never_refuses_under(&self, other: &Self) -> bool {
-        match self.rule() {
-            Algorithm::SlidingWindow | Algorithm::FixedWindow => {
+        match self.rule {
+            Rule::SlidingWindow | Rule::FixedWindow { .. } => {
                 self.most_under(other) <= self.rate.into()
             }
-            Algorithm::TokenBucket => {
+            Rule::TokenBucket { .. } => {
                 other.most_at_once() <= self.capacity().into() && other.is_as_slow_as(self)
             }
-            Algorithm::LeakyBucket => {
-                other.rule() == Algorithm::LeakyBucket
+            Rule::WarmingBucket { .. } => false,
+            Rule::LeakyBucket => {
+                other.rule == Rule::LeakyBucket
                     && other.rate <= self.rate
                     && other.is_as_slow_as(self)
             }
@@ -126,73 +104,95 @@ impl Limit {
         if !self.never_refuses_under(other) {
             return None;
         }
-        let windows = matches!(self.rule(), Algorithm::SlidingWindow | Algorithm::FixedWindow);
+        let windows = matches!(self.rule, Rule::SlidingWindow | Rule::FixedWindow { .. });
         let most = self.most_under(other);
         let advice = if windows && most > 1 {
             format!("write at most {}, or remove it", most - 1)
         } else {
             "remove it".to_owned()
         };
-        Some(format!("`{self}` is never reached, since `{other}` never allows more; {advice}"))
+        let (this, other) = (self.in_short(), other.in_short());
+        Some(format!("`{this}` is never reached, since `{other}` never allows more; {advice}"))
     }
 }
 
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {}", self.rate, format_duration(self.per))
-    }
-}
-
-/// The limits in the order in which they are counted and told, whatever order they were written in:
-/// by window, then by rule. Each has its rule; `algorithm` is that of those which name none.
+/// The limits in the order in which they are counted and reported, whatever order they were written
+/// in: by window, then by algorithm.
 #[must_use]
-pub fn in_order(limits: &[Limit], algorithm: Algorithm) -> Vec<Limit> {
-    let mut limits = in_full(limits, algorithm);
-    limits.sort_by_key(|limit| (limit.per, limit.rule() as u8, limit.rate));
+pub fn in_order(limits: impl IntoIterator<Item = Quota>) -> Vec<Quota> {
+    let mut limits: Vec<Quota> = limits.into_iter().collect();
+    limits.sort_by_key(|limit| (limit.per, limit.rule.algorithm() as u8, limit.rate));
     limits
 }
 
-/// What is wrong with limits that are to hold together: a number that cannot be counted, two limits
-/// with one window and one rule, a limit that can never be the one that refuses. At most one problem
-/// for each limit.
+/// Orders quotas that are to apply together.
+///
+/// # Errors
+///
+/// Returns an error if there are none or more than [`MAX_LIMITS`], or one of them cannot apply beside
+/// the others.
+pub fn together(limits: impl IntoIterator<Item = Quota>) -> Result<Vec<Quota>, QuotaError> {
+    let limits: Vec<Quota> = limits.into_iter().take(MAX_LIMITS + 1).collect();
+    match limits.len() {
+        0 => return Err(QuotaError::no_limits()),
+        1 => return Ok(limits),
+        2..=MAX_LIMITS => {}
+        _ => return Err(QuotaError::too_many_limits()),
+    }
+    let is_alone =
+        |quota: &&Quota| quota.rule.calendar().is_some() || quota.rule.warm_up().is_some();
+    if let Some(alone) = limits.iter().find(is_alone) {
+        return Err(QuotaError::alone(*alone));
+    }
+    match conflicts(&limits, |_| None).into_iter().next() {
+        Some(problem) => Err(QuotaError::together(problem)),
+        None => Ok(in_order(limits)),
+    }
+}
+
+/// Finds what is wrong with limits that are to apply together: a number that cannot be counted, two
+/// limits with one window and one algorithm, a limit that can never be the one that refuses. There is
+/// at most one problem for each limit.
 #[must_use]
-pub fn check_limits(limits: &[Limit], algorithm: Algorithm) -> Vec<LimitProblem> {
-    let (written, limits) = (limits, in_full(limits, algorithm));
+pub fn check_limits(written: &[Limit], algorithm: Algorithm) -> Vec<LimitProblem> {
+    let limits: Vec<Quota> = written.iter().map(|limit| limit.quota(algorithm)).collect();
+    conflicts(&limits, |index| uncountable(&limits[index], written[index].burst))
+}
+
+fn conflicts(limits: &[Quota], own: impl Fn(usize) -> Option<String>) -> Vec<LimitProblem> {
     let mut problems: Vec<LimitProblem> = Vec::new();
     for (index, limit) in limits.iter().enumerate().rev() {
         let others = (0..limits.len())
             .filter(|other| *other != index && problems.iter().all(|known| known.index != *other));
-        let message = uncountable(limit, written[index].burst)
+        let message = own(index)
             .or_else(|| duplicate(limit, &limits[..index]))
             .or_else(|| others.filter_map(|n| limit.unreachable_under(&limits[n])).next());
-        problems.extend(message.map(|message| LimitProblem { index, message }));
+        problems.extend(message.map(|message| LimitProblem::new(index, message)));
     }
     problems.reverse();
     problems
 }
 
-fn in_full(limits: &[Limit], algorithm: Algorithm) -> Vec<Limit> {
-    limits.iter().map(|limit| limit.counted_by(algorithm)).collect()
-}
-
-fn uncountable(limit: &Limit, burst: Option<u32>) -> Option<String> {
-    let rule = limit.rule();
-    if burst.is_some() && rule != Algorithm::TokenBucket {
+fn uncountable(limit: &Quota, burst: Option<u32>) -> Option<String> {
+    if burst.is_some() && limit.rule.burst().is_none() {
+        let (this, algorithm) = (limit.in_short(), limit.rule.algorithm());
         return Some(format!(
-            "`burst` is what a token bucket holds, and `{limit}` is a `{rule}`; write `algorithm: \
+            "`burst` is what a token bucket holds, and `{this}` is a `{algorithm}`; write `algorithm: \
              token_bucket`, or remove `burst`"
         ));
     }
-    limit.rule().check(limit.rate, limit.per, burst).err().map(|error| error.to_string())
+    limit.rule.check(limit.rate, limit.per).err().map(|error| error.to_string())
 }
 
 /// Two such limits would be counted in one place.
-fn duplicate(limit: &Limit, before: &[Limit]) -> Option<String> {
-    let same = |other: &&Limit| other.per == limit.per && other.rule() == limit.rule();
+fn duplicate(limit: &Quota, before: &[Quota]) -> Option<String> {
+    let algorithm = limit.rule.algorithm();
+    let same = |other: &&Quota| other.per == limit.per && other.rule.algorithm() == algorithm;
     before.iter().find(same).map(|other| {
-        let (per, rule) = (format_duration(limit.per), limit.rule());
+        let per = format_duration(limit.per);
+        let other = other.in_short();
         format!(
-            "there is a `{rule}` of `{per}` already, `{other}`; keep one of them, or write another window"
+            "there is a `{algorithm}` of `{per}` already, `{other}`; keep one of them, or write another window"
         )
     })
 }
@@ -294,11 +294,10 @@ mod tests {
     #[test]
     fn the_order_is_that_of_the_windows() {
         let written = [limit(1_000, H), bucket(5, S, 20), limit(10, S)];
-        let mut backwards = written;
-        backwards.reverse();
-        let ordered = in_order(&written, Algorithm::SlidingWindow);
-        assert_eq!(ordered, in_order(&backwards, Algorithm::SlidingWindow));
-        let told: Vec<String> = ordered.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["10 per 1s", "5 per 1s", "1000 per 1h"]);
+        let quotas = written.map(|limit| limit.quota(Algorithm::SlidingWindow));
+        let ordered = in_order(quotas);
+        assert_eq!(ordered, in_order(quotas.into_iter().rev()));
+        let shown: Vec<String> = ordered.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["10 per 1s", "5 per 1s, token bucket of 20", "1000 per 1h"]);
     }
 }

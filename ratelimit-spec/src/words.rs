@@ -89,7 +89,6 @@ words!(Mode, "mode", "overall" => Overall, "per_client" => PerClient);
 
 /// What a call gets while the store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum OnStoreError {
     /// `local`: this process limits on its own, with its share of the quota.
     #[default]
@@ -104,7 +103,6 @@ words!(OnStoreError, "on_store_error", "local" => Local, "allow" => Allow, "reje
 
 /// What happens to a limiter's state when its configured numbers have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum OnDrift {
     /// `reset`: the limiter starts afresh.
     #[default]
@@ -117,7 +115,6 @@ words!(OnDrift, "on_drift", "reset" => Reset, "carry" => Carry);
 
 /// Which calls give their permits back, by what their body returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum RefundOn {
     /// `never`: no call does.
     #[default]

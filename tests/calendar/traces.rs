@@ -1,9 +1,8 @@
 //! What both stores decide around changes of the clocks, month ends and leap days.
 
 use proptest::prelude::*;
-use ratelimit_runtime::{
-    __private::store::{Assertion, Config, Outcome, Reconciled},
-    Mode, OnDrift,
+use ratelimit_runtime::__private::store::{
+    Algorithm, Assertion, Config, Mode, OnDrift, Outcome, Reconciled,
 };
 use tests::redis_server::RedisServer;
 
@@ -22,7 +21,7 @@ const NEW_YEAR: u64 = 1_735_689_600_000; // 2025-01-01 00:00, a Wednesday
 const APIA_CHANGES_SIDES: u64 = 1_325_239_200_000; // 2011-12-30 10:00
 
 fn by(calendar: &str, rate: u64) -> Config {
-    Config::new(rate, 1, Mode::Overall).calendar(calendar.parse().unwrap())
+    Config::new(rate, 1, Mode::Overall).by_calendar(calendar.parse().unwrap())
 }
 
 #[test]
@@ -129,8 +128,8 @@ fn another_zone_counts_what_was_used_or_forgets_it() {
     assert!(twins.state().unwrap().ends_with("/86400000/day@Asia/Tokyo"));
     // The process of before goes by what is stored, and learns whose windows these are.
     let old = twins.ask("acquire", (vienna, 0), &[1], Assertion::Steady, None);
-    assert_eq!((old.attempts, old.replies[0].config.calendar), (2, tokyo.calendar));
-    let old = twins.ask("acquire", (vienna, 0), &[1], Assertion::Steady, tokyo.calendar);
+    assert_eq!((old.attempts, old.replies[0].config.calendar()), (2, tokyo.calendar()));
+    let old = twins.ask("acquire", (vienna, 0), &[1], Assertion::Steady, tokyo.calendar());
     assert_eq!((old.attempts, old.replies[0].remaining), (1, 1));
 }
 
@@ -241,9 +240,10 @@ fn every_calendar_decides_alike() {
 
 #[test]
 fn calendars_and_other_rules_are_reconciled_alike() {
-    use ratelimit_runtime::Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
-    let other = |algorithm, burst| {
-        Config::new(5, DAY, Mode::Overall).algorithm(algorithm, burst).keep_alive_ms(1 << 40)
+    use ratelimit_runtime::__private::store::Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
+    let other = |algorithm: Algorithm, burst| {
+        let config = Config::new(5, DAY, Mode::Overall).rule(algorithm.rule(burst));
+        config.keep_alive_ms(1 << 40)
     };
     let kept = |calendar| by(calendar, 5).keep_alive_ms(1 << 40);
     let (vienna, kathmandu) = (kept("day@Europe/Vienna"), kept("day@Asia/Kathmandu"));

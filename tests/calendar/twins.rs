@@ -4,10 +4,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, CalendarCall, Config, MemoryStore, Reply, Request, StateKeys, Store,
-        script_peek, script_peeked, script_release,
+        Assertion, Calendar, CalendarCall, Config, MemoryStore, OnDrift, Reply, Request, StateKeys,
+        Store, script_peek, script_peeked, script_release,
     },
-    Calendar, ManualClock, OnDrift,
+    ManualClock,
 };
 use redis::{Connection, Value};
 use tests::{
@@ -72,7 +72,7 @@ impl Twins {
         assertion: Assertion,
         in_force: Option<Calendar>,
     ) -> Answer {
-        let mut windows = CalendarCall::new(config.calendar, in_force);
+        let mut windows = CalendarCall::new(config.calendar(), in_force);
         let mut attempts = 0;
         loop {
             let request = self.request(config, process, assertion);

@@ -41,7 +41,7 @@ fn quota(rule: &str, rate: u64, per_ms: u64) -> Quota {
         "fixed" => quota.fixed_window(),
         "token" => quota.token_bucket(20).unwrap(),
         "leaky" => quota.leaky_bucket().unwrap(),
-        _ => quota.warm_up(ms(per_ms * 2)).unwrap(),
+        _ => quota.warming_bucket(ms(per_ms * 2)).unwrap(),
     }
 }
 

@@ -23,7 +23,7 @@ fn buckets(rate: u64) -> [(&'static str, u64, Quota); 4] {
         ("leaky", 0, quota.leaky_bucket().unwrap()),
         ("token1", 1, quota.token_bucket(1).unwrap()),
         ("token4", 4, quota.token_bucket(4).unwrap()),
-        ("warming", 0, quota.warm_up(ms(PER_MS)).unwrap()),
+        ("warming", 0, quota.warming_bucket(ms(PER_MS)).unwrap()),
     ]
 }
 
@@ -106,7 +106,7 @@ async fn by_the_limits_file(place: Place, other: bool) {
             caller.await.unwrap();
         }
         assert_carried(name, burst, &admitted.lock().unwrap());
-        let rate = limiter.config().await.unwrap().unwrap().quotas.as_slice()[0].rate();
+        let rate = limiter.config().await.unwrap().unwrap().quotas[0].rate();
         assert_eq!(rate, 11, "{name}");
     }
 }

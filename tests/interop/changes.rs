@@ -64,7 +64,7 @@ async fn a_running_rust_follows_what_java_sets(redisson: Redisson) {
     for _ in 0..5 {
         assert!(limiter.try_acquire(1).await.is_err());
     }
-    assert_eq!(limiter.quotas().unwrap().as_slice()[0].rate(), 20);
+    assert_eq!(limiter.quotas().unwrap()[0].rate(), 20);
     assert_eq!(outcomes(), [Reconciled::Created, Reconciled::Followed], "said once");
     assert_eq!(java.call::<String>("getConfig shared"), "OVERALL 20 120000");
 

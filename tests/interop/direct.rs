@@ -10,10 +10,10 @@ use std::{
 
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, KeepState, Outcome, RedisStore, Reply, Request, StateKeys, Store,
-        WriteWhen,
+        Assertion, Config, KeepState, Mode, OnDrift, Outcome, RedisStore, Reply, Request,
+        StateKeys, Store, WriteWhen,
     },
-    Mode, OnDrift, Quota,
+    Quota,
 };
 use tests::{decide::Decide, redis_server::RedisServer};
 use tokio::time::{Instant, sleep_until};

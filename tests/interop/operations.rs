@@ -97,7 +97,7 @@ async fn rust_sees_what_java_sets(redisson: Redisson) {
     assert!(pair.java.call::<bool>("trySetRate shared OVERALL 10 60000"));
     assert!(pair.rust.exists().await.unwrap());
     let config = pair.rust.config().await.unwrap().unwrap();
-    assert_eq!((config.quotas.as_slice(), config.mode), (&[quota(10, MINUTE)][..], Mode::Overall));
+    assert_eq!((&*config.quotas, config.mode), (&[quota(10, MINUTE)][..], Mode::Overall));
     assert!(!pair.rust.try_set_rate(quota(99, MINUTE)).await.unwrap());
 
     assert_eq!(pair.rust.try_acquire(8).await.unwrap().remaining(), 2);

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::calls::{SECOND, admitted, carry, ms, on_both, quota, retry_after};
 
 fn warming(rate: u64) -> Quota {
-    quota(rate, SECOND).warm_up(4 * SECOND).unwrap()
+    quota(rate, SECOND).warming_bucket(4 * SECOND).unwrap()
 }
 
 /// When a third caller may go after a second one reserved, the numbers changed and it hung up:

@@ -111,7 +111,7 @@ pub(crate) async fn reset(limiter: &Limiter, quota: Quota) -> Result<bool, Store
 
 /// Permits per window that the process believes to be in force.
 pub(crate) fn rate_in_force(limiter: &Limiter) -> u64 {
-    limiter.quotas().unwrap().as_slice()[0].rate()
+    limiter.quotas().unwrap()[0].rate()
 }
 
 /// A limits file that can be rewritten; removed when dropped.

@@ -66,7 +66,7 @@ async fn a_new_rate_is_in_the_mode_that_is_stored(world: World) {
     assert!(stranger.update_rate(RateChange::new(quota(5, MINUTE)).carry()).await.unwrap());
     assert!(!stranger.try_set_rate(quota(6, MINUTE)).await.unwrap());
     let config = stranger.config().await.unwrap().unwrap();
-    assert_eq!(config.quotas.as_slice()[0].rate(), 5);
+    assert_eq!(config.quotas[0].rate(), 5);
     assert_eq!((config.mode, config.keep_alive), (world.mode, Some(HOUR)));
     assert_eq!(stranger.try_acquire(5).await.unwrap().remaining(), 0);
     assert_eq!(refusal(&stranger, 1).await, Reason::Limited);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use ratelimit_runtime::{Limiter, Limits, Permit, Quota, RateChange, Reason, Rejection};
+use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection};
 use tests::{monitor::Monitor, redis_server::RedisServer};
 use tokio::{
     task::JoinHandle,
@@ -72,7 +72,7 @@ async fn bursts_and_weights_wait_as_long_as_they_cost() {
 async fn a_bucket_that_warms_up_is_slow_after_a_pause() {
     let yaml = "limiters:\n  x: { rate: 2, per: 1s, algorithm: token_bucket, warm_up: 4s }\n";
     let limits = embedded(yaml).await;
-    let in_code = limits.limiter("in code", quota(2, SECOND).warm_up(4 * SECOND).unwrap());
+    let in_code = limits.limiter("in code", quota(2, SECOND).warming_bucket(4 * SECOND).unwrap());
     let cold = [0, 1375, 1125, 875, 625, 500, 500, 500];
     for limiter in [limits.configured("x"), in_code] {
         assert_eq!(waits_of(&limiter, &[1; 8]).await, cold);
@@ -91,7 +91,7 @@ async fn a_bucket_that_warms_up_is_slow_after_a_pause() {
 async fn a_warm_up_lies_beside_the_numbers_and_is_followed() {
     let server = RedisServer::start();
     let limits = on(&server).await;
-    let warms_up = quota(60, HOUR).warm_up(HOUR).unwrap();
+    let warms_up = quota(60, HOUR).warming_bucket(HOUR).unwrap();
     limits.limiter("lim", warms_up).acquire(1).await.unwrap();
     let fields = ["algorithm", "burst", "warm_up"];
     let stored = fields.map(|field| server.cli::<Option<String>>(&["HGET", "lim", field]));
@@ -104,7 +104,7 @@ async fn a_warm_up_lies_beside_the_numbers_and_is_followed() {
 
     let other = on(&server).await.configured("lim");
     assert!(refused_for(&other).await > Duration::from_secs(120), "cold, it takes longer");
-    assert_eq!(other.quotas().unwrap().as_slice()[0], warms_up);
+    assert_eq!(other.quotas().unwrap()[0], warms_up);
     // Another rule counts on, and what was written for the warm-up goes with it.
     other
         .update_rate(RateChange::new(quota(60, HOUR).token_bucket(60).unwrap()).carry())
@@ -296,7 +296,7 @@ async fn what_is_charged_takes_slots_of_its_own() {
 async fn beside_another_limit_a_bucket_waits_in_turn() {
     let limits = embedded("{}").await;
     let bucket = quota(2, SECOND).leaky_bucket().unwrap();
-    let limiter = limits.limiter("lim", bucket.and(quota(3, HOUR)).unwrap());
+    let limiter = limits.limiter("lim", Quotas::new([bucket, quota(3, HOUR)]).unwrap());
     assert_eq!(waits_of(&limiter, &[1, 1, 1]).await, [0, 500, 500]);
     let rejection = limiter.acquire_timeout(1, 2 * SECOND).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::WaitTooLong);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
-        WriteWhen, script_charge, script_charged, script_give_back, script_peek, script_peeked,
-        script_release, script_reservations, script_reserve, script_write,
+        Algorithm, Assertion, Config, Grant, KeepState, MemoryStore, Mode, Outcome, Request, Rule,
+        StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back, script_peek,
+        script_peeked, script_release, script_reservations, script_reserve, script_write,
     },
-    Algorithm, ManualClock, Mode,
+    ManualClock,
 };
 use redis::Connection;
 use tests::{
@@ -225,15 +225,13 @@ fn random_traces(
     let trace = numbers.prop_flat_map(move |(rate, per, warm_up)| {
         let config = |(n, algorithm): (u32, &Algorithm)| {
             let rate = rate * (n % 3 + 1) / 2 + 1;
-            let burst = if *algorithm == Algorithm::TokenBucket { rate * 2 / 3 + 1 } else { 0 };
-            let config = Config::new(rate.into(), per, Mode::Overall).algorithm(*algorithm, burst);
-            match (warm_up, algorithm) {
-                (0, _) => config,
-                (warm_up, Algorithm::TokenBucket) if n % 2 == 0 => {
-                    config.algorithm(*algorithm, 0).warm_up_ms(warm_up)
+            let rule = match (warm_up, algorithm) {
+                (1.., Algorithm::TokenBucket) if n % 2 == 0 => {
+                    Rule::WarmingBucket { warm_up: Duration::from_millis(warm_up) }
                 }
-                _ => config,
-            }
+                _ => algorithm.rule(rate * 2 / 3 + 1),
+            };
+            Config::new(rate.into(), per, Mode::Overall).rule(rule)
         };
         let configs: Vec<Config> = (0..).zip(algorithms).map(config).collect();
         (Just(configs), steps(per, rate, algorithms.len()))
@@ -269,7 +267,7 @@ fn also_when_a_slot_is_given_back_after_new_numbers() {
     let server = RedisServer::start();
     let config = |rate| {
         let config = Config::new(rate, 1000, Mode::Overall);
-        config.algorithm(Algorithm::TokenBucket, 0).warm_up_ms(4000)
+        config.rule(Rule::WarmingBucket { warm_up: Duration::from_secs(4) })
     };
     let configs = [config(2), config(4), config(3)];
     for (case, process) in [1, 2].into_iter().enumerate() {

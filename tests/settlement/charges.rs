@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ratelimit_runtime::{
-    Algorithm, Limiter, Limits, ManualClock, Quota, RateChange, Reason, StoreErrorKind,
+    Algorithm, Limiter, Limits, ManualClock, Quota, Quotas, RateChange, Reason, StoreErrorKind,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
@@ -66,7 +66,7 @@ async fn on_redis_too_by_the_time_of_the_server() {
     let server = RedisServer::start();
     for (algorithm, became, ms) in OVERDRAWN {
         let limits = on_redis(&server, "").build().await.unwrap();
-        let limiter = limits.limiter(algorithm.as_str(), quota(algorithm, 10, SECOND));
+        let limiter = limits.limiter(&algorithm.to_string(), quota(algorithm, 10, SECOND));
         limiter.peek(1).await.unwrap();
         if algorithm == Algorithm::FixedWindow {
             // All of it within one window.
@@ -302,7 +302,7 @@ async fn of_several_limits_the_one_that_has_the_least_is_reported() {
         let limits = limits.build().await.unwrap();
         let [minute, hour] =
             [(2, SECOND * 60), (100, HOUR)].map(|(n, per)| Quota::new(n, per).unwrap());
-        let limiter = limits.limiter("x", minute.and(hour).unwrap());
+        let limiter = limits.limiter("x", Quotas::new([minute, hour]).unwrap());
         limiter.acquire(2).await.unwrap();
         let charge = limiter.charge(1).await.unwrap();
         assert_eq!([charge.taken, charge.debt, charge.excess], [0, 1, 0]);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{
-    Limiter, Limits, ManualClock, Reason, RefundOn, Rejection, limiter, rate_limit,
-};
+use ratelimit_runtime::{Limiter, Limits, ManualClock, Reason, Rejection, limiter, rate_limit};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
 use super::{SECOND, embedded, free, on_redis};
@@ -97,7 +95,10 @@ async fn the_limits_file_turns_it_off() {
     }
     let report = limits.report();
     let limiter = report.limiters.iter().find(|limiter| limiter.key == "refund").unwrap();
-    assert_eq!(limiter.settings.as_ref().unwrap().refund_on.value, RefundOn::Never);
+    assert_eq!(
+        limiter.settings.as_ref().unwrap().refund_on.value,
+        ratelimit_runtime::__private::RefundOn::Never
+    );
     assert!(report.to_string().contains("refund_on: never (limits file)"), "{report}");
 }
 

@@ -73,7 +73,7 @@ async fn the_shortest_window_is_where_a_single_limit_would_be() {
     let server = RedisServer::start();
     let limits = on_redis(&server).build().await.unwrap();
     let daily = quota(200, 24 * HOUR).token_bucket(100).unwrap();
-    let quotas = both(quota(50, HOUR), quota(9, MINUTE)).and(daily).unwrap();
+    let quotas = Quotas::new([quota(50, HOUR), quota(9, MINUTE), daily]).unwrap();
     limits.limiter("x", quotas).try_acquire(2).await.unwrap();
     let mut names: Vec<String> = server.cli(&["KEYS", "*"]);
     names.retain(|name| server.cli::<String>(&["TYPE", name]) == "hash");

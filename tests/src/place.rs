@@ -66,7 +66,7 @@ pub fn rules(rate: u64, per: Duration) -> [(&'static str, Rule, Quota); 5] {
     let quota = Quota::new(rate, per).expect("a quota");
     let token = quota.token_bucket(rate).expect("a bucket");
     let leaky = quota.leaky_bucket().expect("a bucket");
-    let warming = quota.warm_up(per * 2).expect("a bucket");
+    let warming = quota.warming_bucket(per * 2).expect("a bucket");
     [
         ("sliding", Rule::SlidingWindow, quota),
         ("fixed", Rule::FixedWindow, quota.fixed_window()),

@@ -1,9 +1,9 @@
 //! What is promised of every rule.
 
 use ratelimit_runtime::__private::store::{
-    Assertion, Expiry, KeepState, Outcome, Reconciled, StateKeys, Store, WriteWhen,
+    Algorithm, Assertion, Expiry, KeepState, Mode, OnDrift, Outcome, Reconciled, StateKeys, Store,
+    WriteWhen,
 };
-use ratelimit_runtime::{Algorithm, Mode, OnDrift};
 use std::time::Duration;
 use tests::decide::Decide;
 use tokio::time::Instant;

@@ -1,11 +1,10 @@
 //! What is promised to those who need permits of several limiters at once.
 
 use ratelimit_runtime::__private::store::{
-    Assertion, Config,
+    Algorithm, Assertion, Config, OnDrift,
     Outcome::{self, ExceedsCapacity, Granted, NotTaken, PerClient, Refused, Unknown},
     Reconciled, Reply, StateKeys, Store,
 };
-use ratelimit_runtime::{Algorithm, OnDrift};
 use tests::decide::Decide;
 use tokio::time::Instant;
 

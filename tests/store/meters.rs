@@ -1,7 +1,8 @@
 //! What is particular to the rules that know no single grant.
 
-use ratelimit_runtime::__private::store::{Outcome, StateKeys, Store};
-use ratelimit_runtime::{Algorithm, Calendar, CalendarUnit};
+use ratelimit_runtime::__private::store::{
+    Algorithm, Calendar, CalendarUnit, Outcome, Rule, StateKeys, Store,
+};
 use tokio::time::Instant;
 
 use super::{Process, Time, config};
@@ -16,7 +17,7 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
         Process { store, keys, config, revision: 0, since }
     };
     let saves = config(Algorithm::TokenBucket, 2, 200);
-    let saves = saves.algorithm(Algorithm::TokenBucket, 6);
+    let saves = saves.rule(Rule::TokenBucket { burst: 6 });
     a_token_bucket_saves_up_to_its_burst(&process("saves", saves), time).await;
     let aligned = config(Algorithm::FixedWindow, 3, 400);
     a_fixed_window_ends_on_time(&process("aligned", aligned), time).await;
@@ -26,7 +27,7 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
         ("by-hour", CalendarUnit::Hour, "Asia/Kathmandu", DAY_MS / 24, DAY_MS / 96),
     ] {
         let zone = zone.parse().expect("there is such a zone");
-        let config = config(Algorithm::FixedWindow, 5, length).calendar(Calendar { unit, zone });
+        let config = config(Algorithm::FixedWindow, 5, length).by_calendar(Calendar { unit, zone });
         a_calendar_says_when_a_window_ends(&process(name, config), past).await;
     }
     let spaces = config(Algorithm::LeakyBucket, 5, 1000);

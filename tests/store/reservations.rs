@@ -1,7 +1,9 @@
 //! What is particular to the rules whose permits can be taken in advance.
 
-use ratelimit_runtime::__private::store::{Grant, Outcome, Reservation, StateKeys, Store};
-use ratelimit_runtime::Algorithm;
+use ratelimit_runtime::__private::store::{
+    Algorithm, Grant, Outcome, Reservation, Rule, StateKeys, Store,
+};
+use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Process, Time, config};
@@ -15,11 +17,12 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     };
     let spaces = config(Algorithm::LeakyBucket, 5, 1000);
     slots_follow_each_other(&process("slots", spaces), time).await;
-    let saves = config(Algorithm::TokenBucket, 5, 1000).algorithm(Algorithm::TokenBucket, 3);
+    let saves = config(Algorithm::TokenBucket, 5, 1000).rule(Rule::TokenBucket { burst: 3 });
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
     only_the_last_one_is_given_back(&process("given-up", spaces)).await;
-    let warms_up = config(Algorithm::TokenBucket, 2, 1000).algorithm(Algorithm::TokenBucket, 0);
-    a_cold_bucket_is_slow_first(&process("warms-up", warms_up.warm_up_ms(4000))).await;
+    let warms_up = config(Algorithm::TokenBucket, 2, 1000);
+    let warms_up = warms_up.rule(Rule::WarmingBucket { warm_up: Duration::from_secs(4) });
+    a_cold_bucket_is_slow_first(&process("warms-up", warms_up)).await;
     let slides = config(Algorithm::SlidingWindow, 5, 1000);
     several_are_reserved_at_once(&process("several-slots", spaces)).await;
     a_release_keeps_the_spacing(&process("spacing", spaces)).await;

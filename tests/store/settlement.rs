@@ -1,10 +1,8 @@
 //! What is promised of grants that are given back, and of costs that are known only afterwards.
 
-use ratelimit_runtime::{
-    __private::store::{
-        Assertion, Charged, Grant, KeepState, Outcome, Reply, StateKeys, Store, WriteWhen,
-    },
+use ratelimit_runtime::__private::store::{
     Algorithm::{FixedWindow, SlidingWindow},
+    Assertion, Charged, Grant, KeepState, Outcome, Reply, StateKeys, Store, WriteWhen,
 };
 use tokio::time::Instant;
 
@@ -54,7 +52,7 @@ impl<S: Store> Process<'_, S> {
 }
 
 async fn gives_back_a_grant_and_no_other<S: Store>(limiter: &Process<'_, S>) {
-    let drains = !matches!(limiter.config.algorithm, SlidingWindow | FixedWindow);
+    let drains = !matches!(limiter.config.rule.algorithm(), SlidingWindow | FixedWindow);
     let first = limiter.granted(3).await;
     if limiter.spaces() {
         let back = limiter.give_back(&first).await;
@@ -66,7 +64,7 @@ async fn gives_back_a_grant_and_no_other<S: Store>(limiter: &Process<'_, S>) {
     assert_eq!(limiter.peek(1).await.remaining, 7, "the other grant is not touched");
     let back = limiter.give_back(&first).await;
     assert!(back == 3 || (drains && back == 2), "{back}: a bucket drains the first one first");
-    if limiter.config.algorithm == SlidingWindow {
+    if limiter.config.rule.algorithm() == SlidingWindow {
         assert_eq!(limiter.give_back(&first).await, 0, "once");
     }
     let whole = if drains { 9 } else { 10 };
@@ -126,7 +124,7 @@ async fn pays_debts_first<S: Store>(limiter: &Process<'_, S>, time: &Time) {
     }
     assert_eq!(refused.outcome, Outcome::Granted, "it is paid");
     let waited = refused.now_ms - start;
-    if limiter.config.algorithm != FixedWindow {
+    if limiter.config.rule.algorithm() != FixedWindow {
         assert!(waited >= 300, "{waited} ms for eight and two of five");
     }
 }

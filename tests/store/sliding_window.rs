@@ -1,7 +1,6 @@
 //! What is particular to a sliding window.
 
-use ratelimit_runtime::__private::store::{Outcome, Reconciled, StateKeys, Store};
-use ratelimit_runtime::Algorithm;
+use ratelimit_runtime::__private::store::{Algorithm, Outcome, Reconciled, StateKeys, Store};
 use tokio::time::Instant;
 
 use super::{Process, Time, config};

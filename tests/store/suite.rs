@@ -11,8 +11,11 @@ mod sliding_window;
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    __private::store::{Assertion, Config, KeepState, Reply, Request, StateKeys, Store, WriteWhen},
-    Algorithm, ManualClock, Mode, OnDrift,
+    __private::store::{
+        Algorithm, Assertion, Config, KeepState, Mode, OnDrift, Reply, Request, Rule, StateKeys,
+        Store, WriteWhen,
+    },
+    ManualClock,
 };
 use tests::decide::Decide;
 use tokio::time::Instant;
@@ -79,13 +82,13 @@ impl<S: Store> Process<'_, S> {
     }
 
     async fn write(&self, rate: u32, when: WriteWhen, state: KeepState) -> bool {
-        let config = config(self.config.algorithm, rate, self.config.per_ms);
+        let config = config(self.config.rule.algorithm(), rate, self.config.per_ms);
         self.store.write(&self.keys, config, when, state).await.expect("the store answers")
     }
 
     /// Whether permits are handed out one request after the other.
     fn spaces(&self) -> bool {
-        self.config.algorithm == Algorithm::LeakyBucket
+        self.config.rule == Rule::LeakyBucket
     }
 
     async fn peek(&self, permits: u32) -> Reply {
@@ -96,8 +99,7 @@ impl<S: Store> Process<'_, S> {
 
 /// A token bucket holds as much as it gets in a window.
 fn config(algorithm: Algorithm, rate: u32, per_ms: u64) -> Config {
-    let burst = if algorithm == Algorithm::TokenBucket { rate } else { 0 };
-    let config = Config::new(rate.into(), per_ms, Mode::Overall).algorithm(algorithm, burst);
+    let config = Config::new(rate.into(), per_ms, Mode::Overall).rule(algorithm.rule(rate));
     config.keep_alive_ms(60_000.max(per_ms * 2))
 }
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use ratelimit_runtime::{
-    Limits, Quota, Reason,
+    Limits, Quota, Quotas, Reason,
     web::{self, Headers},
 };
 use tests::redis_server::RedisServer;
@@ -125,7 +125,7 @@ async fn a_rejected_request_is_told_to_wait_for_a_second_at_least() {
 #[tokio::test]
 async fn several_limits_have_a_policy_each_and_the_strictest_goes_first() {
     let (limits, time) = limits().await;
-    let quotas = quota(2, SECOND).and(quota(3, MINUTE)).unwrap();
+    let quotas = Quotas::new([quota(2, SECOND), quota(3, MINUTE)]).unwrap();
     let search = Limit::new("search", quotas).limits(&limits);
     let policy = r#""search: 2 per 1s";q=2;w=1, "search: 3 per 1m";q=3;w=60"#;
     let mut answer = send(&search, request()).await;

@@ -16,7 +16,8 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{Empty, Full};
 use ratelimit_runtime::{
-    Decision, FromRejection, Limits, Rejection, observe, rate_limit, tower::Limit, web::Headers,
+    Decision, FromRejection, Limits, ManualClock, Rejection, Settings, Wait, observe, rate_limit,
+    tower::Limit, web::Headers,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -255,9 +256,15 @@ async fn a_request_that_is_decided_about_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn requests_wait_if_the_limits_file_says_so() {
-    let (limits, time) = by_file("limiters:\n  slow: { wait: 2m }\n").await;
-    let slow = Limit::new("slow", quota(1, MINUTE)).limits(&limits);
+async fn requests_wait_if_they_are_to() {
+    let (by_file, time) = by_file("limiters:\n  slow: { wait: 2m }\n").await;
+    waits(Limit::new("slow", quota(1, MINUTE)).limits(&by_file), time).await;
+    let (by_code, time) = limits().await;
+    let settings = Settings::new(quota(1, MINUTE)).wait(Wait::UpTo(2 * MINUTE));
+    waits(Limit::new("slow", settings).limits(&by_code), time).await;
+}
+
+async fn waits(slow: Limit, time: ManualClock) {
     assert_eq!(status(&slow, request()).await, 200);
     let waits = tokio::spawn(async move { status(&slow, request()).await });
     while !waits.is_finished() {

@@ -1,10 +1,7 @@
 //! Our script without us: one `EVALSHA` per decision, which is what Redis itself takes for it.
 
-use ratelimit_runtime::{
-    __private::store::{
-        CalendarCall, Config, Group, Outcome, Request, StateKeys, script_decide, script_decisions,
-    },
-    Mode,
+use ratelimit_runtime::__private::store::{
+    CalendarCall, Config, Group, Mode, Outcome, Request, StateKeys, script_decide, script_decisions,
 };
 use redis::{Client, Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;

@@ -78,7 +78,7 @@ pub(super) fn warm_up_is_a_buckets(
         return;
     }
     if let (Some(warm_up), Some((rate, _))) = (warm_up, literal(&args.rate))
-        && let Err(error) = check_warm_up(rate, warm_up)
+        && let Err(error) = check_warm_up(rate.into(), warm_up)
     {
         problems.on(&written.value, error);
     }
@@ -99,7 +99,8 @@ pub(super) fn can_be_counted(
     if burst.is_none() && !args.burst.is_absent() {
         return;
     }
-    if let Err(error) = algorithm.check(rate, per.length, burst.map(|(burst, _)| burst)) {
+    let rule = algorithm.rule(burst.map_or(rate, |(burst, _)| burst));
+    if let Err(error) = rule.check(rate.into(), per.length) {
         let burst = burst.filter(|_| error.name() == "burst");
         problems.on(burst.map_or(rate_source, |(_, source)| source), error);
     }

@@ -185,8 +185,7 @@ mod tests {
     ];
 
     fn ten_a_second(algorithm: Algorithm) -> Config {
-        let burst = if algorithm == Algorithm::TokenBucket { 10 } else { 0 };
-        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+        Config::new(10, 1000, Mode::Overall).rule(algorithm.rule(10))
     }
 
     #[test]

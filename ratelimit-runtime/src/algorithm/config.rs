@@ -1,6 +1,6 @@
 //! The numbers a limiter is counted by.
 
-use ratelimit_spec::{Algorithm, Calendar, Mode};
+use ratelimit_spec::{Calendar, Mode, Rule};
 
 use crate::{Quota, calendar::bounds, clock::whole_ms};
 
@@ -11,21 +11,14 @@ const CHANGE_MS: u64 = 3 * 3_600_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Permits per window; 0 admits nobody.
+    /// Permits per window; 0 rejects every call.
     pub rate: u64,
     /// Length of the window, in milliseconds.
     pub per_ms: u64,
     /// One budget for all, or one per process.
     pub mode: Mode,
-    /// The rule by which permits are counted.
-    pub algorithm: Algorithm,
-    /// What a token bucket holds; 0 for every other algorithm.
-    pub burst: u32,
-    /// How long a token bucket takes to warm up, in milliseconds; 0 is not at all. One that does has no
-    /// burst.
-    pub warm_up_ms: u64,
-    /// By which clocks fixed windows begin; without it they follow each other since the Unix epoch.
-    pub calendar: Option<Calendar>,
+    /// How permits are counted.
+    pub rule: Rule,
     /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
     pub keep_alive_ms: u64,
 }
@@ -34,41 +27,21 @@ impl Config {
     /// A sliding window whose idle state is kept for ever.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
-        let algorithm = Algorithm::SlidingWindow;
-        Self {
-            rate,
-            per_ms,
-            mode,
-            algorithm,
-            burst: 0,
-            warm_up_ms: 0,
-            calendar: None,
-            keep_alive_ms: 0,
-        }
+        Self { rate, per_ms, mode, rule: Rule::SlidingWindow, keep_alive_ms: 0 }
     }
 
-    /// Sets the algorithm; `burst` is what a token bucket holds, and 0 for every other one.
+    /// Sets how permits are counted.
     #[must_use]
-    pub fn algorithm(mut self, algorithm: Algorithm, burst: u32) -> Self {
-        (self.algorithm, self.burst) = (algorithm, burst);
-        (self.warm_up_ms, self.calendar) = (0, None);
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rule = rule;
         self
     }
 
-    /// Sets how long a token bucket takes to warm up, in milliseconds.
+    /// Counts by windows of a calendar, and sets the usual length of one.
     #[must_use]
-    pub fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
-        self.warm_up_ms = warm_up_ms;
-        self
-    }
-
-    /// Fixed windows of a calendar; the length is the usual one then.
-    #[must_use]
-    pub fn calendar(mut self, calendar: Calendar) -> Self {
+    pub fn by_calendar(mut self, calendar: Calendar) -> Self {
         self.per_ms = whole_ms(calendar.unit.nominal());
-        self = self.algorithm(Algorithm::FixedWindow, 0);
-        self.calendar = Some(calendar);
-        self
+        self.rule(Rule::FixedWindow { calendar: Some(calendar) })
     }
 
     /// Sets how long an idle limiter is kept, in milliseconds.
@@ -79,14 +52,9 @@ impl Config {
     }
 
     /// The numbers of a quota, and what it does not say as it is here.
-    pub(crate) fn with_quota(mut self, quota: &Quota) -> Self {
-        (self.rate, self.per_ms) = (quota.rate(), whole_ms(quota.per()));
-        match quota.by_calendar() {
-            Some(calendar) => self.calendar(calendar),
-            None => self
-                .algorithm(quota.algorithm(), quota.burst_u32().unwrap_or(0))
-                .warm_up_ms(quota.warms_up_in().map_or(0, whole_ms)),
-        }
+    pub(crate) fn with_quota(self, quota: &Quota) -> Self {
+        let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
+        Self { rate, per_ms, rule: quota.rule(), ..self }
     }
 
     /// Whether both limit alike; how long they are kept does not matter.
@@ -99,36 +67,59 @@ impl Config {
     /// The most permits one request can get.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        match self.algorithm {
-            Algorithm::TokenBucket if self.rate > 0 && self.warm_up_ms == 0 => self.burst.into(),
-            _ => self.rate,
-        }
+        self.rule.capacity(self.rate)
+    }
+
+    /// How long the bucket takes to warm up, in milliseconds; 0 where it does not.
+    #[must_use]
+    pub fn warm_up_ms(&self) -> u64 {
+        self.rule.warm_up().map_or(0, whole_ms)
+    }
+
+    /// The calendar whose windows these are.
+    #[must_use]
+    pub fn calendar(&self) -> Option<Calendar> {
+        self.rule.calendar()
     }
 
     /// Whether permits are handed out one request after the other.
     pub(crate) fn is_spaced(&self) -> bool {
-        self.algorithm == Algorithm::LeakyBucket || self.warm_up_ms > 0
+        match self.rule {
+            Rule::LeakyBucket | Rule::WarmingBucket { .. } => true,
+            Rule::SlidingWindow | Rule::TokenBucket { .. } | Rule::FixedWindow { .. } => false,
+        }
+    }
+
+    /// Whether it is counted by a bucket, which drains bit by bit.
+    pub(crate) fn drains(&self) -> bool {
+        match self.rule {
+            Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket => true,
+            Rule::SlidingWindow | Rule::FixedWindow { .. } => false,
+        }
     }
 
     /// The longest a permit can count, in milliseconds: state that is idle for as long means nothing.
     pub(crate) fn counts_for_ms(&self) -> u64 {
-        let longest = match self.algorithm {
+        let longest = match self.rule {
             // The log is a fiftieth of the window coarse.
-            Algorithm::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
+            Rule::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
             // A clock that steps back leaves a window in force until it is over again.
-            Algorithm::FixedWindow => {
-                let slack = self.calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
+            Rule::FixedWindow { calendar } => {
+                let slack = calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
                 self.per_ms.saturating_mul(2).saturating_add(slack)
             }
+            Rule::TokenBucket { .. } | Rule::LeakyBucket => self.span_ms(self.capacity()),
             // As long again, half of it, until a warm one is cold.
-            _ => self.span_ms(self.capacity()).saturating_add(self.warm_up_ms * 2),
+            Rule::WarmingBucket { warm_up } => {
+                self.span_ms(self.capacity()).saturating_add(whole_ms(warm_up).saturating_mul(2))
+            }
         };
         longest.saturating_add(1)
     }
 
     /// When the window of a time begins and how long it is, in milliseconds.
     pub(super) fn window_at(&self, now: u64) -> (u64, u64) {
-        match self.calendar {
+        match self.calendar() {
             Some(calendar) => {
                 let [_, start, end, _] = bounds(calendar, now);
                 (start, end - start)
@@ -150,21 +141,21 @@ impl Config {
     /// the first one's turn on. Whoever `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let windows = (ahead + permits - 1).checked_div(self.rate).unwrap_or(0);
-        let window_ms =
-            self.calendar.map_or(self.per_ms, |calendar| whole_ms(calendar.unit.shortest()));
-        match self.algorithm {
-            Algorithm::TokenBucket if self.warm_up_ms > 0 => self.span_ms(ahead),
-            Algorithm::TokenBucket => {
+        match self.rule {
+            Rule::SlidingWindow => windows * self.per_ms,
+            Rule::FixedWindow { calendar } => {
+                let shortest = |calendar: Calendar| whole_ms(calendar.unit.shortest());
+                let window_ms = calendar.map_or(self.per_ms, shortest);
+                if waits { windows * window_ms } else { windows.saturating_sub(1) * window_ms }
+            }
+            Rule::TokenBucket { .. } => {
                 self.span_ms((ahead + permits).saturating_sub(self.capacity()))
             }
-            Algorithm::LeakyBucket => self.span_ms(ahead),
-            Algorithm::FixedWindow if !waits => windows.saturating_sub(1) * window_ms,
-            _ => windows * window_ms,
+            Rule::WarmingBucket { .. } | Rule::LeakyBucket => self.span_ms(ahead),
         }
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        let Self { rate, per_ms, algorithm, burst, warm_up_ms, calendar, .. } = *self;
-        Quota::stored(rate, per_ms, (algorithm, burst), calendar).warming_up(warm_up_ms)
+        Quota::stored(self.rate, self.per_ms, self.rule)
     }
 }

@@ -30,7 +30,7 @@ impl Window {
     /// Whether it is one of these windows.
     pub(super) fn fits(&self, config: &Config) -> bool {
         // A calendar's are of several lengths.
-        self.calendar == config.calendar && (self.calendar.is_some() || self.per == config.per_ms)
+        self.calendar == config.calendar() && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
     /// What was taken in it, unless it is over, and what is owed.
@@ -90,7 +90,7 @@ impl Count {
     /// The window that is now, of which so many permits were taken; what it does not have is owed.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
         let (start, per) = config.window_at(now);
-        let window = Window { start, used: 0, per, calendar: config.calendar, debt: used };
+        let window = Window { start, used: 0, per, calendar: config.calendar(), debt: used };
         let mut count = Self { window, rate: config.rate, now, ahead: 0, paid: 0 };
         count.pay();
         count
@@ -167,12 +167,12 @@ impl Meter for Count {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_spec::{Algorithm, Mode};
+    use ratelimit_spec::{Mode, Rule};
 
     use crate::algorithm::{Config, State};
 
     fn fixed(rate: u64, per: u64) -> Config {
-        Config::new(rate, per, Mode::Overall).algorithm(Algorithm::FixedWindow, 0)
+        Config::new(rate, per, Mode::Overall).rule(Rule::FixedWindow { calendar: None })
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A store keeps no list of grants. A grant is found again by when it ends: that is when its entry in
 //! a log expires, when its window is over, or when a bucket has drained it, first in first out.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_spec::Rule;
 
 use super::{Config, State, Ticket};
 
@@ -21,10 +21,7 @@ impl Grant {
     /// Permits that end then, unless later callers got so many in the same step: a bucket drains those
     /// later.
     pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
-        let later = match config.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => drain_ms(&config, granted_after),
-            _ => 0,
-        };
+        let later = if config.drains() { drain_ms(&config, granted_after) } else { 0 };
         Self { permits, ends_ms: ends_ms.saturating_sub(later), config }
     }
 
@@ -100,19 +97,30 @@ impl State {
     /// Gives back what this grant still holds, and nothing of any other. Returns how many permits
     /// that were; one of a bucket that drained in part counts as one.
     pub(crate) fn give_back(&mut self, config: &Config, grant: &Grant, now: u64) -> u64 {
-        use Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket};
-        match (self, grant.config.algorithm, config.algorithm) {
-            (Self::Log(log), SlidingWindow, SlidingWindow) => {
+        let granted_by = grant.config.rule;
+        match (config.rule, self) {
+            (Rule::SlidingWindow, Self::Log(log)) if granted_by == Rule::SlidingWindow => {
                 let at = grant.ends_ms.saturating_sub(grant.config.per_ms);
                 log.give_back(config.per_ms, grant.permits.into(), at, now)
             }
-            (Self::Window(window), FixedWindow, FixedWindow) if window.fits(config) => {
+            (Rule::FixedWindow { .. }, Self::Window(window))
+                if matches!(granted_by, Rule::FixedWindow { .. }) && window.fits(config) =>
+            {
                 window.give_back(grant.permits.into(), grant.ends_ms, now)
             }
-            (state, TokenBucket | LeakyBucket, TokenBucket | LeakyBucket) => {
+            (Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket, state)
+                if grant.config.drains() =>
+            {
                 state.drain(config, grant, now)
             }
-            _ => 0,
+            (
+                Rule::SlidingWindow
+                | Rule::TokenBucket { .. }
+                | Rule::WarmingBucket { .. }
+                | Rule::FixedWindow { .. }
+                | Rule::LeakyBucket,
+                _,
+            ) => 0,
         }
     }
 
@@ -121,10 +129,10 @@ impl State {
         if self.is_moot(config) {
             return 0;
         }
-        let alike = |own: &Config| (own.rate, own.per_ms, own.warm_up_ms);
+        let alike = |own: &Config| (own.rate, own.per_ms, own.rule.warm_up());
         let stale = self.is_foreign(config);
         let same = !stale && alike(config) == alike(&grant.config);
-        let (back, left) = if config.warm_up_ms > 0 {
+        let (back, left) = if config.rule.warm_up().is_some() {
             let mut heat = self.heat(config, now);
             (heat.give_back_grant(grant, same, now), Self::Warm(heat.warm(now)))
         } else {
@@ -140,13 +148,14 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_spec::Mode;
+    use std::time::Duration;
+
+    use ratelimit_spec::{Algorithm, Mode};
 
     use super::*;
 
     fn ten_a_second(algorithm: Algorithm) -> Config {
-        let burst = if algorithm == Algorithm::TokenBucket { 10 } else { 0 };
-        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+        Config::new(10, 1000, Mode::Overall).rule(algorithm.rule(10))
     }
 
     fn granted(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {
@@ -216,8 +225,8 @@ mod tests {
     #[test]
     fn a_grant_never_gets_more_than_it_holds_to_the_tick() {
         for (rate, per) in [(7, 1000), (13, 100), (10, 1000), (3000, 1000), (1_000_003, 997)] {
-            let config =
-                Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, 40);
+            let bucket = Rule::TokenBucket { burst: 40 };
+            let config = Config::new(rate, per, Mode::Overall).rule(bucket);
             let (mut state, mut now, mut grants) = (State::default(), 0, Vec::new());
             for step in 0..400_u64 {
                 now += step * 7919 % (20 * per / rate + 2);
@@ -253,9 +262,9 @@ mod tests {
 
     #[test]
     fn a_slot_comes_back_as_long_as_nothing_was_placed_after_it() {
-        let warm = ten_a_second(Algorithm::TokenBucket).warm_up_ms(1);
         let leaky = ten_a_second(Algorithm::LeakyBucket);
-        for config in [leaky, Config { burst: 0, ..warm }] {
+        let warm = leaky.rule(Rule::WarmingBucket { warm_up: Duration::from_millis(1) });
+        for config in [leaky, warm] {
             let mut state = State::default();
             let running = granted(&mut state, config, 1, 0);
             let middle = reserved(&mut state, config, 2, 0);
@@ -283,7 +292,7 @@ mod tests {
     fn what_was_granted_by_other_numbers_is_given_back_in_permits() {
         let (config, mut state) = (ten_a_second(Algorithm::TokenBucket), State::default());
         let grant = granted(&mut state, config, 5, 0);
-        let faster = Config { rate: 20, burst: 20, ..config };
+        let faster = Config { rate: 20, rule: Rule::TokenBucket { burst: 20 }, ..config };
         assert_eq!(state.give_back(&faster, &grant, 200), 3, "two were back");
         assert_eq!(state.peek(&faster, 1, 200).remaining, 20);
         let sliding = ten_a_second(Algorithm::SlidingWindow);

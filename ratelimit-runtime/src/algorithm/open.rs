@@ -1,6 +1,6 @@
 //! What is at hand of limiters at one instant, to be taken of one of them or of several at once.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_spec::Rule;
 
 use super::{
     Config, State, Verdict, fixed_window::Count, meter::Meter, sliding_window::OpenLog,
@@ -68,19 +68,21 @@ impl State {
             return Open(Form::Nothing);
         }
         let stale = self.is_foreign(config);
-        Open(match config.algorithm {
-            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+        Open(match config.rule {
+            Rule::WarmingBucket { .. } => {
                 Form::Warm(Sheet::new(self.heat(config, now), stale), self)
             }
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            Rule::TokenBucket { .. } | Rule::LeakyBucket => {
                 Form::Bucket(Sheet::new(self.level(config, now), stale), self)
             }
-            Algorithm::FixedWindow => {
+            Rule::FixedWindow { .. } => {
                 let count = self.count(config, now);
                 let stale = stale || count.has_paid();
                 Form::Window(Sheet::new(count, stale), self)
             }
-            _ => Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now)),
+            Rule::SlidingWindow => {
+                Form::Log(self.as_log(config, now).open(config.rate, config.per_ms, costs, now))
+            }
         })
     }
 }

@@ -1,7 +1,5 @@
 //! Permits that are taken in advance: a bucket knows exactly when it has them.
 
-use ratelimit_spec::Algorithm;
-
 use super::{
     Config, State, Ticket, Verdict, meter::Meter, ticket::MOST_AHEAD, token_bucket::Level,
     warm_up::Heat,
@@ -20,7 +18,7 @@ pub(crate) struct Booking {
 impl Config {
     /// Whether permits can be reserved: who comes later then comes after.
     pub(crate) fn reserves(&self) -> bool {
-        matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket)
+        self.drains()
     }
 }
 
@@ -39,7 +37,7 @@ impl State {
             return vec![Booking::default(); costs.len()];
         }
         let stale = self.is_foreign(config);
-        let (bookings, left) = if config.warm_up_ms > 0 {
+        let (bookings, left) = if config.rule.warm_up().is_some() {
             let mut heat = self.heat(config, now);
             let bookings = book_all(&mut heat, costs, within, config.rate, now);
             (bookings, Self::Warm(heat.warm(now)))

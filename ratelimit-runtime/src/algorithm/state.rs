@@ -1,6 +1,6 @@
 //! What is used of one limiter, by whichever rule counts it.
 
-use ratelimit_spec::Algorithm;
+use ratelimit_spec::Rule;
 
 use super::{
     Config, Verdict,
@@ -32,7 +32,7 @@ impl State {
     /// Takes permits, or says when they will be free.
     pub(crate) fn acquire(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
         match self {
-            Self::Log(log) if config.algorithm == Algorithm::SlidingWindow => {
+            Self::Log(log) if config.rule == Rule::SlidingWindow => {
                 log.acquire(config.rate, config.per_ms, permits, now)
             }
             _ => self.acquire_by_another(config, permits, now),
@@ -51,13 +51,11 @@ impl State {
         if self.is_moot(config) {
             return Verdict::default();
         }
-        match config.algorithm {
-            Algorithm::TokenBucket if config.warm_up_ms > 0 => self.heat(config, now).look(permits),
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                self.level(config, now).look(permits)
-            }
-            Algorithm::FixedWindow => self.count(config, now).look(permits),
-            _ => {
+        match config.rule {
+            Rule::WarmingBucket { .. } => self.heat(config, now).look(permits),
+            Rule::TokenBucket { .. } | Rule::LeakyBucket => self.level(config, now).look(permits),
+            Rule::FixedWindow { .. } => self.count(config, now).look(permits),
+            Rule::SlidingWindow => {
                 let log = self.clone().take_log(config, now);
                 log.peek(config.rate, config.per_ms, permits, now)
             }
@@ -69,20 +67,22 @@ impl State {
         if self.is_moot(config) {
             return 0;
         }
-        let (back, left) = match config.algorithm {
-            Algorithm::TokenBucket if config.warm_up_ms > 0 => {
+        let (back, left) = match config.rule {
+            Rule::WarmingBucket { .. } => {
                 let mut heat = self.heat(config, now);
                 (heat.give_back(permits), Self::Warm(heat.warm(now)))
             }
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            Rule::TokenBucket { .. } | Rule::LeakyBucket => {
                 let mut level = self.level(config, now);
                 (level.give_back(permits), Self::Bucket(level.at(now)))
             }
-            Algorithm::FixedWindow => {
+            Rule::FixedWindow { .. } => {
                 let mut count = self.count(config, now);
                 (count.give_back(permits), Self::Window(count.window()))
             }
-            _ => return self.as_log(config, now).release(config.per_ms, permits, now),
+            Rule::SlidingWindow => {
+                return self.as_log(config, now).release(config.per_ms, permits, now);
+            }
         };
         if back > 0 || self.is_foreign(config) {
             *self = left;
@@ -94,7 +94,7 @@ impl State {
     /// after them do not count it again.
     pub(crate) fn trim(&mut self, config: &Config, now: u64) {
         if let Self::Log(log) = self
-            && config.algorithm == Algorithm::SlidingWindow
+            && config.rule == Rule::SlidingWindow
         {
             log.expire(config.per_ms, now);
         }
@@ -113,20 +113,27 @@ impl State {
     /// Whether there is nothing to count, as long as nobody is admitted. A log can say even then when
     /// it will be empty; another state is left for the numbers that come after.
     pub(super) fn is_moot(&self, config: &Config) -> bool {
-        let logged = matches!(self, Self::Log(_)) && config.algorithm == Algorithm::SlidingWindow;
+        let logged = matches!(self, Self::Log(_)) && config.rule == Rule::SlidingWindow;
         config.rate == 0 && !logged
     }
 
     /// Whether it was counted by another rule, or by numbers that make it mean something else.
     pub(super) fn is_foreign(&self, config: &Config) -> bool {
-        match (self, config.algorithm) {
-            (Self::Bucket(bucket), Algorithm::TokenBucket | Algorithm::LeakyBucket) => {
-                config.warm_up_ms > 0 || !bucket.fits(config)
+        match (self, config.rule) {
+            (Self::Log(_), Rule::SlidingWindow) => false,
+            (Self::Bucket(bucket), Rule::TokenBucket { .. } | Rule::LeakyBucket) => {
+                !bucket.fits(config)
             }
-            (Self::Warm(warm), Algorithm::TokenBucket) => !warm.fits(config),
-            (Self::Window(window), Algorithm::FixedWindow) => !window.fits(config),
-            (Self::Log(_), Algorithm::SlidingWindow) => false,
-            _ => true,
+            (Self::Warm(warm), Rule::WarmingBucket { .. }) => !warm.fits(config),
+            (Self::Window(window), Rule::FixedWindow { .. }) => !window.fits(config),
+            (
+                Self::Log(_) | Self::Bucket(_) | Self::Warm(_) | Self::Window(_),
+                Rule::SlidingWindow
+                | Rule::TokenBucket { .. }
+                | Rule::WarmingBucket { .. }
+                | Rule::FixedWindow { .. }
+                | Rule::LeakyBucket,
+            ) => true,
         }
     }
 
@@ -192,16 +199,16 @@ mod tests {
 
     use super::*;
 
-    const RULES: [(Algorithm, u32); 5] = [
-        (Algorithm::SlidingWindow, 0),
-        (Algorithm::TokenBucket, 4),
-        (Algorithm::TokenBucket, 20),
-        (Algorithm::FixedWindow, 0),
-        (Algorithm::LeakyBucket, 0),
+    const RULES: [Rule; 5] = [
+        Rule::SlidingWindow,
+        Rule::TokenBucket { burst: 4 },
+        Rule::TokenBucket { burst: 20 },
+        Rule::FixedWindow { calendar: None },
+        Rule::LeakyBucket,
     ];
 
-    fn ten_a_second((algorithm, burst): (Algorithm, u32)) -> Config {
-        Config::new(10, 1000, Mode::Overall).algorithm(algorithm, burst)
+    fn ten_a_second(rule: Rule) -> Config {
+        Config::new(10, 1000, Mode::Overall).rule(rule)
     }
 
     /// Numbers that look random and are the same each time.
@@ -258,10 +265,7 @@ mod tests {
             }
             let mut state = State::default();
             assert!(state.acquire(&before, 3, 5_000).granted);
-            let left = match after.algorithm {
-                Algorithm::LeakyBucket => 0,
-                _ => after.capacity() - 3,
-            };
+            let left = if after.is_spaced() { 0 } else { after.capacity() - 3 };
             assert_eq!(state.peek(&after, 1, 5_000).remaining, left, "{from:?} to {to:?}");
             // All that can be used is never more than there is.
             assert_eq!(state.release(&after, 99, 5_000), 3, "{from:?} to {to:?}");
@@ -271,13 +275,13 @@ mod tests {
 
     #[test]
     fn what_was_taken_counts_to_the_last_permit_by_new_numbers() {
-        let hundred = ten_a_second((Algorithm::TokenBucket, 100));
+        let hundred = ten_a_second(Rule::TokenBucket { burst: 100 });
         for (rule, wait) in [
-            ((Algorithm::SlidingWindow, 0), 10_000),
+            (Rule::SlidingWindow, 10_000),
             // These windows began with the second.
-            ((Algorithm::FixedWindow, 0), 10_000),
-            ((Algorithm::TokenBucket, 20), 8_100),
-            ((Algorithm::LeakyBucket, 0), 10_000),
+            (Rule::FixedWindow { calendar: None }, 10_000),
+            (Rule::TokenBucket { burst: 20 }, 8_100),
+            (Rule::LeakyBucket, 10_000),
         ] {
             let (config, mut state) = (ten_a_second(rule), State::default());
             assert!(state.acquire(&hundred, 100, 5_000).granted);
@@ -300,10 +304,9 @@ mod tests {
 
     #[test]
     fn slots_by_new_numbers_come_after_those_that_were_promised() {
-        for burst in [0, 1] {
-            let rule = if burst > 0 { Algorithm::TokenBucket } else { Algorithm::LeakyBucket };
+        for rule in [Rule::LeakyBucket, Rule::TokenBucket { burst: 1 }] {
             for (rate, most) in [(11, 11), (5, 10), (30, 30)] {
-                let (before, mut state) = (ten_a_second((rule, burst)), State::default());
+                let (before, mut state) = (ten_a_second(rule), State::default());
                 let after = Config { rate, ..before };
                 let mut times = slots(&mut state, &before, 50, 5_000);
                 times.extend(slots(&mut state, &after, 50, 5_000));

@@ -5,8 +5,6 @@
 //! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
 //! [Reservations](super::reserve) and [charges](super::charge) add to it beyond what the bucket holds.
 
-use ratelimit_spec::Algorithm;
-
 use super::{
     Config, Grant, Ticket,
     grant::Backlog,
@@ -98,7 +96,7 @@ impl Level {
             rate: config.rate.max(1),
             per: config.per_ms,
             capacity: config.capacity(),
-            spaced: config.algorithm == Algorithm::LeakyBucket,
+            spaced: config.is_spaced(),
             ahead: 0,
             lead: 0,
         }

@@ -51,7 +51,7 @@ fn threshold(rate: u64, warm_up: u64) -> u64 {
 impl Warm {
     /// Whether it is counted by these numbers.
     pub(super) fn fits(&self, config: &Config) -> bool {
-        (self.rate, self.per, self.warm_up) == (config.rate, config.per_ms, config.warm_up_ms)
+        (self.rate, self.per, self.warm_up) == (config.rate, config.per_ms, config.warm_up_ms())
     }
 
     /// The permits that are not back, by the numbers it was counted by; a part counts as one.
@@ -101,7 +101,7 @@ impl Heat {
     /// A bucket of which so many permits were just taken, also beyond what it holds: they were promised.
     /// A cold one, unless there were any.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
-        let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms);
+        let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms());
         let pending = used.ticks(rate, per, true).min(rate * per + MOST_AHEAD);
         let mut heat = Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
         if pending == 0 {
@@ -230,14 +230,16 @@ impl Meter for Heat {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_spec::{Algorithm, Mode};
+    use std::time::Duration;
+
+    use ratelimit_spec::{Mode, Rule};
 
     use super::*;
     use crate::algorithm::State;
 
     fn warms_up(rate: u64, per: u64, warm_up: u64) -> Config {
-        let config = Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, 0);
-        config.warm_up_ms(warm_up)
+        let rule = Rule::WarmingBucket { warm_up: Duration::from_millis(warm_up) };
+        Config::new(rate, per, Mode::Overall).rule(rule)
     }
 
     /// The waits of callers for one permit that come one after the other; then the time.

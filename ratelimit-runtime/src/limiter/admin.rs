@@ -38,7 +38,7 @@ impl Core {
 
     async fn available_here(&self, limits: &Inner) -> Result<u64, StoreError> {
         let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
-            .in_force(self.in_force().and_then(|config| config.calendar));
+            .in_force(self.in_force().and_then(|config| config.calendar()));
         let reply = limits.store.peek(&request, 1).await?;
         let config = match reply.outcome {
             Outcome::PerClient => reply.config,
@@ -127,8 +127,10 @@ impl Core {
             let Some(config) = limits.store.read(&core.keys).await? else { continue };
             match stored.first_mut().filter(|_| core.share.is_some()) {
                 Some(whole) => {
-                    let (rate, burst) = (whole.rate + config.rate, whole.burst + config.burst);
-                    *whole = Config { rate, burst, ..*whole };
+                    let more = config.rule.burst().unwrap_or(0);
+                    let rule = whole.rule.map_burst(|burst| burst.saturating_add(more));
+                    let rate = whole.rate.saturating_add(config.rate);
+                    *whole = Config { rate, rule, ..*whole };
                 }
                 None => stored.push(config),
             }
@@ -210,7 +212,7 @@ impl Core {
     /// The quotas in force, as far as this process knows.
     pub(crate) fn quotas(&self, limits: &Inner) -> Option<Quotas> {
         let known = self.known_of_all(limits).ok()?;
-        Some(Quotas::from(known.iter().map(Config::quota).collect::<Arc<[_]>>()))
+        Some(Quotas::stored(known.iter().map(Config::quota).collect()))
     }
 
     /// The configurations in force of all limits, as far as this process knows.

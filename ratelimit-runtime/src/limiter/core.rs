@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{denials::Denials, looks::Looks, share::Share, wait::Queue};
 use crate::{
-    Quotas,
+    Settings,
     events::Event,
     limits::{Family, Inner},
     settings::{Effective, Unresolved},
@@ -44,8 +44,8 @@ pub(crate) struct Core {
     pub(super) share: Option<Share>,
     /// Counts the turns its own parts had.
     pub(super) turns: AtomicU32,
-    /// The quotas a caller gave in code.
-    pub(super) given: Mutex<Option<Quotas>>,
+    /// The settings that a caller gave in code.
+    pub(super) given: Mutex<Option<Settings>>,
     pub(super) rule: ArcSwap<Rule>,
     /// Whether it is one of a key's limits beside the first, which is asked for all of them.
     pub(super) is_further: bool,
@@ -120,7 +120,7 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         name: &str,
-        given: Option<Quotas>,
+        given: Option<Settings>,
     ) -> Self {
         let stored_as = format!("{}{name}", limits.key_prefix);
         Self::made(limits, family, (name, None), given, stored_as)
@@ -131,7 +131,7 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         (name, share): (&str, Share),
-        given: Option<Quotas>,
+        given: Option<Settings>,
         stored_as: String,
     ) -> Self {
         Self::made(limits, family, (name, Some(share)), given, stored_as)
@@ -141,7 +141,7 @@ impl Core {
         limits: &Inner,
         family: Arc<Family>,
         itself: (&str, Option<Share>),
-        given: Option<Quotas>,
+        given: Option<Settings>,
         stored_as: String,
     ) -> Self {
         let (name, share) = itself;
@@ -198,7 +198,7 @@ impl Core {
         Request::new(&self.keys, numbers.config, rule.since)
             .revision(limits.revision())
             .assertion(rule.assertion(numbers))
-            .in_force(self.in_force().and_then(|config| config.calendar))
+            .in_force(self.in_force().and_then(|config| config.calendar()))
     }
 
     /// Takes note of what the store says is in force, and tells of what it did.

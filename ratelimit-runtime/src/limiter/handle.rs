@@ -222,10 +222,10 @@ impl Limiter {
     pub fn quotas(&self) -> Option<Quotas> {
         let mut all = Vec::new();
         for core in self.cores() {
-            all.extend_from_slice(core.quotas(self.limits.inner())?.as_slice());
+            all.extend_from_slice(&core.quotas(self.limits.inner())?);
         }
         all.sort_by_key(Quota::per);
-        Some(Quotas::from(Arc::from(all)))
+        Some(Quotas::stored(all))
     }
 
     /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
@@ -302,7 +302,7 @@ impl Limiter {
         }
         let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
         let write = Write { when, state, mode, keep_alive };
-        self.core.write(self.limits.inner(), change.quotas.as_slice(), write).await
+        self.core.write(self.limits.inner(), &change.quotas, write).await
     }
 
     /// Returns what the store holds now, or `None` if the limiter is not stored.

@@ -14,7 +14,7 @@ use super::{
 #[cfg(feature = "tower")]
 use crate::settings::Source;
 use crate::{
-    Quotas, Rejection, clock,
+    Rejection, Settings, clock,
     limits::{Current, Family, Inner},
     settings::Unresolved,
     store::{Assertion, Config},
@@ -119,20 +119,20 @@ impl Core {
         self.renew(limits, &rule)
     }
 
-    /// Gives the limiter another quota in code, which the limits file may still override.
-    pub(crate) fn give(&self, limits: &Inner, quotas: &Quotas) {
+    /// Gives the limiter other settings in code, which the limits file may still override.
+    pub(crate) fn give(&self, limits: &Inner, settings: &Settings) {
         let mut given = self.given();
-        if given.as_ref() != Some(quotas) {
-            *given = Some(quotas.clone());
+        if given.as_ref() != Some(settings) {
+            *given = Some(settings.clone());
             drop(given);
             let renewed = self.renew(limits, &self.rule.load());
             for shard in renewed.shards().into_iter().flat_map(|shards| shards.iter()) {
-                shard.give(limits, quotas);
+                shard.give(limits, settings);
             }
         }
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<Quotas>> {
+    fn given(&self) -> MutexGuard<'_, Option<Settings>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ pub(super) fn resolve(
     current: &Current,
     family: &Family,
     (name, share): (&str, Option<Share>),
-    given: Option<&Quotas>,
+    given: Option<&Settings>,
 ) -> Result<Numbers, Unresolved> {
     let (effective, follow) = match current.resolve(family, name, given) {
         Ok(effective) => (effective, false),

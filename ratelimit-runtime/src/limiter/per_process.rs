@@ -131,6 +131,6 @@ pub(super) fn counted_here(config: Config) -> Config {
 pub(super) fn local_share(limits: &Inner, config: Config) -> Config {
     let mut config = counted_here(config);
     config.rate = config.rate.div_ceil(limits.instances().into());
-    config.burst = config.burst.div_ceil(limits.instances());
+    config.rule = config.rule.map_burst(|burst| burst.div_ceil(limits.instances()));
     config
 }

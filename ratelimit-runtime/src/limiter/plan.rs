@@ -19,7 +19,7 @@ use super::{
     share::Share,
 };
 use crate::{
-    Quota, Quotas, StoreError,
+    Quota, Quotas, Settings, StoreError,
     limits::{Current, Family, Inner},
     store::{Config, Request, StateKeys},
 };
@@ -84,7 +84,7 @@ impl Additional {
 fn additional_name(name: &str, config: &Config) -> String {
     let per = format_duration(config.quota().per());
     let name = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
-    match config.algorithm {
+    match config.rule.algorithm() {
         Algorithm::SlidingWindow => format!("{name}:{per}"),
         other => format!("{name}:{per}:{other}"),
     }
@@ -108,7 +108,7 @@ impl Rule {
         limits: &Inner,
         (keys, family): (&StateKeys, &Arc<Family>),
         itself: (&str, Option<Share>),
-        given: Option<&Quotas>,
+        given: Option<&Settings>,
         before: Option<&Self>,
     ) -> Self {
         let current = limits.current();
@@ -185,14 +185,14 @@ impl Core {
         }
         let parts = self.parts(&rule);
         let quotas: Vec<Quota> = parts.iter().map(|part| part.numbers.config.quota()).collect();
-        let same =
-            |known: &Quota| known.per() == quota.per() && known.algorithm() == quota.algorithm();
+        let window = |quota: &Quota| (quota.per(), quota.rule().algorithm());
+        let same = |known: &Quota| window(known) == window(quota);
         match quotas.iter().position(same) {
             Some(n) => Ok(self.limiters(limits).swap_remove(n)),
             None => Err(StoreError::misconfigured(format!(
                 "`{quota}` matches no limit of `{}` ({}); use the window and algorithm of one of them",
                 self.family.key,
-                Quotas::from(Arc::from(quotas)),
+                Quotas::stored(quotas),
             ))),
         }
     }

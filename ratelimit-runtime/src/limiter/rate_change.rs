@@ -1,11 +1,9 @@
 //! A change of a limiter's quota on purpose, and what the store holds.
 
-use std::{sync::Arc, time::Duration};
-
-use ratelimit_spec::Mode;
+use std::time::Duration;
 
 use crate::{
-    Quota, Quotas,
+    Mode, Quota, Quotas,
     store::{Config, KeepState},
 };
 
@@ -36,7 +34,7 @@ use crate::{
 pub struct RateChange {
     pub(super) quotas: Quotas,
     carry: bool,
-    pub(super) mode: Option<Mode>,
+    pub(super) mode: Option<ratelimit_spec::Mode>,
     pub(super) keep_alive: Option<Option<Duration>>,
 }
 
@@ -57,7 +55,7 @@ impl RateChange {
 
     /// Sets the mode too.
     pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = Some(mode);
+        self.mode = Some(mode.word());
         self
     }
 
@@ -106,8 +104,8 @@ impl LimiterConfig {
         let first = stored.first()?;
         let quotas: Vec<Quota> = stored.iter().map(Config::quota).collect();
         Some(Self {
-            quotas: Quotas::from(Arc::<[Quota]>::from(quotas)),
-            mode: first.mode,
+            quotas: Quotas::stored(quotas),
+            mode: Mode::of(first.mode),
             keep_alive: (first.keep_alive_ms > 0)
                 .then(|| Duration::from_millis(first.keep_alive_ms)),
             held_for: None,

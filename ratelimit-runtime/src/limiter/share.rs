@@ -24,7 +24,7 @@ impl Share {
             0 => whole_ms(kept_idle(Duration::from_millis(whole.per_ms))),
             ms => ms,
         };
-        Config { rate, burst: part(whole.burst), keep_alive_ms, ..whole }
+        Config { rate, rule: whole.rule.map_burst(part), keep_alive_ms, ..whole }
     }
 
     /// The part of this many permits that is this shard's.

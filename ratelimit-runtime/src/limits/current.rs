@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Family, file::LoadedFile};
 use crate::{
-    Quota, Quotas, clock,
+    clock,
     settings::{Effective, Keys, Source, Unresolved},
 };
 
@@ -30,26 +30,6 @@ pub(crate) struct Current {
 pub(super) fn global(file: Option<&LoadedFile>, shadow: Option<bool>) -> Settings {
     let in_file = file.and_then(|file| file.limits.shadow.then_some(true));
     Settings { shadow: shadow.or(in_file), ..Settings::default() }
-}
-
-/// What a quota given in code says.
-fn settings(quotas: &Quotas) -> Settings {
-    match quotas.as_slice() {
-        [quota] => Settings {
-            rate: u32::try_from(quota.rate()).ok(),
-            per: Some(quota.per()),
-            unit: quota.by_calendar().map(|calendar| calendar.unit),
-            time_zone: quota.by_calendar().map(|calendar| calendar.zone),
-            algorithm: Some(quota.algorithm()),
-            burst: quota.burst_u32(),
-            warm_up: quota.warms_up_in(),
-            ..Settings::default()
-        },
-        several => Settings {
-            limits: Some(several.iter().map(Quota::limit).collect()),
-            ..Settings::default()
-        },
-    }
 }
 
 impl Current {
@@ -100,10 +80,10 @@ impl Current {
         &self,
         family: &Family,
         name: &str,
-        given: Option<&Quotas>,
+        given: Option<&crate::Settings>,
     ) -> Result<Effective, Unresolved> {
-        let given = given.map(settings);
-        Effective::resolve(&self.layers(family, name, given.as_ref()), family.keys)
+        let given = given.map(crate::Settings::said);
+        Effective::resolve(&self.layers(family, name, given), family.keys)
     }
 
     /// Whatever says something of one key of a family; the first goes before the others.

@@ -64,13 +64,13 @@ impl Family {
         Arc::clone(self.only.get_or_init(make))
     }
 
-    /// The limiter of a key that a layer rendered, with the quotas that the layer was given.
+    /// The limiter of a key that a layer rendered, with the settings that the layer was given.
     #[cfg(feature = "tower")]
     pub(crate) fn core_given(
         self: &Arc<Self>,
         limits: &Inner,
         name: &str,
-        given: Option<&crate::Quotas>,
+        given: Option<&crate::Settings>,
     ) -> Arc<Core> {
         let make = || Core::new(limits, Arc::clone(self), name, given.cloned());
         match self.keys {

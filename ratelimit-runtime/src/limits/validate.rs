@@ -88,7 +88,8 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<String>) {
         let per = said.unit.map(|unit| unit.to_string()).or(per);
         let zone = said.time_zone.map(|zone| zone.to_string());
         let limits = said.limits.map(|limits| {
-            let limits = in_order(&limits, said.algorithm.unwrap_or_default());
+            let algorithm = said.algorithm.unwrap_or_default();
+            let limits = in_order(limits.iter().map(|limit| limit.quota(algorithm)));
             limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
         });
         let refund_on = said.refund_on.map(|refund_on| refund_on.to_string());
@@ -231,7 +232,8 @@ fn unusable(
     problems.extend(several::above_a_limit(key, site, effective, at));
     let rate = effective.rate.value;
     let burst = effective.burst.map(|burst| burst.value);
-    let whole = effective.algorithm.value.capacity(rate, burst);
+    let rule = effective.algorithm.value.rule(burst.unwrap_or(rate));
+    let whole = u32::try_from(rule.capacity(rate.into())).unwrap_or(u32::MAX);
     let capacity = whole / effective.shards.value;
     if let Cost::Literal(permits) = site.cost
         && effective.limits.is_none()
@@ -300,12 +302,13 @@ fn uncountable(
     let Effective { rate, per, algorithm, burst, warm_up, .. } = effective;
     let (rate, per, algorithm) = (rate.value, per.value, algorithm.value);
     if let Some(warm_up) = warm_up
-        && let Err(error) = check_warm_up(rate, warm_up.value)
+        && let Err(error) = check_warm_up(rate.into(), warm_up.value)
     {
         let place = at("warm_up");
         return Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {error}"));
     }
-    let checked = algorithm.check(rate, per, burst.map(|burst| burst.value));
+    let rule = algorithm.rule(burst.map_or(rate, |burst| burst.value));
+    let checked = rule.check(rate.into(), per);
     let too_large = checked.err()?;
     let place = at(too_large.name());
     Some(format!("{here}: `{key}` cannot be counted by what {place} sets: {too_large}"))

@@ -67,6 +67,15 @@ pub(super) fn quotas(
     if !problems.is_empty() {
         return Err(Unresolved::Together(problems, limits.source));
     }
-    let quotas = in_order(&limits.value, algorithm).into_iter().map(Quota::of);
-    Ok(Sourced { value: quotas.collect(), source: limits.source })
+    let quotas = in_order(limits.value.iter().map(|limit| limit.quota(algorithm)));
+    let quotas = quotas.into_iter().map(Quota::of).collect();
+    Ok(Sourced { value: quotas, source: limits.source })
+}
+
+/// One of several quotas, as a limits file writes it.
+pub(crate) fn written(quota: &Quota) -> Limit {
+    // A rate beyond the range came from a store; the greatest stands for it.
+    let rate = u32::try_from(quota.rate()).unwrap_or(u32::MAX);
+    let (algorithm, burst) = (Some(quota.rule().algorithm()), quota.rule().burst());
+    Limit { algorithm, burst, ..Limit::new(rate, quota.per()) }
 }

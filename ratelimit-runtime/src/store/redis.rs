@@ -20,7 +20,7 @@ mod windows;
 use std::{fmt, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::{Algorithm, Mode};
+use ratelimit_spec::{Algorithm, Mode, Rule};
 use redis::{FromRedisValue, Value};
 
 use self::{
@@ -352,20 +352,22 @@ impl Store for RedisStore {
             Some(word) => word.parse().map_err(|_| reply::foreign())?,
             None => Algorithm::SlidingWindow,
         };
-        let warm_up =
-            warm_up.filter(|ms| *ms > 0 && algorithm == Algorithm::TokenBucket).unwrap_or(0);
-        let burst = match algorithm {
-            Algorithm::TokenBucket if warm_up == 0 => {
-                burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX)
+        let rule = match (algorithm, warm_up.filter(|ms| *ms > 0), calendar) {
+            (Algorithm::SlidingWindow, ..) => Rule::SlidingWindow,
+            (Algorithm::TokenBucket, Some(ms), _) => {
+                Rule::WarmingBucket { warm_up: Duration::from_millis(ms) }
             }
-            _ => 0,
+            (Algorithm::TokenBucket, None, _) => {
+                let burst = burst.or(u32::try_from(rate).ok()).unwrap_or(u32::MAX);
+                Rule::TokenBucket { burst }
+            }
+            (Algorithm::FixedWindow, _, calendar) => {
+                let read = |text: String| text.parse().map_err(|_| reply::unknown_rule(&text));
+                Rule::FixedWindow { calendar: calendar.map(read).transpose()? }
+            }
+            (Algorithm::LeakyBucket, ..) => Rule::LeakyBucket,
         };
-        let mut config =
-            Config::new(rate, per_ms, mode).algorithm(algorithm, burst).warm_up_ms(warm_up);
-        if let (Algorithm::FixedWindow, Some(calendar)) = (algorithm, calendar) {
-            let known = calendar.parse().map_err(|_| reply::unknown_rule(&calendar))?;
-            config.calendar = Some(known);
-        }
+        let config = Config::new(rate, per_ms, mode).rule(rule);
         Ok(Some(config.keep_alive_ms(keep_alive.unwrap_or(0))))
     }
 

@@ -162,13 +162,13 @@ impl CompiledMember {
     fn core(&self, limits: &Limits, name: &str) -> Arc<Core> {
         let inner = limits.inner();
         let known = self.known.load();
-        let quotas = self.member.quotas.as_ref();
+        let settings = self.member.settings.as_ref();
         if let Some(known) = known.as_ref().filter(|known| known.limits == inner.id) {
-            return known.family.core_given(inner, name, quotas);
+            return known.family.core_given(inner, name, settings);
         }
         let family = inner.family_of_template(&self.template);
         self.known.store(Some(Arc::new(Known { limits: inner.id, family: Arc::clone(&family) })));
-        family.core_given(inner, name, quotas)
+        family.core_given(inner, name, settings)
     }
 }
 

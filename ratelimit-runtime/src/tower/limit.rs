@@ -11,13 +11,13 @@ use super::{
     part::IntoPart,
     service::LimitService,
 };
-use crate::{Limits, Quotas, SetupError, web::Headers};
+use crate::{Limits, Settings, SetupError, web::Headers};
 
 /// A layer that limits requests, before their bodies are read.
 ///
 /// A rejected request is answered as [`web::response`](crate::web::response) says; a gRPC request by a status without a
 /// body. The inner service is not called, and nothing of the request's body is read. Requests do not wait
-/// for a permit unless the limits file sets `wait` for the limiter.
+/// for a permit unless [`Settings::wait`] or the limits file says so.
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
 /// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota.
@@ -27,13 +27,11 @@ use crate::{Limits, Quotas, SetupError, web::Headers};
 /// A limit for all clients and one for each, all or nothing, by the size of the upload:
 ///
 /// ```
-/// use std::time::Duration;
 /// use ratelimit_runtime::{Quota, tower::Limit};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let minute = Duration::from_secs(60);
-/// let uploads = Limit::new("uploads", Quota::new(10_000, minute)?)
-///     .and(Limit::new("uploads:{ip}", Quota::new(100, minute)?))
+/// let uploads = Limit::new("uploads", Quota::per_minute(10_000))
+///     .and(Limit::new("uploads:{ip}", Quota::per_minute(100)))
 ///     .permits(|request| {
 ///         let length = request.headers.get("content-length").and_then(|length| length.to_str().ok());
 ///         let bytes = length.and_then(|length| length.parse::<u64>().ok());
@@ -53,10 +51,10 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Limits the requests of each key of this template, such as `search:{ip}`, to a quota or to
-    /// several.
-    pub fn new(template: &str, quotas: impl Into<Quotas>) -> Self {
-        Self::of(template, Some(quotas.into()))
+    /// Limits the requests of each key of this template, such as `search:{ip}`. A `Quota` or `Quotas` are
+    /// enough for settings.
+    pub fn new(template: &str, settings: impl Into<Settings>) -> Self {
+        Self::of(template, Some(settings.into()))
     }
 
     /// Limits the requests of each key of this template by the quota of the limits file, or else by
@@ -65,10 +63,10 @@ impl Limit {
         Self::of(template, None)
     }
 
-    fn of(template: &str, quotas: Option<Quotas>) -> Self {
+    fn of(template: &str, settings: Option<Settings>) -> Self {
         let member = Member {
             template: template.to_owned(),
-            quotas,
+            settings,
             values: Vec::new(),
             permits: None,
             skip_if: None,

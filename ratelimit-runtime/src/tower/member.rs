@@ -6,14 +6,14 @@ use http::{request, response};
 
 use ratelimit_spec::KeyWriter;
 
-use crate::Quotas;
+use crate::Settings;
 
 /// One limiter of a layer.
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) template: String,
-    /// None where only the limits file has them.
-    pub(super) quotas: Option<Quotas>,
+    /// `None` where only the limits file has them.
+    pub(super) settings: Option<Settings>,
     pub(super) values: Vec<Value>,
     pub(super) permits: Option<OfRequest<u64>>,
     pub(super) skip_if: Option<OfRequest<bool>>,

@@ -1,7 +1,6 @@
 //! What a decision looks like in the headers of an answer.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
-use ratelimit_spec::CalendarUnit;
 use sfv::{KeyRef, ListSerializer, StringRef};
 use std::{
     borrow::Cow,
@@ -10,7 +9,7 @@ use std::{
 };
 
 use super::retry_after;
-use crate::{Decision, Quota, Rejection};
+use crate::{CalendarUnit, Decision, Quota, Rejection};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -199,7 +198,7 @@ fn printable(text: &str) -> Cow<'_, str> {
 /// The window in seconds, if it is a whole number of them: the draft has no finer unit. Months have
 /// no length.
 fn window(quota: &Quota) -> Option<u64> {
-    let is_month = quota.by_calendar().is_some_and(|calendar| calendar.unit == CalendarUnit::Month);
+    let is_month = quota.calendar_window().is_some_and(|(unit, _)| unit == CalendarUnit::Month);
     let whole = quota.per().subsec_nanos() == 0 && !is_month;
     whole.then(|| quota.per().as_secs())
 }

@@ -1,16 +1,16 @@
 //! Traces of buckets, and what is reserved of them.
 
-use ratelimit_spec::Mode;
+use ratelimit_spec::{Mode, Rule};
 
 use super::*;
 use crate::algorithm::{State, Verdict};
 
 fn bucket(rate: u64, per: u64, burst: u32) -> Config {
-    Config::new(rate, per, Mode::Overall).algorithm(Algorithm::TokenBucket, burst)
+    Config::new(rate, per, Mode::Overall).rule(Rule::TokenBucket { burst })
 }
 
 fn leaky(rate: u64, per: u64) -> Config {
-    Config::new(rate, per, Mode::Overall).algorithm(Algorithm::LeakyBucket, 0)
+    Config::new(rate, per, Mode::Overall).rule(Rule::LeakyBucket)
 }
 
 /// Runs (time, permits) requests and returns the times granted.

@@ -10,7 +10,7 @@ use std::sync::{Arc, atomic::Ordering};
 use ratelimit_spec::check_shards;
 
 use crate::{
-    Quotas,
+    Settings,
     limiter::{
         core::{Core, Members, Rule},
         share::Share,
@@ -24,7 +24,7 @@ pub(in crate::limiter) fn shards(
     limits: &Inner,
     family: &Arc<Family>,
     (name, share): (&str, Option<Share>),
-    given: Option<&Quotas>,
+    given: Option<&Settings>,
     rule: &Rule,
     before: &Members,
 ) -> Option<Members> {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use ratelimit_spec::Algorithm;
 use redis::Value;
 
 use super::rule::read_rule;
@@ -91,8 +90,7 @@ impl Told {
     /// Takes what was granted, and returns what remains.
     pub(super) fn take(&mut self, cost: u32) -> u64 {
         // A leaky bucket hands out one request's permits and is closed.
-        let Config { algorithm, warm_up_ms, .. } = self.common.config;
-        let spaced = algorithm == Algorithm::LeakyBucket || warm_up_ms > 0;
+        let spaced = self.common.config.is_spaced();
         let left = self.common.remaining - u64::from(cost);
         self.common.remaining = if spaced { 0 } else { left };
         self.common.remaining
@@ -191,6 +189,8 @@ pub(super) fn unknown_rule(rule: &str) -> StoreError {
 mod tests {
     use ratelimit_spec::Mode;
 
+    use ratelimit_spec::Rule;
+
     use super::*;
 
     fn ints(numbers: &[i64]) -> Value {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_leaky_bucket_grants_one_request_at_a_time() {
-        let own = own(5).algorithm(Algorithm::LeakyBucket, 0);
+        let own = own(5).rule(Rule::LeakyBucket);
         let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 0, 0, 60, 400, 400]);
         let replies = read_replies(&value, &[2, 1, 2], true, &own).unwrap();
         let told: Vec<_> = replies.iter().map(|r| (r.outcome, r.remaining)).collect();

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use ratelimit_spec::{Algorithm, Mode};
+use std::time::Duration;
+
+use ratelimit_spec::{Algorithm, Mode, Rule};
 
 use crate::store::Config;
 
@@ -11,16 +13,17 @@ use crate::store::Config;
 /// `0/fixed_window/day@Europe/Vienna`.
 pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     let mode = if config.mode == Mode::PerClient { "1" } else { "0" };
-    match (config.algorithm, config.calendar) {
-        (Algorithm::SlidingWindow, _) => mode.into(),
-        (Algorithm::TokenBucket, _) if config.warm_up_ms > 0 => {
-            format!("{mode}/token_bucket/w{}", config.warm_up_ms).into()
+    let algorithm = config.rule.algorithm();
+    match config.rule {
+        Rule::SlidingWindow => mode.into(),
+        Rule::TokenBucket { burst } => format!("{mode}/{algorithm}/{burst}").into(),
+        Rule::WarmingBucket { .. } => format!("{mode}/{algorithm}/w{}", config.warm_up_ms()).into(),
+        Rule::FixedWindow { calendar: Some(calendar) } => {
+            format!("{mode}/{algorithm}/{calendar}").into()
         }
-        (Algorithm::TokenBucket, _) => format!("{mode}/token_bucket/{}", config.burst).into(),
-        (Algorithm::FixedWindow, Some(calendar)) => {
-            format!("{mode}/fixed_window/{calendar}").into()
+        Rule::FixedWindow { calendar: None } | Rule::LeakyBucket => {
+            format!("{mode}/{algorithm}").into()
         }
-        (other, _) => format!("{mode}/{other}").into(),
     }
 }
 
@@ -34,17 +37,17 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
     };
     let config = Config::new(rate, per_ms, mode);
     let Some(algorithm) = words.next() else { return Some(config) };
-    let algorithm = algorithm.parse().ok()?;
-    let Some(detail) = words.next() else { return Some(config.algorithm(algorithm, 0)) };
-    if algorithm == Algorithm::FixedWindow {
+    let algorithm: Algorithm = algorithm.parse().ok()?;
+    let Some(detail) = words.next() else { return Some(config.rule(algorithm.rule(0))) };
+    Some(config.rule(match algorithm {
+        Algorithm::SlidingWindow | Algorithm::LeakyBucket => return None,
+        Algorithm::TokenBucket => match detail.strip_prefix('w') {
+            Some(ms) => Rule::WarmingBucket { warm_up: Duration::from_millis(ms.parse().ok()?) },
+            None => Rule::TokenBucket { burst: detail.parse().ok()? },
+        },
         // The length is what is stored, whatever a peer made of it.
-        let calendar = Some(detail.parse().ok()?);
-        return Some(Config { calendar, ..config.algorithm(algorithm, 0) });
-    }
-    if let Some(warm_up) = detail.strip_prefix('w') {
-        return Some(config.algorithm(algorithm, 0).warm_up_ms(warm_up.parse().ok()?));
-    }
-    Some(config.algorithm(algorithm, detail.parse().ok()?))
+        Algorithm::FixedWindow => Rule::FixedWindow { calendar: Some(detail.parse().ok()?) },
+    }))
 }
 
 #[cfg(test)]
@@ -53,24 +56,24 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (algorithm, burst) in [
-            (Algorithm::SlidingWindow, 0),
-            (Algorithm::TokenBucket, 20),
-            (Algorithm::FixedWindow, 0),
-            (Algorithm::LeakyBucket, 0),
+        for rule in [
+            Rule::SlidingWindow,
+            Rule::TokenBucket { burst: 20 },
+            Rule::FixedWindow { calendar: None },
+            Rule::LeakyBucket,
         ] {
             for mode in [Mode::Overall, Mode::PerClient] {
-                let config = Config::new(5, 1000, mode).algorithm(algorithm, burst);
+                let config = Config::new(5, 1000, mode).rule(rule);
                 assert_eq!(read_rule(&write_rule(&config), 5, 1000), Some(config));
             }
         }
-        let warms_up = Config::new(5, 1000, Mode::Overall).algorithm(Algorithm::TokenBucket, 0);
-        let warms_up = warms_up.warm_up_ms(4000);
+        let warms_up = Rule::WarmingBucket { warm_up: Duration::from_secs(4) };
+        let warms_up = Config::new(5, 1000, Mode::Overall).rule(warms_up);
         assert_eq!(write_rule(&warms_up), "0/token_bucket/w4000");
         assert_eq!(read_rule("0/token_bucket/w4000", 5, 1000), Some(warms_up));
         for calendar in ["day@Europe/Vienna", "month@Etc/GMT+5", "week@America/Indiana/Knox"] {
             let calendar = calendar.parse().unwrap();
-            let config = Config::new(5, 1000, Mode::Overall).calendar(calendar);
+            let config = Config::new(5, 1000, Mode::Overall).by_calendar(calendar);
             assert_eq!(read_rule(&write_rule(&config), 5, config.per_ms), Some(config));
         }
         for unknown in [
@@ -81,6 +84,7 @@ mod tests {
             "0/token_bucket/",
             "0/token_bucket/w",
             "0/token_bucket/x",
+            "0/leaky_bucket/5",
             "0/fixed_window/",
             "0/fixed_window/day@Mars/Olympus",
             "0/fixed_window/fortnight@UTC",

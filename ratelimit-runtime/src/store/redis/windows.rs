@@ -41,7 +41,7 @@ impl Windows {
 
     /// Those of the callers' own calendars, and of the last ones they found in force.
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Request<'a>>) -> Self {
-        let both = |request: &Request<'_>| [request.config.calendar, request.in_force];
+        let both = |request: &Request<'_>| [request.config.calendar(), request.in_force];
         Self::new(requests.into_iter().flat_map(both))
     }
 
@@ -92,7 +92,7 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
         }
         _ => own.copied(),
     };
-    let calendar = config.and_then(|config| config.calendar);
+    let calendar = config.and_then(|config| config.calendar());
     let (Some(calendar), Ok(now)) = (calendar, u64::try_from(*now)) else {
         return Err(StoreError::unavailable(format!("redis: unknown reply {value:?}")));
     };

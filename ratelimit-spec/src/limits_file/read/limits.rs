@@ -1,10 +1,11 @@
 //! Several limits on one key.
 
 use crate::algorithm::Algorithm;
-use crate::limit::{Limit, MAX_LIMITS};
+use crate::limit::Limit;
 use crate::limits_file::fields::{Field, Section};
 use crate::limits_file::node::{Node, Value};
 use crate::limits_file::problem::{Position, Report};
+use crate::quota::MAX_LIMITS;
 use crate::quote::either;
 use crate::words::MAX_RATE;
 

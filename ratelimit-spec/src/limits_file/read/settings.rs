@@ -8,7 +8,7 @@ use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::limits;
 use crate::limits_file::{MAX_SHARDS, Settings, check_shards};
 use crate::quote::either;
-use crate::warm_up::check_warm_up;
+use crate::rule::check_warm_up;
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
 
 /// The names of the fields.
@@ -175,7 +175,7 @@ impl SettingsReader {
                 )
             });
         } else if let Some(rate) = all.rate
-            && let Err(error) = check_warm_up(rate, warm_up)
+            && let Err(error) = check_warm_up(rate.into(), warm_up)
         {
             report.add(self.warm_up_at, || error.to_string());
         }
@@ -269,7 +269,7 @@ impl SettingsReader {
         }
         let position = self.burst_at.or(self.rate_at).or(self.per_at);
         if let (Some(rate), Some(per), Some(_)) = (all.rate, all.per, position)
-            && let Err(error) = algorithm.check(rate, per, all.burst)
+            && let Err(error) = algorithm.rule(all.burst.unwrap_or(rate)).check(rate.into(), per)
         {
             report.add(position, || error.to_string());
         }

@@ -1,0 +1,123 @@
+//! What code says of a limiter.
+
+use std::time::Duration;
+
+use ratelimit_spec as spec;
+
+use super::written;
+use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
+
+/// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas, and
+/// what a limits file could say beside. A [`Quota`] or [`Quotas`] alone are settings, too.
+///
+/// The limits file takes precedence, setting by setting; what neither of them says comes from its
+/// `default`.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Mode, OnStoreError, Quota, Settings};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().build().await?;
+/// let payments = Settings::new(Quota::per_second(10))
+///     .mode(Mode::PerClient)
+///     .on_store_error(OnStoreError::Reject);
+/// limits.limiter("payments", payments).acquire(1).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Settings(spec::Settings);
+
+impl Settings {
+    /// Settings with these quotas; everything else is left to the limits file and the defaults.
+    pub fn new(quotas: impl Into<Quotas>) -> Self {
+        Self(match &*quotas.into() {
+            [quota] => spec::Settings {
+                rate: u32::try_from(quota.rate()).ok(),
+                per: Some(quota.per()),
+                unit: quota.rule().calendar().map(|calendar| calendar.unit),
+                time_zone: quota.rule().calendar().map(|calendar| calendar.zone),
+                algorithm: Some(quota.rule().algorithm()),
+                burst: quota.rule().burst(),
+                warm_up: quota.warm_up(),
+                ..spec::Settings::default()
+            },
+            several => spec::Settings {
+                limits: Some(several.iter().map(written).collect()),
+                ..spec::Settings::default()
+            },
+        })
+    }
+
+    /// Sets which processes share the budget; all of them by default.
+    pub fn mode(self, mode: Mode) -> Self {
+        self.with(|said| said.mode = Some(mode.word()))
+    }
+
+    /// Sets how long a call may wait where the caller does not say it, such as in a web layer. The
+    /// methods of a [`Limiter`](crate::Limiter) wait as their names say.
+    pub fn wait(self, wait: Wait) -> Self {
+        self.with(|said| said.wait = Some(wait.word()))
+    }
+
+    /// Sets what a call gets while the store is unavailable; by default this process counts by itself.
+    pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
+        self.with(|said| said.on_store_error = Some(on_store_error.word()))
+    }
+
+    /// Sets what happens to permits in use when the configured quota changes; by default they are
+    /// forgotten.
+    pub fn on_drift(self, on_drift: OnDrift) -> Self {
+        self.with(|said| said.on_drift = Some(on_drift.word()))
+    }
+
+    /// Sets how many calls of this process may wait at the same time; 10 000 by default. Calls beyond
+    /// are rejected.
+    pub fn max_waiters(self, max_waiters: u32) -> Self {
+        self.with(|said| said.max_waiters = Some(max_waiters))
+    }
+
+    /// Sets how many permits can be owed for costs that are known only afterwards; by default as many
+    /// as the limiter can grant at once. At most 2^32 − 1 are.
+    pub fn max_debt(self, max_debt: u64) -> Self {
+        let max_debt = u32::try_from(max_debt).unwrap_or(u32::MAX);
+        self.with(|said| said.max_debt = Some(max_debt))
+    }
+
+    /// Sets how long an idle limiter is kept in the store, in whole milliseconds; for good by default.
+    /// A time in which permits still count is used if it is longer.
+    pub fn keep_alive(self, idle: Duration) -> Self {
+        self.with(|said| said.keep_alive = Some(idle.max(Duration::from_millis(1))))
+    }
+
+    /// Sets whether the limiter only counts the calls that it would reject, and admits them; see
+    /// [`guide::shadow`](crate::guide::shadow).
+    pub fn shadow(self, shadow: bool) -> Self {
+        self.with(|said| said.shadow = Some(shadow))
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut spec::Settings)) -> Self {
+        set(&mut self.0);
+        self
+    }
+
+    pub(crate) fn said(&self) -> &spec::Settings {
+        &self.0
+    }
+}
+
+impl From<Quota> for Settings {
+    fn from(quota: Quota) -> Self {
+        Self::new(quota)
+    }
+}
+
+impl From<Quotas> for Settings {
+    fn from(quotas: Quotas) -> Self {
+        Self::new(quotas)
+    }
+}
