@@ -12,5 +12,7 @@ mod measured;
 mod output;
 #[path = "examples/program.rs"]
 mod program;
+#[path = "examples/service.rs"]
+mod service;
 #[path = "examples/shop.rs"]
 mod shop;

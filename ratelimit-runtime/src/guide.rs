@@ -19,7 +19,15 @@ pub mod algorithms {}
 #[doc = include_str!("../docs/architecture.md")]
 pub mod architecture {}
 
+/// A web service from zero.
+///
+#[doc = include_str!("guide/links.md")]
+#[doc = include_str!("../docs/web.md")]
+pub mod web {}
+
 /// What is measured, and what to watch.
+///
+#[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/metrics.md")]
 pub mod metrics {}
 
