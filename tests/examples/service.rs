@@ -104,7 +104,10 @@ async fn the_service_of_the_guide_counts_failures_only() {
 async fn the_guide_shows_the_example_and_a_valid_file() {
     let example = file("examples/service.rs");
     let code = block("rust,ignore");
-    assert!(example.ends_with(&code), "`docs/web.md` shows another program than `examples/service.rs`");
+    assert!(
+        example.ends_with(&code),
+        "`docs/web.md` shows another program than `examples/service.rs`"
+    );
     let limits = Limits::builder().memory().limits_text(block("yaml")).build().await;
     assert!(limits.is_ok(), "{limits:?}");
 }
