@@ -8,7 +8,7 @@
 //!     curl -i http://127.0.0.1:3000/quote
 //!     curl -i -X POST http://127.0.0.1:3000/payments
 
-use std::{env, error::Error};
+use std::{env, error::Error, net::SocketAddr};
 
 use axum::{
     Router,
@@ -17,7 +17,7 @@ use axum::{
     response::IntoResponse,
     routing::{get, post},
 };
-use ratelimit_runtime::{Limits, Rejection, rate_limit};
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web::Headers};
 use tokio::net::TcpListener;
 
 /// Each user places five orders a minute. A rejection is a response, so it can be the error as it
@@ -44,13 +44,17 @@ async fn pay() -> Result<&'static str, Rejection> {
 async fn main() -> Result<(), Box<dyn Error>> {
     Limits::builder().key_prefix("shop:").on_event(|event| eprintln!("{event}")).install().await?;
 
+    // All requests of one client, before a handler runs; and headers in the answers of the handlers above.
+    let each_client = Limit::new("shop:{ip}", Quota::per_second(100_000));
     let shop = Router::new()
         .route("/orders/{user_id}", post(place_order))
         .route("/quote", get(quote))
-        .route("/payments", post(pay));
+        .route("/payments", post(pay))
+        .layer(each_client)
+        .layer(Headers::Ietf);
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, shop).await?;
+    axum::serve(listener, shop.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }

@@ -6,9 +6,13 @@
 
 #[path = "examples/load.rs"]
 mod load;
+#[path = "examples/measured.rs"]
+mod measured;
 #[path = "examples/output.rs"]
 mod output;
 #[path = "examples/program.rs"]
 mod program;
+#[path = "examples/service.rs"]
+mod service;
 #[path = "examples/shop.rs"]
 mod shop;

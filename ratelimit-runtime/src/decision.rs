@@ -128,6 +128,18 @@ impl Decision {
         Self { remaining, reset_after, degraded, at, shadowed, retry_after, parts, ..strictest }
     }
 
+    /// The time until more permits are free than remain; zero if all are. The IETF draft's `t`.
+    #[cfg(feature = "_web")]
+    pub(crate) fn more_after(&self) -> Duration {
+        self.more_after
+    }
+
+    /// Whether a smaller share of the quota is left.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
+        self.left() < other.left()
+    }
+
     /// The share of the quota that is left, in 2^-32.
     fn left(&self) -> u128 {
         let of = self.quota.map_or(1, |quota| quota.rate().max(1));

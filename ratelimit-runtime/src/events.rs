@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{Quota, Rejection, SetupError, StoreError, store::Reconciled};
+use crate::{Quota, Rejection, SetupError, StoreError, metrics, store::Reconciled};
 
 /// Something an operator should hear of.
 ///
@@ -97,6 +97,41 @@ pub enum Event {
 }
 
 impl Event {
+    /// The event as a metric's label says it.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::EmbeddedStore => "embedded_store",
+            Self::NotInstalled { .. } => "not_installed",
+            Self::Unmatched { .. } => "unmatched",
+            Self::Disabled { .. } => "disabled",
+            Self::ShadowMode { .. } => "shadow_mode",
+            Self::WouldReject { .. } => "would_reject",
+            Self::Reconciled { .. } => "reconciled",
+            Self::StoreDown { .. } => "store_down",
+            Self::StoreUp => "store_up",
+            Self::MembersUnavailable { .. } => "members_unavailable",
+            Self::Misconfigured { .. } => "misconfigured",
+            Self::ClockAhead { .. } => "clock_ahead",
+            Self::EvictionPossible { .. } => "eviction_possible",
+            Self::Reloaded => "reloaded",
+            Self::ReloadFailed { .. } => "reload_failed",
+        }
+    }
+
+    /// The template of the limiter that it is about.
+    #[cfg(feature = "tracing")]
+    fn limiter(&self) -> Option<&str> {
+        match self {
+            Self::Disabled { limiter }
+            | Self::ShadowMode { limiter }
+            | Self::Reconciled { limiter, .. }
+            | Self::Misconfigured { limiter, .. }
+            | Self::ClockAhead { limiter, .. } => Some(limiter),
+            Self::WouldReject { rejection } => Some(rejection.limiter()),
+            _ => None,
+        }
+    }
+
     #[cfg(feature = "tracing")]
     fn is_quiet(&self) -> bool {
         matches!(
@@ -215,11 +250,12 @@ impl Events {
     }
 
     pub(crate) fn emit(&self, event: &Event) {
+        metrics::count_event(event.word());
         #[cfg(feature = "tracing")]
         if event.is_quiet() {
-            tracing::info!(target: "ratelimit", "{event}");
+            tracing::info!(target: "ratelimit", kind = event.word(), limiter = event.limiter(), "{event}");
         } else {
-            tracing::warn!(target: "ratelimit", "{event}");
+            tracing::warn!(target: "ratelimit", kind = event.word(), limiter = event.limiter(), "{event}");
         }
         if let Some(callback) = &self.callback {
             callback(event);

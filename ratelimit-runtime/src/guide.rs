@@ -19,6 +19,18 @@ pub mod algorithms {}
 #[doc = include_str!("../docs/architecture.md")]
 pub mod architecture {}
 
+/// A web service from zero.
+///
+#[doc = include_str!("guide/links.md")]
+#[doc = include_str!("../docs/web.md")]
+pub mod web {}
+
+/// What is measured, and what to watch.
+///
+#[doc = include_str!("guide/links.md")]
+#[doc = include_str!("../docs/metrics.md")]
+pub mod metrics {}
+
 /// When Redis is slow or gone.
 ///
 #[doc = include_str!("guide/links.md")]
@@ -62,6 +74,7 @@ pub mod settlement {}
 pub mod reconciliation {}
 
 /// What a decision costs, beside peers.
+#[allow(clippy::doc_markdown, reason = "it is written from what programs print")]
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/benchmarks.md")]

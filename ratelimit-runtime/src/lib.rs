@@ -55,7 +55,11 @@
 //! - `cluster`, `sentinel`: Redis Cluster and Redis Sentinel.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
-//! - `axum`: rejections as axum responses.
+//! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
+//! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
+//! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
+//! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
+//!   [`guide::metrics`].
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: what this project's own tests need.
@@ -87,6 +91,7 @@ mod key;
 mod limiter;
 mod limits;
 mod members;
+mod metrics;
 mod quota;
 mod refund;
 mod registry;
@@ -94,8 +99,10 @@ mod rejection;
 pub mod report;
 mod settings;
 mod store;
-#[cfg(feature = "axum")]
-mod web;
+#[cfg(feature = "tower")]
+pub mod tower;
+#[cfg(feature = "_web")]
+pub mod web;
 mod words;
 
 #[doc = include_str!("../docs/limiter.md")]

@@ -10,6 +10,7 @@ mod validate;
 use std::{fmt, future::Future, sync::Arc};
 
 use once_cell::sync::OnceCell;
+use ratelimit_spec::Network;
 
 pub(crate) use self::scope::Observer;
 use self::scope::{SCOPE, Scope};
@@ -60,6 +61,12 @@ struct Made {
     registry: Registry,
     source: file::Source,
     shadow: Option<bool>,
+    /// Those of the limits file are in force if there are none here.
+    #[cfg_attr(
+        not(feature = "_web"),
+        expect(dead_code, reason = "only web frameworks have clients")
+    )]
+    trusted_proxies: Option<Vec<Network>>,
 }
 
 impl Limits {
@@ -129,6 +136,16 @@ impl Limits {
     pub fn configured(&self, name: &str) -> Limiter {
         let core = self.registry().named(&self.services, name, Keys::Many, None);
         Limiter::new(core, Arc::clone(&self.services))
+    }
+
+    /// Whether this is the address of a proxy whose word about its clients counts.
+    #[cfg(feature = "_web")]
+    pub(crate) fn trusts(&self, address: std::net::IpAddr) -> bool {
+        let contains = |proxies: &[Network]| proxies.iter().any(|proxy| proxy.contains(address));
+        match &self.made.trusted_proxies {
+            Some(proxies) => contains(proxies),
+            None => contains(self.services.current().trusted_proxies()),
+        }
     }
 
     /// Reads the limits file again. Limiters take their new numbers with their next call, which

@@ -8,6 +8,8 @@ use std::{
 };
 
 use once_cell::sync::{Lazy, OnceCell};
+#[cfg(feature = "tower")]
+use ratelimit_spec::Template;
 use ratelimit_spec::safe_name;
 
 use self::cores::Cores;
@@ -48,6 +50,18 @@ impl Registry {
         })
     }
 
+    /// The limiters of a key template that a layer limits, which are those of the annotations with the
+    /// same template.
+    #[cfg(feature = "tower")]
+    pub(crate) fn of_template(&self, template: &Template) -> Arc<Declared> {
+        let key = template.text();
+        if let Some(site) = annotation::all().into_iter().find(|site| site.key == key) {
+            return self.annotated(site);
+        }
+        let keys = if template.is_static() { Keys::One } else { Keys::Many };
+        self.declared(key, || Family::unannotated(key, keys))
+    }
+
     /// The limiter of a name built at run time.
     pub(crate) fn named(
         &self,
@@ -65,7 +79,7 @@ impl Registry {
             let family = match services.current().label(&name) {
                 Some(label) => self.family(&label, keys),
                 // Names are many, so nothing but their limiter remembers them.
-                None => Arc::new(Family::unannotated(&name, keys)),
+                None => Arc::new(Family::unnamed(&name, keys)),
             };
             Core::new(services, family, &name, given.cloned())
         })
@@ -102,6 +116,21 @@ impl Declared {
     pub(crate) fn only(&self, services: &Services, name: &str) -> Arc<Core> {
         let make = || Arc::new(Core::new(services, Arc::clone(&self.family), name, None));
         Arc::clone(self.only.get_or_init(make))
+    }
+
+    /// The limiter of a key that a layer rendered, with the settings that the layer was given.
+    #[cfg(feature = "tower")]
+    pub(crate) fn core_given(
+        &self,
+        services: &Services,
+        name: &str,
+        given: Option<&Settings>,
+    ) -> Arc<Core> {
+        let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
+        match self.family.keys {
+            Keys::One => Arc::clone(self.only.get_or_init(|| Arc::new(make()))),
+            Keys::Many => self.cores.get_or_make(name, make),
+        }
     }
 
     /// The limiter of a rendered key.

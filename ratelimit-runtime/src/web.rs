@@ -1,24 +1,77 @@
-//! Rejections as HTTP: status and headers, shared by all frameworks.
+//! HTTP: who sent a request, and what the answer says of rate limits.
+//!
+//! - [`ClientIp`] is the address of the client, also behind proxies.
+//! - [`Headers`] says which headers describe the limits.
+//! - [`response`] is the answer to a rejected request, for frameworks without a feature here.
 
 #[cfg(feature = "axum")]
 mod axum;
+mod client_ip;
+mod forwarded;
+mod headers;
+#[cfg(any(feature = "axum", feature = "tower"))]
+mod peer;
+mod problem;
+#[cfg(feature = "tonic")]
+mod tonic;
 
 use std::time::Duration;
 
+use http::{HeaderValue, Response, header::CONTENT_TYPE};
+
+pub(crate) use self::headers::Told;
+#[cfg(any(feature = "axum", feature = "tower"))]
+pub(crate) use self::peer::{UNKNOWN_PEER, peer_of};
+#[cfg(any(feature = "tonic", feature = "tower"))]
+pub(crate) use self::problem::title;
+pub use self::{client_ip::ClientIp, headers::Headers};
 use crate::{Reason, Rejection};
 
-/// The status a rejection answers with: 429 when a limit refused, 503 when the store is the
-/// reason, 500 when the service itself is set up wrongly.
-fn status(reason: Reason) -> u16 {
-    match reason {
-        Reason::StoreUnavailable | Reason::StoreMisconfigured | Reason::QueueFull => 503,
-        Reason::NotConfigured => 500,
-        _ => 429,
-    }
+/// Answers a rejected request: the status, the headers and an RFC 9457 problem as JSON.
+///
+/// | reason | status | `Retry-After` |
+/// |---|---|---|
+/// | `Limited`, `WaitTooLong`, `QueueFull` | 429 | when a permit is free, at least 1 s |
+/// | `ExceedsCapacity` | 422, and 429 if the limit admits nobody | none, since waiting does not help |
+/// | `StoreUnavailable` | 503 | 1 s |
+/// | `StoreMisconfigured` | 503 | none |
+/// | `NotConfigured` | 500 | none |
+///
+/// The body names the violated limits by their templates. Neither it nor the headers say which values
+/// are in the key, or what the store returned.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Quota, web};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let limiter = limits.limiter("export", Quota::per_minute(1));
+/// limiter.try_acquire(1).await?;
+/// let rejection = limiter.try_acquire(1).await.unwrap_err();
+///
+/// let response = web::response(&rejection, web::Headers::Ietf);
+/// assert_eq!(response.status(), 429);
+/// assert_eq!(response.headers()["retry-after"], "60");
+/// assert_eq!(response.headers()["ratelimit-policy"], r#""export";q=1;w=60"#);
+/// assert_eq!(response.headers()["ratelimit"], r#""export";r=0;t=60"#);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn response(rejection: &Rejection, headers: Headers) -> Response<String> {
+    let mut response = Response::new(problem::body(rejection));
+    *response.status_mut() = problem::status(rejection);
+    let json = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    headers.write(Told::rejected(rejection), response.headers_mut());
+    response
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section 10.2.3.
-/// Nothing when retrying does not help.
+/// The value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section 10.2.3. `None` if
+/// retrying does not help.
 fn retry_after(rejection: &Rejection) -> Option<u64> {
     let wait = match rejection.reason() {
         Reason::StoreUnavailable | Reason::QueueFull => {
@@ -26,8 +79,7 @@ fn retry_after(rejection: &Rejection) -> Option<u64> {
         }
         _ => rejection.retry_after()?,
     };
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    Some(seconds.max(1))
+    Some(headers::whole_seconds(wait).max(1))
 }
 
 #[cfg(test)]

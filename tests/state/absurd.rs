@@ -242,10 +242,10 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
 async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
     use ratelimit_runtime::{
         __private::store::{
-            Assertion, Config, Grant, KeepState, MemoryStore, Outcome, Request, StateKeys, Store,
-            WriteWhen,
+            Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Request, Rule,
+            StateKeys, Store, WriteWhen,
         },
-        Algorithm, ManualClock, Mode, OnDrift,
+        ManualClock,
     };
     use tests::decide::Decide;
 
@@ -254,18 +254,18 @@ async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
     let clock = ManualClock::new();
     let store = MemoryStore::new(clock.clone().into());
     let rules = [
-        (Algorithm::SlidingWindow, 0, 0),
-        (Algorithm::TokenBucket, u32::MAX, 0),
-        (Algorithm::TokenBucket, 0, u64::MAX),
-        (Algorithm::TokenBucket, 0, 1 << 52),
-        (Algorithm::LeakyBucket, 0, 0),
-        (Algorithm::FixedWindow, 0, 0),
+        Rule::SlidingWindow,
+        Rule::TokenBucket { burst: u32::MAX },
+        Rule::WarmingBucket { warm_up: Duration::from_millis(u64::MAX) },
+        Rule::WarmingBucket { warm_up: Duration::from_millis(1 << 52) },
+        Rule::LeakyBucket,
+        Rule::FixedWindow { calendar: None },
     ];
     let mut configs = Vec::new();
-    for (algorithm, burst, warm_up_ms) in rules {
+    for rule in rules {
         for (rate, per) in most.iter().flat_map(|rate| most.map(|per| (*rate, per))) {
-            let config = Config::new(rate, per, Mode::Overall).algorithm(algorithm, burst);
-            configs.push(config.warm_up_ms(warm_up_ms).keep_alive_ms(u64::MAX));
+            let config = Config::new(rate, per, Mode::Overall).rule(rule);
+            configs.push(config.keep_alive_ms(u64::MAX));
         }
     }
     // All of them over the state that the one before left, too.

@@ -1,6 +1,7 @@
 //! The features a manifest declares.
 
-/// Names the features of a `Cargo.toml`, `default` left out.
+/// Names the features of a `Cargo.toml` that users choose: `default` is left out, and so is what
+/// several of them share, which starts with `_`.
 ///
 /// Reads the one form manifests here are written in, `name = [..` at the start of a line below
 /// `[features]`, since that is no reason to depend on a TOML parser.
@@ -15,7 +16,7 @@ pub(crate) fn of(manifest: &str) -> Vec<&str> {
             let is_feature = !name.starts_with([' ', '#']) && value.trim_start().starts_with('[');
             is_feature.then(|| name.trim().trim_matches('"'))
         })
-        .filter(|name| *name != "default")
+        .filter(|name| *name != "default" && !name.starts_with('_'))
         .collect()
 }
 
@@ -34,6 +35,7 @@ one = [\"dep:x\"]
 two = [
     \"y/z\",
 ]
+_shared = [\"dep:y\"]
 
 [dependencies]
 list = [\"b\"]

@@ -167,6 +167,19 @@ impl From<Reconciled> for Reconciliation {
     }
 }
 
+impl Reconciled {
+    /// The outcome as a metric's label says it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Unchanged => "unchanged",
+            Self::Reset => "reset",
+            Self::Carried => "carried",
+            Self::Followed => "followed",
+        }
+    }
+}
+
 /// Returns what is stored from now on, and what happened, if anything. For a process that follows
 /// there must be something stored.
 pub(crate) fn reconcile(

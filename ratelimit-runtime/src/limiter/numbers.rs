@@ -13,6 +13,8 @@ use super::{
     services::Services,
     share::Share,
 };
+#[cfg(feature = "tower")]
+use crate::report::Source;
 use crate::{
     Rejection, Settings, clock,
     settings::{Current, Family, Unresolved},
@@ -100,6 +102,14 @@ impl Core {
     pub(crate) fn wait(&self, limits: &Services) -> Wait {
         let rule = self.rule(limits);
         rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.set.wait())
+    }
+
+    /// How long a request to a layer may wait: it does not, unless a setting says so.
+    #[cfg(feature = "tower")]
+    pub(crate) fn wait_if_set(&self, limits: &Services) -> Wait {
+        let rule = self.rule(limits);
+        let set = rule.numbers.as_ref().ok().and_then(|numbers| numbers.effective.set.wait);
+        set.filter(|wait| wait.source != Source::BuiltIn).map_or(Wait::None, |wait| wait.value)
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.

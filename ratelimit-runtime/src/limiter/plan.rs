@@ -145,6 +145,7 @@ impl<'a> Part<'a> {
             None => return,
         };
         core.family.tally.reconciled(outcome);
+        core.family.measured.reconciled(outcome.word());
         let own = rule.numbers.as_ref().ok().map(|numbers| numbers.config);
         let old = match outcome {
             Reconciled::Reset | Reconciled::Carried => reply.replaced.copied(),

@@ -180,6 +180,9 @@ impl Taken {
             }
             most = most.max(back);
         }
+        if most > 0 {
+            self.core.family.measured.refunded(most);
+        }
         Ok(most)
     }
 
@@ -208,7 +211,7 @@ impl Taken {
         let here = self.is_here() && actual <= self.permits.into();
         limits.start(here, async move {
             if self.settle(&kept, actual).await.is_err() {
-                self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+                self.core.count_degraded();
             }
         });
     }
@@ -217,7 +220,7 @@ impl Taken {
     /// time is over.
     pub(crate) async fn give_back(&self, limits: &Services) {
         if self.give_back_some(limits, self.permits).await.is_err() {
-            self.core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+            self.core.count_degraded();
         }
     }
 

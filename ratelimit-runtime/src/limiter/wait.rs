@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     Reason, Rejection,
-    clock::whole_ms,
+    clock::{self, whole_ms},
     store::{Grant, Reply},
 };
 
@@ -141,27 +141,29 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 
 /// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
 /// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
-pub(crate) async fn acquire(
-    limits: &Arc<Services>,
-    claims: &[Claim],
-) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
-    let begun = Begun::now(limits, claims);
-    let usual = match claims {
-        [claim] => decide_one(limits, claim),
-        _ => None,
-    };
-    let refusals = match usual {
-        Some(deciding) => match deciding.await {
-            Ok(granted) => {
-                granted.taken.core.tally(true);
-                return Ok(vec![Some(granted)]);
-            }
-            Err(refusals) => Some(refusals),
-        },
-        None => None,
-    };
-    // Few calls need more, and those that do not need no room for it.
-    Box::pin(acquire_all(limits, claims, begun, refusals)).await
+pub(crate) fn acquire<'a>(
+    limits: &'a Arc<Services>,
+    claims: &'a [Claim],
+) -> impl Future<Output = Result<Vec<Option<Granted>>, (usize, Rejection)>> + use<'a> {
+    async move {
+        let begun = Begun::now(limits, claims);
+        let usual = match claims {
+            [claim] => decide_one(limits, claim),
+            _ => None,
+        };
+        let refusals = match usual {
+            Some(deciding) => match deciding.await {
+                Ok(granted) => {
+                    granted.taken.core.count_admitted(Some(&granted.answer));
+                    return Ok(vec![Some(granted)]);
+                }
+                Err(refusals) => Some(refusals),
+            },
+            None => None,
+        };
+        // Few calls need more, and those that do not need no room for it.
+        Box::pin(acquire_all(limits, claims, begun, refusals)).await
+    }
 }
 
 /// Takes the permits of all claims, some of which may have refused already.
@@ -183,7 +185,7 @@ async fn acquire_all(
             Err((position, rejection)) => (open[position], rejection),
         };
         if claims[n].fallible {
-            claims[n].core.tally(false);
+            claims[n].core.count_rejected(&rejection);
             Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));
         }
@@ -196,8 +198,9 @@ async fn acquire_all(
         }
         begun = Begun::now(limits, open.iter().map(|n| &claims[*n]));
     }
-    let counted = claims.iter().filter(|claim| claim.permits > 0);
-    counted.for_each(|claim| claim.core.tally(true));
+    for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
+        claim.core.count_admitted(granted.as_ref().map(|granted| &granted.answer));
+    }
     Ok(all)
 }
 
@@ -341,9 +344,12 @@ async fn in_line(
     delay: Delay,
     begun: &Begun,
 ) -> Outcome {
+    let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
+    let _waiting = core.family.measured.waits();
     let chair = Chair::new(claims, begun.at);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
+    core.family.measured.waited(clock::instant().saturating_duration_since(began));
     if let Some(claim) = granted.first() {
         claim.taken.count_wait();
     }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_spec::{check_prefix, expand_env};
+use ratelimit_spec::{Network, check_prefix, expand_env};
 
 use super::{INSTALLED, Limits, Made, file, heartbeat, reload, validate};
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     home::Homes,
     limiter::{Reading, Services},
     members::Members,
+    metrics,
     registry::Registry,
     settings::Current,
     store::{
@@ -72,6 +73,7 @@ pub struct LimitsBuilder {
     revision: Option<u64>,
     shadow: Option<bool>,
     tls_ca: Option<PathBuf>,
+    trusted_proxies: Option<Vec<String>>,
     clock: Option<Clock>,
     watch: Option<Duration>,
     on_event: Option<Callback>,
@@ -154,6 +156,15 @@ impl LimitsBuilder {
         self
     }
 
+    /// Trusts these proxies to name the client of a request, in `Forwarded` or `X-Forwarded-For`: address
+    /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
+    /// `web::ClientIp` says how they are used.
+    #[cfg(feature = "_web")]
+    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Reads time from this clock. Redis keeps its own, so this is for the embedded store.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
@@ -200,6 +211,7 @@ impl LimitsBuilder {
     ///
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
+        metrics::describe();
         let watch = self.watch;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
         let limits = self.assemble(loaded, None)?;
@@ -245,6 +257,7 @@ impl LimitsBuilder {
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let deadline = self.deadline.or(loaded.as_ref().and_then(|file| file.limits.deadline));
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+        let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
         // Redis has a time of its own, which goes on while tokio's is paused.
         let pauses = address.is_none();
@@ -279,7 +292,8 @@ impl LimitsBuilder {
             members,
             limits: Reading::new(current),
         };
-        let made = Made { registry: Registry::default(), source: self.source, shadow: self.shadow };
+        let (registry, source, shadow) = (Registry::default(), self.source, self.shadow);
+        let made = Made { registry, source, shadow, trusted_proxies };
         let limits = Limits { services: Arc::new(services), made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);
@@ -323,6 +337,24 @@ impl LimitsBuilder {
             Some("memory") => Ok(None),
             Some(address) => Address::parse(address).map(Some),
         }
+    }
+
+    fn networks(&self) -> Result<Option<Vec<Network>>, SetupError> {
+        let Some(proxies) = &self.trusted_proxies else { return Ok(None) };
+        let read = |proxy: &String| {
+            proxy.parse().map_err(|error| {
+                Problem::new(ProblemKind::Setting, format!("in `trusted_proxies`: {error}"))
+                    .about("trusted_proxies")
+            })
+        };
+        let (mut networks, mut problems) = (Vec::new(), Vec::new());
+        for proxy in proxies {
+            match read(proxy) {
+                Ok(network) => networks.push(network),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(Some(networks)) } else { Err(SetupError::new(problems)) }
     }
 
     fn certificates(&self, loaded: Option<&file::LoadedFile>) -> Result<Certificates, SetupError> {

@@ -29,6 +29,12 @@ struct Slot {
 }
 
 impl Observer {
+    /// Returns the observer of the code that runs.
+    #[cfg(feature = "tower")]
+    pub(crate) fn current() -> Option<Self> {
+        Scope::current().observer
+    }
+
     pub(crate) fn record(&self, outcome: &Observed) {
         let Slot { outcomes, outer } = &*self.0;
         outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome.clone());

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "_web")]
+use ratelimit_spec::Network;
 use ratelimit_spec::{LimiterEntry, LimitsFile, Per, Settings};
 
 use tokio::time::Instant;
@@ -68,6 +70,11 @@ impl Current {
 
     pub(crate) fn revision(&self) -> u64 {
         self.limits().and_then(|limits| limits.revision).unwrap_or(0)
+    }
+
+    #[cfg(feature = "_web")]
+    pub(crate) fn trusted_proxies(&self) -> &[Network] {
+        self.limits().map_or(&[], |limits| &limits.trusted_proxies)
     }
 
     pub(crate) fn instances(&self) -> Option<u32> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ratelimit_spec::Settings;
 
 use super::{Keys, tally::Tally};
+use crate::metrics::{Measured, UNNAMED};
 
 /// A declared key, or a name that exists only at run time.
 pub(crate) struct Family {
@@ -14,6 +15,7 @@ pub(crate) struct Family {
     pub(crate) annotation: Option<Settings>,
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
+    pub(crate) measured: Measured,
 }
 
 impl Family {
@@ -33,7 +35,13 @@ impl Family {
 
     /// A key that only exists at run time.
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
-        Self { key: key.into(), keys, annotation: None, declared: None, tally: Tally::default() }
+        let (tally, measured) = (Tally::default(), Measured::new(key));
+        Self { key: key.into(), keys, annotation: None, declared: None, tally, measured }
+    }
+
+    /// A name that was built at run time, of which there may be any number.
+    pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
+        Self { measured: Measured::new(UNNAMED), ..Self::unannotated(name, keys) }
     }
 }
 

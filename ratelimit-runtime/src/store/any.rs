@@ -6,7 +6,7 @@ use super::{
     Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, MemberId, MemoryStore,
     RedisStore, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
-use crate::StoreError;
+use crate::{StoreError, metrics};
 
 /// The stores there are, without a pointer and a box between a call and its decision.
 #[derive(Debug)]
@@ -22,7 +22,9 @@ macro_rules! forward {
                 match self {
                     Self::Memory(store) => store.$name($($argument),*).await,
                     // A round trip's future is large, and would be part of every caller's.
-                    Self::Redis(store) => Box::pin(store.$name($($argument),*)).await,
+                    Self::Redis(store) => {
+                        Box::pin(metrics::timed(stringify!($name), store.$name($($argument),*))).await
+                    }
                 }
             }
         )*}

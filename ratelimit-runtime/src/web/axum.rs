@@ -1,32 +1,19 @@
-//! Rejections as axum responses.
+//! axum: rejections as responses, and the client's address as an extractor.
 
-use axum::{
-    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+use ::axum::{
+    extract::FromRequestParts,
+    http::request::Parts,
     response::{IntoResponse, Response},
 };
-
 use ratelimit_spec::RefundOn;
 
-use super::{retry_after, status};
+use super::{ClientIp, Headers, UNKNOWN_PEER, peer_of, response};
 use crate::{FromRejection, Reason, Rejection, refund::Judged};
 
-/// 429 with `Retry-After`, or 503 when the store is the reason. The body says which of the two in
-/// a few words; neither the limiter nor the key is in it.
+/// Answers as [`web::response`](response) does, with the headers of [`Headers::Ietf`].
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(status(self.reason()))
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let text = match self.reason() {
-            Reason::ExceedsCapacity => "request exceeds the rate limit",
-            _ if status == StatusCode::TOO_MANY_REQUESTS => "rate limit exceeded",
-            _ if status == StatusCode::SERVICE_UNAVAILABLE => "service unavailable",
-            _ => "internal server error",
-        };
-        let mut response = (status, text).into_response();
-        if let Some(seconds) = retry_after(&self) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        response(&self, Headers::Ietf).into_response()
     }
 }
 
@@ -50,8 +37,22 @@ impl Judged for Response {
     }
 }
 
+/// Needs the address of the peer: serve with `into_make_service_with_connect_info::<SocketAddr>()`.
+impl<S: Sync> FromRequestParts<S> for ClientIp {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
+        let peer = peer_of(&parts.extensions).ok_or_else(|| {
+            Rejection::new(&"{ip}".into(), Reason::NotConfigured).with_detail(UNKNOWN_PEER)
+        })?;
+        Ok(Self::from_headers(peer, &parts.headers))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use ::axum::http::StatusCode;
+
     use super::*;
 
     #[test]

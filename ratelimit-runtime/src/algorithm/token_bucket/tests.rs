@@ -109,7 +109,10 @@ fn no_time_passes_when_the_clock_steps_back() {
     let v = state.acquire(&config, 2, 3000);
     assert_eq!((v.granted, v.retry_after, v.reset_after), (true, 2000, 5000));
     assert_eq!(v.ahead, 1_000_000 - 3000);
-    assert_eq!(state.acquire(&config, 1, 3999), Verdict { retry_after: 1, ..refused(4001) });
+    assert_eq!(
+        state.acquire(&config, 1, 3999),
+        Verdict { retry_after: 1, more_after: 1, ..refused(4001) }
+    );
     assert!(state.acquire(&config, 1, 4000).granted);
     // Nor for those who hold a slot.
     assert_eq!(state.reserve(&config, &[5], 9000, 4000)[0].wait, 5000);

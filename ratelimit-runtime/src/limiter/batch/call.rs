@@ -20,6 +20,7 @@ use crate::{
         services::Services,
         taken::Taken,
     },
+    metrics,
     store::{AnyStore, Group, Outcome, Reply},
 };
 
@@ -61,6 +62,9 @@ async fn call(
     };
     let groups: Vec<_> = claims.chunks(size).map(&mut group).collect();
     let marks: Vec<_> = claims.iter().map(|claim| claim.core.denials.mark()).collect();
+    if limits.store.is_shared() {
+        metrics::count_requests(claims.iter().map(|claim| claim.costs.len()).sum());
+    }
     let decided = limits.store.decide(&groups).await?;
     let groups = claims.chunks(size).zip(marks.chunks(size)).zip(decided);
     Ok(groups.map(|((claims, marks), replies)| read(limits, claims, marks, replies)).collect())

@@ -199,6 +199,7 @@ impl Core {
     pub(super) fn note_shadowed(&self, limits: &Services, rejection: impl FnOnce() -> Rejection) {
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.shadowed();
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {

@@ -7,7 +7,7 @@ use ratelimit_spec::Wait;
 
 use super::Granted;
 use crate::{
-    Reason, Rejection,
+    Answer, Reason, Rejection,
     limiter::{
         Core,
         denials::Caller,
@@ -42,7 +42,13 @@ impl Core {
             // The call waits, or costs more than the capacity.
             _ => return None,
         };
-        self.tally(result.is_ok());
+        match &result {
+            Ok((reply, _)) => {
+                self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+                self.family.measured.admitted(reply.remaining, reply.config.capacity());
+            }
+            Err(rejection) => self.count_rejected(rejection),
+        }
         Some(result)
     }
 
@@ -93,9 +99,24 @@ impl Core {
         self.refused(Reason::Limited, &self.answer(&(*reply).into(), permits, false))
     }
 
-    pub(in crate::limiter) fn tally(&self, allowed: bool) {
-        let tally = &self.family.tally;
-        let counter = if allowed { &tally.allowed } else { &tally.rejected };
-        counter.fetch_add(1, Ordering::Relaxed);
+    /// The policy decided, or the store did not get what was given back.
+    pub(in crate::limiter) fn count_degraded(&self) {
+        self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.degraded();
+    }
+
+    /// A call was admitted.
+    pub(in crate::limiter) fn count_admitted(&self, answer: Option<&Answer>) {
+        self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        // A call that went ahead without a decision is near no limit.
+        let (remaining, capacity) = answer.map_or((u64::MAX, u64::MAX), |answer| {
+            (answer.remaining, answer.quota.burst().unwrap_or(answer.quota.rate()))
+        });
+        self.family.measured.admitted(remaining, capacity);
+    }
+
+    pub(in crate::limiter) fn count_rejected(&self, rejection: &Rejection) {
+        self.family.tally.rejected.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.rejected(rejection.reason());
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn without_store(
             refusals.push(refuse(Reason::StoreMisconfigured));
             continue;
         }
-        core.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        core.count_degraded();
         match asked.numbers.effective.set.on_store_error() {
             OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {

@@ -28,10 +28,6 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a waiting caller has one, and an answer is taken at once"
-)]
 pub(super) enum Answer {
     Awaited(Option<Waker>),
     /// With the reservation it was made of.

@@ -1,0 +1,93 @@
+//! The service of the guide `docs/web.md`: a login that counts failures for each client and for each account,
+//! a search for each tenant, headers in all answers, and metrics.
+//!
+//!     cargo run -p examples --example service
+//!     curl -i http://127.0.0.1:3000/search -H 'x-tenant: acme'
+//!     curl -i http://127.0.0.1:3000/login --json '{"name":"ada","password":"wrong"}'
+//!     curl http://127.0.0.1:3000/metrics
+
+use std::{env, error::Error, net::SocketAddr, time::Duration};
+
+use axum::{
+    Json, Router,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web::Headers};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+#[derive(Deserialize)]
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+/// What goes wrong in this service. A rejection is one of its errors.
+enum ServiceError {
+    WrongPassword,
+    Limited(Rejection),
+}
+
+impl From<Rejection> for ServiceError {
+    fn from(rejection: Rejection) -> Self {
+        Self::Limited(rejection)
+    }
+}
+
+impl IntoResponse for ServiceError {
+    fn into_response(self) -> Response {
+        match self {
+            Self::WrongPassword => StatusCode::UNAUTHORIZED.into_response(),
+            Self::Limited(rejection) => rejection.into_response(),
+        }
+    }
+}
+
+/// Each account has five wrong passwords in a quarter of an hour: a permit is taken before the check, so that
+/// parallel guesses count too, and given back when the password is right.
+#[rate_limit(
+    key = "login:{credentials.name}",
+    rate = 5,
+    per = "15m",
+    wait = "none",
+    refund_on = "ok"
+)]
+async fn login(Json(credentials): Json<Credentials>) -> Result<&'static str, ServiceError> {
+    if credentials.password == "correct horse" {
+        Ok("welcome\n")
+    } else {
+        Err(ServiceError::WrongPassword)
+    }
+}
+
+async fn search() -> &'static str {
+    "nothing found\n"
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // First, since limiters report to the recorder that they find.
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    // Reads `ratelimit.yaml` and the environment, and looks for changes.
+    let limits = Limits::builder().watch(Duration::from_secs(5));
+    limits.on_event(|event| eprintln!("{event}")).install().await?;
+
+    // Each client fails twenty times a minute, over all accounts.
+    let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))
+        .refund_if(|response| response.status.is_success());
+    let searches = Limit::new("search:{tenant?}", Quota::per_minute(100))
+        .key("tenant", |request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned()));
+    let service = Router::new()
+        .route("/login", post(login).layer(failures))
+        .route("/search", get(search).layer(searches))
+        .layer(Headers::Ietf)
+        .route("/metrics", get(async move || metrics.render()));
+
+    let listener = TcpListener::bind(env::var("LISTEN").unwrap_or("127.0.0.1:3000".into())).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, service.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! The layer that adds headers to the answers of annotated handlers.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::outcomes;
+use crate::{limits::observe, web::Headers};
+
+/// Adds the headers of rate limits to the answers of a service, by what the annotated functions and the
+/// [`Limit`](super::Limit) layers inside were told. The strictest [`Decision`](crate::Decision) is in the extensions of the
+/// response. Answers to requests that no limit decided about stay as they are.
+impl<S> Layer<S> for Headers {
+    type Service = HeadersService<S>;
+
+    fn layer(&self, inner: S) -> HeadersService<S> {
+        HeadersService { inner, headers: *self }
+    }
+}
+
+/// A service whose answers have the headers of rate limits; made by the layer
+/// [`Headers`](crate::web::Headers).
+#[derive(Clone)]
+pub struct HeadersService<S> {
+    inner: S,
+    headers: Headers,
+}
+
+impl<S, B, R> Service<Request<B>> for HeadersService<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (call, headers) = (self.inner.call(request), self.headers);
+        Box::pin(async move {
+            let (response, outcomes) = observe(call).await;
+            let (mut parts, body) = response?.into_parts();
+            outcomes::describe(headers, &outcomes, &mut parts);
+            Ok(Response::from_parts(parts, body))
+        })
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for HeadersService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadersService")
+            .field("inner", &self.inner)
+            .field("headers", &self.headers)
+            .finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! The layer, as users write it.
+
+use std::{fmt, sync::Arc};
+
+use http::{request, response};
+use tower_layer::Layer;
+
+use super::{
+    compiled::Compiled,
+    member::{Member, OfRequest, OfResponse, Value},
+    part::IntoPart,
+    service::LimitService,
+};
+use crate::{Limits, Settings, SetupError, web::Headers};
+
+/// A layer that limits requests, before their bodies are read.
+///
+/// A rejected request is answered as [`web::response`](crate::web::response) says; a gRPC request by a status without a
+/// body. The inner service is not called, and nothing of the request's body is read. Requests do not wait
+/// for a permit unless [`Settings::wait`] or the limits file says so.
+///
+/// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
+/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota.
+///
+/// # Examples
+///
+/// A limit for all clients and one for each, all or nothing, by the size of the upload:
+///
+/// ```
+/// use ratelimit_runtime::{Quota, tower::Limit};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let uploads = Limit::new("uploads", Quota::per_minute(10_000))
+///     .and(Limit::new("uploads:{ip}", Quota::per_minute(100)))
+///     .permits(|request| {
+///         let length = request.headers.get("content-length").and_then(|length| length.to_str().ok());
+///         let bytes = length.and_then(|length| length.parse::<u64>().ok());
+///         bytes.unwrap_or(0).div_ceil(1 << 20).max(1)
+///     })
+///     .skip_if(|request| request.uri.path() == "/health");
+/// uploads.check()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a limit has no effect until it is a layer of a service"]
+pub struct Limit {
+    members: Vec<Member>,
+    headers: Headers,
+    limits: Option<Limits>,
+}
+
+impl Limit {
+    /// Limits the requests of each key of this template, such as `search:{ip}`. A `Quota` or `Quotas` are
+    /// enough for settings.
+    pub fn new(template: &str, settings: impl Into<Settings>) -> Self {
+        Self::of(template, Some(settings.into()))
+    }
+
+    /// Limits the requests of each key of this template by the quota of the limits file, or else by
+    /// what the store holds. Without either, requests are answered by 500.
+    pub fn configured(template: &str) -> Self {
+        Self::of(template, None)
+    }
+
+    fn of(template: &str, settings: Option<Settings>) -> Self {
+        let member = Member {
+            template: template.to_owned(),
+            settings,
+            values: Vec::new(),
+            permits: None,
+            skip_if: None,
+            refund_if: None,
+            actual: None,
+        };
+        Self { members: vec![member], headers: Headers::default(), limits: None }
+    }
+
+    /// Sets the value of a placeholder: of `{name}`, or by an `Option` of `{name?}`. All requests without
+    /// a value share a limiter.
+    ///
+    /// This and the methods below are about all limits that were [joined](Self::and) before.
+    pub fn key<P: IntoPart>(
+        self,
+        name: &str,
+        part: impl Fn(&request::Parts) -> P + Send + Sync + 'static,
+    ) -> Self {
+        let value = Value {
+            name: name.to_owned(),
+            is_optional: P::IS_OPTIONAL,
+            write: Arc::new(move |request, key| part(request).write_into(key)),
+        };
+        self.with_each(|member| member.values.push(value.clone()))
+    }
+
+    /// Sets the number of permits that a request takes, 1 otherwise. A request for 0 permits is free;
+    /// one for more than the limiter can ever grant is answered by 422.
+    pub fn permits(self, cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static) -> Self {
+        let cost: OfRequest<u64> = Arc::new(cost);
+        self.with_each(|member| member.permits = Some(Arc::clone(&cost)))
+    }
+
+    /// Exempts requests.
+    pub fn skip_if(self, skip: impl Fn(&request::Parts) -> bool + Send + Sync + 'static) -> Self {
+        let skip: OfRequest<bool> = Arc::new(skip);
+        self.with_each(|member| member.skip_if = Some(Arc::clone(&skip)))
+    }
+
+    /// Gives the permits of a request back if this says so of the response. If the inner service fails
+    /// or the client hangs up, the permits stay taken.
+    pub fn refund_if(
+        self,
+        refund: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let refund: OfResponse<bool> = Arc::new(refund);
+        self.with_each(|member| member.refund_if = Some(Arc::clone(&refund)))
+    }
+
+    /// Reads from the response how many permits the request really cost. With `None` the estimate
+    /// stands. A refund goes first.
+    pub fn actual(
+        self,
+        actual: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        let actual: OfResponse<Option<u64>> = Arc::new(actual);
+        self.with_each(|member| member.actual = Some(Arc::clone(&actual)))
+    }
+
+    /// Takes from both or from neither. Each limit keeps its key, its permits and its conditions; headers
+    /// and limits are those of `self`.
+    pub fn and(mut self, other: Self) -> Self {
+        self.members.extend(other.members);
+        self
+    }
+
+    /// Sets which headers describe the limits, in all answers; [`Headers::Ietf`] otherwise.
+    pub fn headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// Uses these limits, also for annotated functions in the inner service. [`Limits::current`] of each
+    /// request otherwise.
+    pub fn limits(self, limits: &Limits) -> Self {
+        Self { limits: Some(limits.clone()), ..self }
+    }
+
+    /// Checks what [`layer`](Layer::layer) would panic on.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a template is malformed, a placeholder has no value or a value no
+    /// placeholder, or the value of `{name}` is an `Option`.
+    pub fn check(&self) -> Result<(), SetupError> {
+        self.compiled().map(drop)
+    }
+
+    fn compiled(&self) -> Result<Compiled, SetupError> {
+        Compiled::new(&self.members, self.headers, self.limits.clone())
+    }
+
+    fn with_each(mut self, change: impl FnMut(&mut Member)) -> Self {
+        self.members.iter_mut().for_each(change);
+        self
+    }
+}
+
+impl<S> Layer<S> for Limit {
+    type Service = LimitService<S>;
+
+    /// # Panics
+    ///
+    /// If the limit is not valid; [`check`](Limit::check) returns the same as an error.
+    fn layer(&self, inner: S) -> LimitService<S> {
+        match self.compiled() {
+            Ok(compiled) => LimitService::new(inner, compiled),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let templates: Vec<_> = self.members.iter().map(|member| &member.template).collect();
+        f.debug_struct("Limit")
+            .field("templates", &templates)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! The service that a layer makes.
+
+use std::{
+    fmt, mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response, request};
+use tower_service::Service;
+
+use super::{
+    body::LimitBody,
+    compiled::{Compiled, take},
+    grpc,
+    outcomes::{self, Outcome},
+};
+use crate::{
+    Decision, Limits, Rejection,
+    limits::{Observer, observe},
+    web::{Headers, response},
+};
+
+/// A service whose requests are limited by a [`Limit`](super::Limit).
+///
+/// It is ready when the inner service is: the decision about a request is a part of its future, so that a
+/// slow store never keeps a server from accepting requests.
+#[derive(Clone)]
+pub struct LimitService<S> {
+    inner: S,
+    compiled: Arc<Compiled>,
+}
+
+impl<S> LimitService<S> {
+    pub(super) fn new(inner: S, compiled: Compiled) -> Self {
+        Self { inner, compiled: Arc::new(compiled) }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for LimitService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<LimitBody<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The clone may not be ready; the one that is answers this request.
+        let clone = self.inner.clone();
+        let inner = mem::replace(&mut self.inner, clone);
+        let compiled = Arc::clone(&self.compiled);
+        Box::pin(async move { serve(inner, &compiled, request).await })
+    }
+}
+
+async fn serve<S, B, R>(
+    mut inner: S,
+    compiled: &Compiled,
+    request: Request<B>,
+) -> Result<Response<LimitBody<R>>, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    let (limits, observer) = (compiled.limits.clone(), Observer::current());
+    let limits = limits.unwrap_or_else(Limits::current);
+    let (mut parts, body) = request.into_parts();
+    let taken = match compiled.claims(&limits, &parts) {
+        Ok(claims) => take(&limits, claims).await,
+        Err(rejection) => Err(rejection),
+    };
+    let record = |outcome: &Outcome| {
+        if let Some(observer) = &observer {
+            observer.record(outcome);
+        }
+    };
+    let held = match taken {
+        Ok(held) => held,
+        Err(rejection) => {
+            let response = reject(&rejection, compiled.headers, &parts);
+            record(&Err(rejection));
+            return Ok(response);
+        }
+    };
+    let mut outcomes: Vec<Outcome> =
+        held.iter().map(|(_, permit)| Ok((**permit).clone())).collect();
+    outcomes.iter().for_each(record);
+    note(&outcomes, &mut parts);
+
+    let call = inner.call(Request::from_parts(parts, body));
+    let (response, inside) = match &compiled.limits {
+        Some(limits) => limits.scope(observe(call)).await,
+        None => observe(call).await,
+    };
+    outcomes.extend(inside);
+    let (mut parts, body) = response?.into_parts();
+    compiled.settle(held, &parts);
+    outcomes::describe(compiled.headers, &outcomes, &mut parts);
+    Ok(Response::from_parts(parts, LimitBody::inner(body)))
+}
+
+/// Puts the decision into the request, together with that of a layer outside of this one.
+fn note(outcomes: &[Outcome], request: &mut request::Parts) {
+    let outer = request.extensions.remove::<Decision>().map(Ok);
+    let all: Vec<Outcome> = outer.into_iter().chain(outcomes.iter().cloned()).collect();
+    if let Some(decision) = outcomes::strictest(&all) {
+        request.extensions.insert(decision);
+    }
+}
+
+fn reject<R>(
+    rejection: &Rejection,
+    headers: Headers,
+    request: &request::Parts,
+) -> Response<LimitBody<R>> {
+    let mut answer = if grpc::is_grpc(&request.headers) {
+        grpc::answer(rejection, headers)
+    } else {
+        response(rejection, headers).map(LimitBody::own)
+    };
+    if let Some(decision) = rejection.decision() {
+        answer.extensions_mut().insert(decision.clone());
+    }
+    answer
+}
+
+impl<S: fmt::Debug> fmt::Debug for LimitService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitService").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! Reads `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//!
+//! Both are lists to which each proxy appends whom it got the request from. An entry that names no address is
+//! `None`: nothing to the left of it can be trusted.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// The addresses in a line of `X-Forwarded-For`, from left to right.
+pub(super) fn x_addresses(line: &str) -> Vec<Option<IpAddr>> {
+    line.split(',').map(|entry| address(entry.trim_matches([' ', '\t']))).collect()
+}
+
+/// The addresses in a line of `Forwarded`, from left to right. A line that is malformed anywhere has none: a quote
+/// that a client leaves open must not hide what proxies appended.
+pub(super) fn addresses(line: &str) -> Vec<Option<IpAddr>> {
+    let mut reader = Reader { rest: line };
+    let mut addresses = Vec::new();
+    loop {
+        let Some(address) = reader.element() else { return vec![None] };
+        addresses.push(address);
+        if reader.rest.is_empty() {
+            return addresses;
+        }
+        if !reader.eat(',') {
+            return vec![None];
+        }
+    }
+}
+
+/// An address, with or without a port. `unknown` and obfuscated identifiers are none.
+fn address(text: &str) -> Option<IpAddr> {
+    if let Some(inner) = text.strip_prefix('[') {
+        let (address, port) = inner.split_once(']')?;
+        let is_port = |port: &str| port.parse::<u16>().is_ok() || port.starts_with('_');
+        let port_fits = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+        return address.parse::<Ipv6Addr>().ok().filter(|_| port_fits).map(IpAddr::V6);
+    }
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+}
+
+/// What is left of a line of `Forwarded`.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl Reader<'_> {
+    /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; the outer `None` is for what cannot be read.
+    fn element(&mut self) -> Option<Option<IpAddr>> {
+        let mut found = None;
+        loop {
+            self.skip_space();
+            let name = self.take_while(is_token);
+            if !name.is_empty() {
+                if !self.eat('=') {
+                    return None;
+                }
+                let value = self.value()?;
+                if name.eq_ignore_ascii_case("for") {
+                    if found.is_some() {
+                        return None;
+                    }
+                    found = Some(address(&value));
+                }
+            }
+            self.skip_space();
+            if !self.eat(';') {
+                return Some(found.flatten());
+            }
+        }
+    }
+
+    /// Reads a token or a quoted string.
+    fn value(&mut self) -> Option<String> {
+        if !self.eat('"') {
+            // Addresses with a colon should be in quotes, and often are not.
+            let value = self.take_while(|c| is_token(c) || matches!(c, ':' | '[' | ']'));
+            return (!value.is_empty()).then_some(value);
+        }
+        let mut value = String::new();
+        let mut chars = self.rest.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.rest = &self.rest[at + 1..];
+                    return Some(value);
+                }
+                '\\' => value.push(chars.next()?.1),
+                c => value.push(c),
+            }
+        }
+        None
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        let rest = self.rest.strip_prefix(c);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> String {
+        let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        taken.to_owned()
+    }
+
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+    }
+}
+
+fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
+}

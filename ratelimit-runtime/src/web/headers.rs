@@ -1,0 +1,218 @@
+//! What a decision looks like in the headers of an answer.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
+use sfv::{KeyRef, ListSerializer, StringRef};
+use std::{
+    borrow::Cow,
+    fmt::Write,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use super::retry_after;
+use crate::{CalendarUnit, Decision, Quota, Rejection};
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// How the headers of an answer describe the limits of a request.
+///
+/// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
+/// seconds, rounded up, and at least 1.
+///
+/// With the feature `tower` it is a layer, which adds the headers to the answers of annotated
+/// handlers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Headers {
+    /// `RateLimit-Policy` and `RateLimit` of the newest IETF draft, at present
+    /// [draft-ietf-httpapi-ratelimit-headers-11][draft]. A minor release may follow a newer draft.
+    ///
+    /// `q` is the rate and `w` the window in seconds, which is left out if it is no whole number of
+    /// seconds. `r` are the permits that remain, and `t` is the time in which there are no more,
+    /// rounded up to seconds. A token bucket can have more permits left than its rate.
+    ///
+    /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
+    #[default]
+    Ietf,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit.
+    /// The last is when the whole quota is free again, in seconds since the Unix epoch.
+    XRateLimit,
+    /// None but `Retry-After`.
+    Off,
+}
+
+/// What an answer is to say: what the limits decided, and the rejection if there was one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) decision: Option<&'a Decision>,
+    pub(crate) rejection: Option<&'a Rejection>,
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn rejected(rejection: &'a Rejection) -> Self {
+        Self { decision: rejection.decision(), rejection: Some(rejection) }
+    }
+}
+
+impl Headers {
+    /// Replaces the headers of rate limits by these, and adds the `Retry-After` of a rejection if there
+    /// is none.
+    pub(crate) fn write(self, told: Told<'_>, headers: &mut HeaderMap) {
+        for name in [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET] {
+            headers.remove(name);
+        }
+        match self {
+            Self::Ietf => write_ietf(told, headers),
+            Self::XRateLimit => write_x_rate_limit(told, headers),
+            Self::Off => {}
+        }
+        if let Some(seconds) = told.rejection.and_then(retry_after) {
+            headers.entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+        }
+    }
+}
+
+fn write_ietf(told: Told<'_>, headers: &mut HeaderMap) {
+    let parts = told.decision.map(Decision::parts).unwrap_or_default();
+    let decided = of_decision(parts);
+    let mut limits = ListSerializer::new();
+    for (part, policy) in decided.iter().filter(|(part, _)| is_told(part)) {
+        let item = limits.bare_item(policy.name());
+        let item = item.parameter(key("r"), integer(part.remaining()));
+        if part.more_after() > Duration::ZERO {
+            let _ = item.parameter(key("t"), integer(whole_seconds(part.more_after())));
+        }
+    }
+    let mut policies: Vec<_> = decided.into_iter().map(|(_, policy)| policy).collect();
+    if policies.is_empty() {
+        policies.extend(told.rejection.into_iter().flat_map(of_rejection));
+    }
+    // In the same order in every answer, whichever limit is the strictest now.
+    policies
+        .sort_by(|one, other| (one.quota.per(), &one.name).cmp(&(other.quota.per(), &other.name)));
+    let mut list = ListSerializer::new();
+    for policy in &policies {
+        let item = list.bare_item(policy.name());
+        let item = item.parameter(key("q"), integer(policy.quota.rate()));
+        if let Some(window) = window(&policy.quota) {
+            let _ = item.parameter(key("w"), integer(window));
+        }
+    }
+    for (name, list) in [(POLICY, list.finish()), (LIMIT, limits.finish())] {
+        if let Some(value) = list.and_then(|list| HeaderValue::try_from(list).ok()) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn write_x_rate_limit(told: Told<'_>, headers: &mut HeaderMap) {
+    let strictest = told.decision.and_then(|decision| decision.parts().first());
+    let quota = strictest
+        .and_then(Decision::quota)
+        .or_else(|| told.rejection.and_then(|rejection| rejection.violated().first().copied()));
+    let Some(quota) = quota else { return };
+    headers.insert(X_LIMIT, HeaderValue::from(quota.rate()));
+    if let Some(strictest) = strictest.filter(|strictest| is_told(strictest)) {
+        headers.insert(X_REMAINING, HeaderValue::from(strictest.remaining()));
+        let reset = strictest.at().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let reset = whole_seconds(reset + strictest.reset_after());
+        headers.insert(X_RESET, HeaderValue::from(reset));
+    }
+}
+
+/// Whether what remains is a promise that holds: a store's, of a limit that is in force. While the
+/// store is away each process only knows of its own calls.
+fn is_told(part: &Decision) -> bool {
+    part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
+}
+
+/// One limit, as clients know it.
+pub(crate) struct Policy<'a> {
+    name: Cow<'a, str>,
+    quota: Quota,
+}
+
+impl Policy<'_> {
+    fn name(&self) -> &StringRef {
+        StringRef::from_str(&self.name).unwrap_or_else(|_| StringRef::constant("limit"))
+    }
+
+    pub(crate) fn into_name(self) -> String {
+        self.name.into_owned()
+    }
+}
+
+/// The policy of each limit that is not turned off.
+fn of_decision(parts: &[Decision]) -> Vec<(&Decision, Policy<'_>)> {
+    let policy = |part: &'_ Decision| {
+        let own = parts.iter().filter(|other| other.limiter() == part.limiter());
+        let quota = part.quota()?;
+        Some((own.count() > 1, quota))
+    };
+    let of = |part| {
+        let (is_several, quota) = policy(part)?;
+        Some((part, Policy { name: name(part.limiter(), &quota, is_several), quota }))
+    };
+    parts.iter().filter_map(of).collect()
+}
+
+/// The limits that rejected a call.
+pub(crate) fn of_rejection(rejection: &Rejection) -> Vec<Policy<'_>> {
+    let is_several = rejection.decision().is_some_and(|decision| {
+        let own = decision.parts().iter().filter(|part| part.limiter() == rejection.limiter());
+        own.count() > 1
+    });
+    let several = is_several || rejection.violated().len() > 1;
+    let policy =
+        |quota: &Quota| Policy { name: name(rejection.limiter(), quota, several), quota: *quota };
+    rejection.violated().iter().map(policy).collect()
+}
+
+/// The name of a policy: the limiter's template; of several limits of one key, with the quota.
+fn name<'a>(limiter: &'a str, quota: &Quota, several: bool) -> Cow<'a, str> {
+    let limiter = printable(limiter);
+    if several { format!("{limiter}: {}", printable(&quota.to_string())).into() } else { limiter }
+}
+
+/// A structured field holds printable ASCII; the bytes of other characters become `%XX`.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_printable = |byte: &u8| (0x20..0x7f).contains(byte);
+    if text.as_bytes().iter().all(is_printable) {
+        return text.into();
+    }
+    let mut printable = String::new();
+    for byte in text.bytes() {
+        if is_printable(&byte) {
+            printable.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(printable, "%{byte:02X}");
+        }
+    }
+    printable.into()
+}
+
+/// The window in seconds, if it is a whole number of them: the draft has no finer unit. Months have
+/// no length.
+fn window(quota: &Quota) -> Option<u64> {
+    let is_month = quota.calendar_window().is_some_and(|(unit, _)| unit == CalendarUnit::Month);
+    let whole = quota.per().subsec_nanos() == 0 && !is_month;
+    whole.then(|| quota.per().as_secs())
+}
+
+pub(super) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+fn key(name: &'static str) -> &'static KeyRef {
+    KeyRef::constant(name)
+}
+
+/// A structured field's integer has 15 digits.
+fn integer(number: u64) -> sfv::Integer {
+    const MOST: u64 = 999_999_999_999_999;
+    sfv::Integer::try_from(number.min(MOST)).unwrap_or(sfv::Integer::MAX)
+}

@@ -1,0 +1,43 @@
+//! The address a request arrived from, as servers tell it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::Extensions;
+
+/// Finds the address of the peer among what the server put in a request: a `SocketAddr`, an `IpAddr`,
+/// axum's `ConnectInfo<SocketAddr>`, or tonic's `TcpConnectInfo`.
+pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    let socket = extensions.get::<SocketAddr>().map(SocketAddr::ip);
+    let address = || extensions.get::<IpAddr>().copied();
+    socket.or_else(address).or_else(|| by_axum(extensions)).or_else(|| by_tonic(extensions))
+}
+
+#[cfg(feature = "axum")]
+fn by_axum(extensions: &Extensions) -> Option<IpAddr> {
+    use ::axum::extract::{ConnectInfo, connect_info::MockConnectInfo};
+
+    let told = extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let mock = || extensions.get::<MockConnectInfo<SocketAddr>>();
+    told.or_else(|| mock().map(|MockConnectInfo(peer)| peer.ip()))
+}
+
+#[cfg(not(feature = "axum"))]
+fn by_axum(_: &Extensions) -> Option<IpAddr> {
+    None
+}
+
+#[cfg(feature = "tonic")]
+fn by_tonic(extensions: &Extensions) -> Option<IpAddr> {
+    use ::tonic::transport::server::TcpConnectInfo;
+
+    extensions.get::<TcpConnectInfo>()?.remote_addr().map(|peer| peer.ip())
+}
+
+#[cfg(not(feature = "tonic"))]
+fn by_tonic(_: &Extensions) -> Option<IpAddr> {
+    None
+}
+
+/// What a server has to do so that a peer is known.
+pub(crate) const UNKNOWN_PEER: &str = "the address of the peer is unknown; serve with \
+    `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into the request's extensions";

@@ -1,0 +1,26 @@
+//! tonic: rejections as statuses of gRPC.
+
+use ::tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use super::title;
+use crate::{Reason, Rejection};
+
+/// `RESOURCE_EXHAUSTED` if a limit rejected the call, `UNAVAILABLE` if the store is the reason, and `INTERNAL` if the limiter has
+/// no quota. A call that can be repeated has a `RetryInfo` in its details.
+impl From<Rejection> for Status {
+    fn from(rejection: Rejection) -> Self {
+        let code = match rejection.reason() {
+            Reason::StoreUnavailable | Reason::StoreMisconfigured => Code::Unavailable,
+            Reason::NotConfigured => Code::Internal,
+            _ => Code::ResourceExhausted,
+        };
+        match rejection.retry_after() {
+            Some(wait) => {
+                let details = ErrorDetails::with_retry_info(Some(wait));
+                Self::with_error_details(code, title(&rejection), details)
+            }
+            None => Self::new(code, title(&rejection)),
+        }
+    }
+}

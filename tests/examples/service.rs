@@ -1,0 +1,113 @@
+//! The service of the guide, and the guide.
+
+use std::{fs, path::Path};
+
+use ::bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use ratelimit_runtime::Limits;
+use tests::redis_server::RedisServer;
+
+use crate::program::Server;
+
+fn file(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
+}
+
+/// The block of the guide with this language.
+fn block(language: &str) -> String {
+    let guide = file("docs/web.md");
+    let (_, rest) = guide.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+struct Visitor {
+    client: Client<HttpConnector, Full<Bytes>>,
+    url: String,
+}
+
+impl Visitor {
+    fn of(server: &Server) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { client, url: server.url.clone() }
+    }
+
+    async fn login(&self, name: &str, password: &str) -> Response<Incoming> {
+        let body = format!(r#"{{"name":"{name}","password":"{password}"}}"#);
+        let request = Request::post(format!("{}/login", self.url))
+            .header("content-type", "application/json")
+            .body(Full::from(body))
+            .unwrap();
+        self.client.request(request).await.unwrap()
+    }
+
+    async fn get(&self, path: &str, tenant: &str) -> Response<Incoming> {
+        let request = Request::get(format!("{}{path}", self.url)).header("x-tenant", tenant);
+        self.client.request(request.body(Full::default()).unwrap()).await.unwrap()
+    }
+}
+
+fn header<'a>(answer: &'a Response<Incoming>, name: &str) -> &'a str {
+    answer.headers()[name].to_str().unwrap()
+}
+
+async fn serves(redis: Option<&RedisServer>) {
+    let server = Server::start("service", redis);
+    let visitor = Visitor::of(&server);
+    for n in 0..30 {
+        let answer = visitor.login("ada", "correct horse").await;
+        assert_eq!(answer.status(), 200, "right passwords cost nothing: {n}");
+    }
+    for _ in 0..5 {
+        assert_eq!(visitor.login("ada", "wrong").await.status(), 401);
+    }
+    let answer = visitor.login("ada", "correct horse").await;
+    assert_eq!(answer.status(), 429, "no more guesses for this account");
+    let told = header(&answer, "ratelimit");
+    assert!(told.starts_with("\"login:{credentials.name}\";r=0;t="), "{told}");
+    assert!(told.contains("\"login-from:{ip}\";r=1"), "{told}");
+    let wait: u64 = header(&answer, "retry-after").parse().unwrap();
+    assert!((800..=900).contains(&wait), "{wait}");
+
+    // Another account has its own guesses, but this client has none left after twenty.
+    let mut statuses = Vec::new();
+    for n in 0..20 {
+        statuses.push(visitor.login(&format!("user-{n}"), "wrong").await.status().as_u16());
+    }
+    let failed = statuses.iter().filter(|status| **status == 401).count();
+    assert_eq!(failed, 14, "five and a rejection came before: {statuses:?}");
+    assert!(statuses[14..].iter().all(|status| *status == 429), "{statuses:?}");
+
+    let answer = visitor.get("/search", "acme").await;
+    assert_eq!(header(&answer, "ratelimit-policy"), "\"search:{tenant?}\";q=100;w=60");
+    assert!(header(&answer, "ratelimit").starts_with("\"search:{tenant?}\";r=99;t="));
+    let answer = visitor.get("/search", "other").await;
+    assert!(header(&answer, "ratelimit").contains(";r=99;"), "another tenant");
+
+    let metrics = visitor.get("/metrics", "").await.into_body().collect().await.unwrap().to_bytes();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    let admitted = "ratelimit_admitted_total{limiter=\"search:{tenant?}\"} 2";
+    assert!(metrics.contains(admitted), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_of_the_guide_counts_failures_only() {
+    serves(None).await;
+    serves(Some(&RedisServer::start())).await;
+}
+
+#[tokio::test]
+async fn the_guide_shows_the_example_and_a_valid_file() {
+    let example = file("examples/service.rs");
+    let code = block("rust,ignore");
+    assert!(
+        example.ends_with(&code),
+        "`docs/web.md` shows another program than `examples/service.rs`"
+    );
+    let limits = Limits::builder().memory().limits_text(block("yaml")).build().await;
+    assert!(limits.is_ok(), "{limits:?}");
+}

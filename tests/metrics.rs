@@ -1,0 +1,173 @@
+//! What the feature `metrics` reports.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::{sync::LazyLock, time::Duration};
+
+use http::{Request, Response};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit};
+use tests::redis_server::RedisServer;
+use tower::{Layer, ServiceExt};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The recorder of this process. Each test looks for its own limiters.
+static RECORDER: LazyLock<PrometheusHandle> =
+    LazyLock::new(|| PrometheusBuilder::new().install_recorder().unwrap());
+
+fn value(series: &str) -> f64 {
+    let text = RECORDER.render();
+    let line = text
+        .lines()
+        .find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
+    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+fn of(name: &str, limiter: &str) -> f64 {
+    value(&format!("ratelimit_{name}{{limiter=\"{limiter}\"}}"))
+}
+
+#[track_caller]
+fn assert_counts(limiter: &str, expected: &[(&str, f64)]) {
+    for (name, expected) in expected {
+        let found = of(name, limiter);
+        assert!((found - expected).abs() < 1e-9, "{name} of {limiter}: {found}, not {expected}");
+    }
+}
+
+async fn embedded(yaml: &str) -> Limits {
+    LazyLock::force(&RECORDER);
+    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+}
+
+#[rate_limit(key = "measured:{user}", rate = 10, per = "1h", wait = "none")]
+async fn measured(user: u64) -> Result<(), Rejection> {
+    let _ = user;
+    Ok(())
+}
+
+#[rate_limit(key = "refunded", rate = 10, per = "1h", wait = "none", refund_on = "err")]
+async fn refunded(fails: bool) -> Result<(), Rejection> {
+    if fails { Err(measured_rejection().await) } else { Ok(()) }
+}
+
+async fn measured_rejection() -> Rejection {
+    let limits = embedded("").await;
+    limits.configured("nothing").try_acquire(1).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn decisions_are_counted_by_template() {
+    let limits = embedded("limiters:\n  shade: { shadow: true }\n").await;
+    limits
+        .scope(async {
+            for user in [7, 8] {
+                for _ in 0..10 {
+                    measured(user).await.unwrap();
+                }
+                measured(user).await.unwrap_err();
+            }
+            refunded(false).await.unwrap();
+            refunded(true).await.unwrap_err();
+        })
+        .await;
+    // The last three of ten leave at most two.
+    assert_counts("measured:{user}", &[("admitted_total", 20.0), ("near_limit_total", 6.0)]);
+    let rejected = |limiter: &str, reason: &str| {
+        value(&format!("ratelimit_rejected_total{{limiter=\"{limiter}\",reason=\"{reason}\"}}"))
+    };
+    assert!((rejected("measured:{user}", "limited") - 2.0).abs() < 1e-9);
+    assert_counts("refunded", &[("admitted_total", 2.0), ("refunded_permits_total", 1.0)]);
+
+    let shade = limits.limiter("shade", Quota::new(1, HOUR).unwrap());
+    for _ in 0..3 {
+        shade.try_acquire(1).await.unwrap();
+    }
+    assert_counts("shade", &[("admitted_total", 3.0), ("shadowed_total", 2.0)]);
+    limits.configured("unknown").try_acquire(1).await.unwrap_err();
+    assert!(rejected("*", "not_configured") >= 1.0);
+}
+
+#[tokio::test]
+async fn waits_are_measured_while_and_after_they_last() {
+    let limits = embedded("limiters:\n  slow: { wait: 1m }\n").await;
+    let slow = limits.limiter("slow", Quota::new(1, Duration::from_millis(300)).unwrap());
+    slow.acquire(1).await.unwrap();
+    let waits = tokio::spawn(async move { slow.acquire(1).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_counts("slow", &[("waiting", 1.0), ("wait_seconds_count", 0.0)]);
+    waits.await.unwrap().unwrap();
+    assert_counts("slow", &[("waiting", 0.0), ("wait_seconds_count", 1.0)]);
+    let waited = of("wait_seconds_sum", "slow");
+    assert!((0.2..0.6).contains(&waited), "{waited}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_to_redis_are_measured_and_so_is_its_loss() {
+    LazyLock::force(&RECORDER);
+    let server = RedisServer::start();
+    let yaml = "limiters:\n  stored: { rate: 1000, per: 1h }\n";
+    let limits = Limits::builder().redis(server.url()).limits_text(yaml).deadline(HOUR / 360);
+    let limits = limits.build().await.unwrap();
+    let stored = limits.configured("stored");
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let stored = stored.clone();
+        asked.spawn(async move { stored.try_acquire(1).await.unwrap() });
+    }
+    asked.join_all().await;
+    let calls = value("ratelimit_store_call_seconds_count{operation=\"decide\",outcome=\"ok\"}");
+    let requests = value("ratelimit_store_requests_total");
+    assert!(
+        calls >= 1.0 && requests >= 200.0 && calls < requests,
+        "{calls} calls, {requests} requests"
+    );
+    assert!(
+        (value("ratelimit_reconciled_total{limiter=\"stored\",outcome=\"created\"}") - 1.0).abs()
+            < 1e-9
+    );
+    server.kill_hard();
+    for _ in 0..3 {
+        stored.try_acquire(1).await.unwrap();
+    }
+    assert_counts("stored", &[("admitted_total", 203.0), ("degraded_total", 3.0)]);
+    assert!(value("ratelimit_events_total{event=\"store_down\"}") >= 1.0);
+    assert!(
+        value("ratelimit_store_call_seconds_count{operation=\"decide\",outcome=\"error\"}") >= 1.0
+    );
+}
+
+#[tokio::test]
+async fn the_number_of_series_does_not_grow_with_the_number_of_keys() {
+    let limits = embedded("prefixes:\n  - { prefix: \"up-\", rate: 5, per: 1h }\n").await;
+    let limit = Limit::new("tenants:{tenant}", Quota::new(1, HOUR).unwrap())
+        .key("tenant", |request| request.headers["tenant"].to_str().unwrap().to_owned())
+        .limits(&limits);
+    let ok = tower::service_fn(|_: Request<()>| async {
+        Ok::<_, std::convert::Infallible>(Response::new(()))
+    });
+    let service = limit.layer(ok);
+    let series = || {
+        let text = RECORDER.render();
+        let own = ["tenants:", "up-", "limiter=\"*\"", "named-"];
+        text.lines().filter(|line| own.iter().any(|own| line.contains(own))).count()
+    };
+    let mut counts = Vec::new();
+    for from in [0, 1_000, 50_000] {
+        for n in from..from + 50_000 {
+            let request = Request::builder().header("tenant", n).body(()).unwrap();
+            service.clone().oneshot(request).await.unwrap();
+            if n % 50 == 0 {
+                let quota = Quota::new(5, HOUR).unwrap();
+                limits.limiter(&format!("named-{n}"), quota).try_acquire(1).await.unwrap();
+                limits.configured(&format!("up-{n}")).try_acquire(1).await.unwrap();
+            }
+        }
+        counts.push(series());
+    }
+    // The second round has rejections too, of one reason.
+    assert!(counts[2] <= counts[0] + 1, "{counts:?}");
+    assert!(
+        of("admitted_total", "up-*") > 0.0 && of("admitted_total", "tenants:{tenant}") > 99_999.0
+    );
+}

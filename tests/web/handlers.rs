@@ -1,0 +1,224 @@
+//! axum handlers of each return type that is accepted, and the client as an extractor.
+
+use std::net::SocketAddr;
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::{ConnectInfo, Path, Query, connect_info::MockConnectInfo},
+    response::{Html, IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{Request, StatusCode};
+use ratelimit_runtime::{
+    Limits, Rejection, rate_limit,
+    tower::Limit,
+    web::{ClientIp, Headers},
+};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::{MINUTE, header, limits, quota, text};
+
+#[rate_limit(key = "response:{id}", rate = 1, per = "1m", wait = "none")]
+async fn response(Path(id): Path<u64>) -> Response {
+    id.to_string().into_response()
+}
+
+#[rate_limit(key = "impl:{id}", rate = 1, per = "1m", wait = "none")]
+async fn impl_into_response(Path(id): Path<u64>) -> Result<impl IntoResponse, Rejection> {
+    Ok((StatusCode::CREATED, Html(id.to_string())))
+}
+
+#[rate_limit(key = "json:{id}", rate = 1, per = "1m", wait = "none")]
+async fn json_or_rejection(Path(id): Path<u64>) -> Result<Json<Value>, Rejection> {
+    Ok(Json(json!({ "id": id })))
+}
+
+#[rate_limit(key = "own:{id}", rate = 1, per = "1m", wait = "none")]
+async fn own_error(Path(id): Path<u64>) -> Result<&'static str, ShopError> {
+    if id == 0 { Err(ShopError::Unknown) } else { Ok("found") }
+}
+
+#[rate_limit(key = "response_error:{id}", rate = 1, per = "1m", wait = "none")]
+async fn response_as_error(Path(id): Path<u64>) -> axum::response::Result<&'static str> {
+    let _ = id;
+    Ok("found")
+}
+
+#[rate_limit(key = "fallback:{id}", rate = 1, per = "1m", wait = "none", fallback = |rejection| {
+    (StatusCode::OK, format!("from the cache: {}", rejection.limiter()))
+})]
+async fn fallback(Path(id): Path<u64>) -> (StatusCode, String) {
+    (StatusCode::OK, id.to_string())
+}
+
+enum ShopError {
+    Unknown,
+    Busy,
+}
+
+impl From<Rejection> for ShopError {
+    fn from(_: Rejection) -> Self {
+        Self::Busy
+    }
+}
+
+impl IntoResponse for ShopError {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Unknown => StatusCode::NOT_FOUND.into_response(),
+            Self::Busy => (StatusCode::TOO_MANY_REQUESTS, "the shop is busy").into_response(),
+        }
+    }
+}
+
+fn shop() -> Router {
+    Router::new()
+        .route("/response/{id}", get(response))
+        .route("/impl/{id}", get(impl_into_response))
+        .route("/json/{id}", get(json_or_rejection))
+        .route("/own/{id}", get(own_error))
+        .route("/error/{id}", get(response_as_error))
+        .route("/fallback/{id}", get(fallback))
+        .route("/batch", post(batch))
+        .route("/mine", get(mine))
+        .route("/nested/{id}", get(own_error))
+}
+
+async fn ask(app: &Router, limits: &Limits, request: Request<Body>) -> Response {
+    limits.scope(app.clone().oneshot(request)).await.unwrap()
+}
+
+async fn get_path(app: &Router, limits: &Limits, path: &str) -> Response {
+    ask(app, limits, Request::get(path).body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn handlers_of_every_return_type_reject_alike() {
+    let (limits, _) = limits().await;
+    let app = shop().layer(Headers::Ietf);
+    for (path, admitted) in [
+        ("/response/1", 200),
+        ("/impl/1", 201),
+        ("/json/1", 200),
+        ("/own/1", 200),
+        ("/error/1", 200),
+    ] {
+        let answer = get_path(&app, &limits, path).await;
+        assert_eq!(answer.status().as_u16(), admitted, "{path}");
+        let told = header(&answer, "ratelimit").unwrap();
+        assert!(told.ends_with(":{id}\";r=0;t=60"), "{path}: {told}");
+        let answer = get_path(&app, &limits, path).await;
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS, "{path}");
+        assert_eq!(header(&answer, "ratelimit").unwrap(), told, "{path}");
+        assert_eq!(header(&answer, "retry-after").unwrap(), "60", "{path}");
+        assert!(header(&answer, "ratelimit-policy").unwrap().ends_with(";q=1;w=60"), "{path}");
+    }
+    assert_eq!(text(get_path(&app, &limits, "/fallback/1").await).await, "1");
+    let answer = get_path(&app, &limits, "/fallback/1").await;
+    assert_eq!((answer.status().as_u16(), header(&answer, "retry-after")), (200, None));
+    assert_eq!(text(answer).await, "from the cache: fallback:{id}");
+    let answer = get_path(&app, &limits, "/own/0").await;
+    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+    assert_eq!(header(&answer, "ratelimit").unwrap(), "\"own:{id}\";r=0;t=60");
+}
+
+#[tokio::test]
+async fn a_rejection_is_a_response_without_any_layer() {
+    let (limits, _) = limits().await;
+    let app = shop();
+    let answer = get_path(&app, &limits, "/json/1").await;
+    assert_eq!((answer.status().as_u16(), header(&answer, "ratelimit")), (200, None));
+    let answer = get_path(&app, &limits, "/json/1").await;
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(&answer, "ratelimit").unwrap(), "\"json:{id}\";r=0;t=60");
+    assert_eq!(header(&answer, "content-type").unwrap(), "application/problem+json");
+    let problem: Value = serde_json::from_str(&text(answer).await).unwrap();
+    assert_eq!(problem["violated-policies"], json!(["json:{id}"]));
+}
+
+#[derive(serde::Deserialize)]
+struct Batch {
+    items: u64,
+}
+
+#[rate_limit(key = "batch", rate = 10, per = "1m", wait = "none", permits = batch.items)]
+async fn batch(Query(batch): Query<Batch>) -> Result<String, Rejection> {
+    Ok(batch.items.to_string())
+}
+
+#[tokio::test]
+async fn a_cost_out_of_a_request_is_never_an_error_of_the_service() {
+    let (limits, _) = limits().await;
+    let app = shop();
+    for (items, expected) in [
+        ("0", 200),
+        ("10", 200),
+        ("1", 429),
+        ("11", 422),
+        ("4294967296", 422),
+        ("18446744073709551615", 422),
+        ("-1", 400),
+    ] {
+        let request = Request::post(format!("/batch?items={items}")).body(Body::empty());
+        let answer = ask(&app, &limits, request.unwrap()).await;
+        assert_eq!(answer.status().as_u16(), expected, "{items} items");
+        if expected == 422 {
+            let problem: Value = serde_json::from_str(&text(answer).await).unwrap();
+            let title = problem["title"].as_str().unwrap();
+            assert!(title.contains("more permits than its rate limit"), "{title}");
+        }
+    }
+}
+
+#[rate_limit(key = "mine:{ip}", rate = 1, per = "1m", wait = "none")]
+async fn mine(ip: ClientIp) -> Result<String, Rejection> {
+    Ok(ip.to_string())
+}
+
+#[tokio::test]
+async fn the_client_is_an_extractor() {
+    let (limits, _) = limits().await;
+    let from = |peer: [u8; 4]| {
+        let mut request = Request::get("/mine").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 4711))));
+        request
+    };
+    let app = shop();
+    let answer = ask(&app, &limits, from([203, 0, 113, 7])).await;
+    assert_eq!(text(answer).await, "203.0.113.7");
+    assert_eq!(ask(&app, &limits, from([203, 0, 113, 7])).await.status().as_u16(), 429);
+    assert_eq!(ask(&app, &limits, from([203, 0, 113, 8])).await.status().as_u16(), 200);
+
+    // A layer with the same template counts the same clients.
+    let layered = Router::new()
+        .route("/mine", get(async || "ok"))
+        .layer(Limit::new("mine:{ip}", quota(1, MINUTE)));
+    assert_eq!(ask(&layered, &limits, from([203, 0, 113, 8])).await.status().as_u16(), 429);
+
+    let mock = shop().layer(MockConnectInfo(SocketAddr::from(([203, 0, 113, 9], 1))));
+    assert_eq!(text(get_path(&mock, &limits, "/mine").await).await, "203.0.113.9");
+    let answer = get_path(&app, &limits, "/mine").await;
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR, "nobody knows the peer");
+}
+
+#[tokio::test]
+async fn a_limit_is_a_layer_of_routes_and_of_routers() {
+    let (limits, _) = limits().await;
+    let route = Limit::new("route", quota(1, MINUTE));
+    let nested = Limit::new("nested", quota(2, MINUTE));
+    let all = Limit::new("app", quota(4, MINUTE)).limits(&limits);
+    let inside = Router::new().route("/one", get(async || "one")).layer(nested);
+    let app = Router::new()
+        .route("/limited", get(async || "limited").layer(route))
+        .nest("/nested", inside)
+        .layer(all)
+        .route("/free", get(async || "free"));
+    let status = async |path| get_path(&app, &limits, path).await.status().as_u16();
+    assert_eq!([status("/limited").await, status("/limited").await], [200, 429]);
+    assert_eq!([status("/nested/one").await, status("/nested/one").await], [200, 200]);
+    assert_eq!([status("/nested/one").await, status("/free").await], [429, 200]);
+    let answer = get_path(&app, &limits, "/limited").await;
+    assert!(text(answer).await.contains(r#""violated-policies":["app"]"#));
+}

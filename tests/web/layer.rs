@@ -1,0 +1,419 @@
+//! The layer: whom it counts, what it takes, and what it leaves alone.
+
+use std::{
+    convert::Infallible,
+    future::{pending, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use ::bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{Empty, Full};
+use ratelimit_runtime::{
+    Decision, FromRejection, Limits, ManualClock, Rejection, Settings, Wait, observe, rate_limit,
+    tower::Limit, web::Headers,
+};
+use tower::{Layer, Service, ServiceExt};
+
+use crate::{MINUTE, SECOND, by_file, header, limits, quota, request, send, text, through};
+
+fn from(peer: &str) -> Request<Empty<Bytes>> {
+    let mut request = request();
+    let peer: std::net::SocketAddr = peer.parse().unwrap();
+    request.extensions_mut().insert(peer);
+    request
+}
+
+fn with(name: &'static str, value: &str) -> Request<Empty<Bytes>> {
+    let mut request = from("203.0.113.7:4711");
+    request.headers_mut().insert(name, value.parse().unwrap());
+    request
+}
+
+async fn status(limit: &Limit, request: Request<Empty<Bytes>>) -> u16 {
+    send(limit, request).await.status().as_u16()
+}
+
+async fn free(limits: &Limits, name: &str) -> u64 {
+    limits.configured(name).available_permits().await.unwrap()
+}
+
+#[tokio::test]
+async fn each_client_has_its_own_limit() {
+    let (limits, _) = limits().await;
+    let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);
+    assert_eq!(status(&search, from("203.0.113.7:1")).await, 200);
+    assert_eq!(status(&search, from("203.0.113.7:2")).await, 429);
+    assert_eq!(status(&search, from("203.0.113.8:1")).await, 200);
+    assert_eq!(status(&search, from("[2001:db8::1]:1")).await, 200);
+    assert_eq!(status(&search, from("[2001:db8::2]:1")).await, 429, "the same /64");
+}
+
+#[tokio::test]
+async fn a_client_behind_a_proxy_cannot_choose_its_key() {
+    let (limits, _) = by_file("trusted_proxies: [10.0.0.0/8]\n").await;
+    let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);
+    let forge = |peer: &str, line: String| {
+        let mut request = from(peer);
+        request.headers_mut().insert("x-forwarded-for", line.parse().unwrap());
+        request
+    };
+    for n in 0..5 {
+        let expected = if n == 0 { 200 } else { 429 };
+        let direct = forge("203.0.113.9:1", format!("192.0.2.{n}"));
+        assert_eq!(status(&search, direct).await, expected, "no proxy: {n}");
+        let behind = forge("10.0.0.1:1", format!("192.0.2.{n}, 203.0.113.7"));
+        assert_eq!(status(&search, behind).await, expected, "behind a proxy: {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_tells_no_peer_is_told_what_to_do() {
+    let (limits, _) = limits().await;
+    let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);
+    let (answer, outcomes) = observe(send(&search, request())).await;
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let rejection = outcomes[0].as_ref().unwrap_err().to_string();
+    assert!(rejection.contains("into_make_service_with_connect_info"), "{rejection}");
+}
+
+#[tokio::test]
+async fn a_key_is_what_a_closure_returns() {
+    let (limits, _) = limits().await;
+    let tenant = |request: &http::request::Parts| {
+        Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned())
+    };
+    let api = Limit::new("api:{tenant?}:{path}", quota(1, MINUTE))
+        .key("tenant", tenant)
+        .key("path", |request| request.uri.path().to_owned())
+        .limits(&limits);
+    assert_eq!(status(&api, with("x-tenant", "one")).await, 200);
+    assert_eq!(status(&api, with("x-tenant", "one")).await, 429);
+    assert_eq!(status(&api, with("x-tenant", "two")).await, 200);
+    assert_eq!(status(&api, request()).await, 200);
+    assert_eq!(status(&api, request()).await, 429, "all without a tenant are one");
+    assert_eq!(free(&limits, "api:one:%2F").await, 0, "what is no word is escaped");
+}
+
+#[tokio::test]
+async fn several_limits_are_taken_from_all_or_from_none() {
+    let (limits, _) = limits().await;
+    let all = Limit::new("all", quota(3, MINUTE));
+    let each = Limit::new("each:{ip}", quota(2, MINUTE));
+    let both = all.and(each).limits(&limits);
+    for (peer, expected) in [("203.0.113.7:1", 200), ("203.0.113.7:1", 200), ("203.0.113.7:1", 429)]
+    {
+        assert_eq!(status(&both, from(peer)).await, expected);
+    }
+    assert_eq!(free(&limits, "all").await, 1, "a rejected request takes nothing");
+    let answer = send(&both, from("203.0.113.8:1")).await;
+    assert_eq!(header(&answer, "ratelimit").unwrap(), r#""all";r=0;t=60, "each:{ip}";r=1;t=60"#);
+    let answer = send(&both, from("203.0.113.8:1")).await;
+    assert!(text(answer).await.contains(r#""violated-policies":["all"]"#));
+    assert_eq!(free(&limits, "each:203.0.113.8").await, 1);
+}
+
+#[tokio::test]
+async fn a_request_costs_what_it_says() {
+    let (limits, _) = limits().await;
+    let cost = |request: &http::request::Parts| {
+        let header = request.headers.get("x-cost").and_then(|cost| cost.to_str().ok());
+        header.and_then(|cost| cost.parse().ok()).unwrap_or(1)
+    };
+    let batch = Limit::new("batch", quota(10, MINUTE)).permits(cost).limits(&limits);
+    for (cost, expected, left) in [("4", 200, 6), ("7", 429, 6), ("0", 200, 6), ("11", 422, 6)] {
+        assert_eq!(status(&batch, with("x-cost", cost)).await, expected, "{cost}");
+        assert_eq!(free(&limits, "batch").await, left, "{cost}");
+    }
+    for cost in ["4294967296", "18446744073709551615"] {
+        assert_eq!(status(&batch, with("x-cost", cost)).await, 422, "{cost}");
+    }
+}
+
+#[tokio::test]
+async fn some_requests_are_exempt() {
+    let (limits, _) = limits().await;
+    let limit = Limit::new("api", quota(1, MINUTE))
+        .skip_if(|request| request.headers.contains_key("x-internal"))
+        .limits(&limits);
+    for _ in 0..3 {
+        let answer = send(&limit, with("x-internal", "1")).await;
+        assert_eq!((answer.status().as_u16(), header(&answer, "ratelimit")), (200, None));
+    }
+    assert_eq!(status(&limit, request()).await, 200);
+    assert_eq!(status(&limit, request()).await, 429);
+}
+
+#[tokio::test]
+async fn permits_are_settled_by_the_response() {
+    let (limits, _) = limits().await;
+    let answers = |code: u16, used: &'static str| {
+        tower::service_fn(move |_: Request<Empty<Bytes>>| async move {
+            let response = Response::builder().status(code).header("x-used", used);
+            Ok::<_, Infallible>(response.body(Full::default()).unwrap())
+        })
+    };
+    let login = Limit::new("login", quota(5, MINUTE))
+        .refund_if(|response| response.status != StatusCode::UNAUTHORIZED)
+        .limits(&limits);
+    through(&login, answers(200, ""), request()).await;
+    assert_eq!(free(&limits, "login").await, 5);
+    through(&login, answers(401, ""), request()).await;
+    assert_eq!(free(&limits, "login").await, 4, "failures count");
+
+    let used = |response: &http::response::Parts| {
+        response.headers.get("x-used")?.to_str().ok()?.parse().ok()
+    };
+    let tokens =
+        Limit::new("tokens", quota(100, MINUTE)).permits(|_| 50).actual(used).limits(&limits);
+    through(&tokens, answers(200, "20"), request()).await;
+    assert_eq!(free(&limits, "tokens").await, 80);
+    through(&tokens, answers(200, "unknown"), request()).await;
+    assert_eq!(free(&limits, "tokens").await, 30, "the estimate stands");
+}
+
+#[tokio::test]
+async fn the_decision_is_in_the_extensions() {
+    let (limits, _) = limits().await;
+    let seen = tower::service_fn(|request: Request<Empty<Bytes>>| async move {
+        let decision = request.extensions().get::<Decision>().unwrap();
+        let text = format!("{} {}", decision.limiter(), decision.remaining());
+        Ok::<_, Infallible>(Response::new(Full::from(text)))
+    });
+    let outer = Limit::new("outer", quota(6, MINUTE)).limits(&limits);
+    let inner = Limit::new("inner", quota(2, MINUTE)).limits(&limits);
+    let answer = through(&outer, seen, request()).await;
+    assert_eq!(answer.extensions().get::<Decision>().unwrap().remaining(), 5);
+    assert_eq!(text(answer).await, "outer 5");
+
+    let nested = outer.layer(inner.layer(seen)).oneshot(request()).await.unwrap();
+    let decision = nested.extensions().get::<Decision>().unwrap();
+    assert_eq!((decision.limiter(), decision.parts().len()), ("inner", 2));
+    let both = r#""inner";r=1;t=60, "outer";r=4;t=60"#;
+    assert_eq!(header(&nested, "ratelimit").unwrap(), both);
+
+    inner.layer(seen).oneshot(request()).await.unwrap();
+    let nested = outer.layer(inner.layer(seen)).oneshot(request()).await.unwrap();
+    assert_eq!(nested.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(nested.extensions().get::<Decision>().unwrap().limiter(), "inner");
+}
+
+/// A body of which each frame that is read counts.
+struct Upload(Arc<AtomicU64>);
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let read = self.0.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready((read < 160).then(|| Ok(Frame::data(Bytes::from(vec![0; 65_536])))))
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_rejected_body_is_read() {
+    let (limits, _) = limits().await;
+    let reads = tower::service_fn(|request: Request<Upload>| async move {
+        let mut body = request.into_body();
+        while poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.is_some() {}
+        Ok::<_, Infallible>(Response::new(Full::default()))
+    });
+    let uploads = Limit::new("uploads", quota(1, MINUTE)).limits(&limits);
+    for expected in [161, 0] {
+        let read = Arc::new(AtomicU64::new(0));
+        through(&uploads, reads, Request::new(Upload(Arc::clone(&read)))).await;
+        assert_eq!(read.load(Ordering::Relaxed), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_decided_about_keeps_no_other_waiting() {
+    let (limits, _) = by_file("limiters:\n  slow: { wait: 1h }\n").await;
+    let limit = Limit::new("slow", quota(1, MINUTE)).limits(&limits);
+    let ok = tower::service_fn(|_| async {
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    });
+    let mut service = limit.layer(ok);
+    for _ in 0..2 {
+        let ready = poll_fn(|context| service.poll_ready(context));
+        tokio::time::timeout(SECOND, ready).await.expect("ready at once").unwrap();
+        let call = service.call(request());
+        tokio::select! {
+            answer = call => assert_eq!(answer.unwrap().status(), StatusCode::OK),
+            () = tokio::time::sleep(SECOND / 10) => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_wait_if_they_are_to() {
+    let (by_file, time) = by_file("limiters:\n  slow: { wait: 2m }\n").await;
+    waits(Limit::new("slow", quota(1, MINUTE)).limits(&by_file), time).await;
+    let (by_code, time) = limits().await;
+    let settings = Settings::new(quota(1, MINUTE)).wait(Wait::UpTo(2 * MINUTE));
+    waits(Limit::new("slow", settings).limits(&by_code), time).await;
+}
+
+async fn waits(slow: Limit, time: ManualClock) {
+    assert_eq!(status(&slow, request()).await, 200);
+    let waits = tokio::spawn(async move { status(&slow, request()).await });
+    while !waits.is_finished() {
+        tokio::time::sleep(SECOND / 100).await;
+        time.advance(SECOND);
+    }
+    assert_eq!(waits.await.unwrap(), 200);
+}
+
+#[rate_limit(key = "find:{user}", rate = 3, per = "1m", wait = "none")]
+async fn find(user: u64) -> Result<(), Rejection> {
+    let _ = user;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_layer_and_a_function_with_one_template_share_a_limiter() {
+    let (limits, _) = limits().await;
+    // The numbers of the attribute apply.
+    let limit = Limit::new("find:{user}", quota(50, MINUTE)).key("user", |_| 7).limits(&limits);
+    assert_eq!(status(&limit, request()).await, 200);
+    limits
+        .scope(async {
+            find(7).await.unwrap();
+            find(7).await.unwrap();
+            assert!(find(7).await.is_err());
+        })
+        .await;
+    assert_eq!(status(&limit, request()).await, 429);
+    let report = limits.report();
+    let limiter = report.limiters.iter().find(|limiter| limiter.key == "find:{user}").unwrap();
+    assert_eq!((limiter.allowed, limiter.rejected), (3, 2));
+}
+
+/// What a handler of the shop answers by an error of its own.
+struct Teapot(StatusCode);
+
+impl FromRejection for Teapot {
+    fn from_rejection(_: Rejection) -> Self {
+        Self(StatusCode::TOO_MANY_REQUESTS)
+    }
+}
+
+#[rate_limit(key = "tea", rate = 1, per = "1m", wait = "none")]
+async fn tea() -> Teapot {
+    Teapot(StatusCode::IM_A_TEAPOT)
+}
+
+#[rate_limit(key = "biscuits", rate = 100, per = "1m", wait = "none")]
+async fn biscuits() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn annotated_handlers_get_headers_from_a_layer() {
+    let (limits, _) = limits().await;
+    let handler = tower::service_fn(|_: Request<Empty<Bytes>>| async {
+        biscuits().await.unwrap();
+        let Teapot(code) = tea().await;
+        let response = Response::builder().status(code).body(Full::<Bytes>::default());
+        Ok::<_, Infallible>(response.unwrap())
+    });
+    let service = Headers::Ietf.layer(handler);
+    let call = || limits.scope(service.clone().oneshot(request()));
+    let answer = call().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::IM_A_TEAPOT);
+    assert_eq!(header(&answer, "ratelimit").unwrap(), r#""tea";r=0;t=60, "biscuits";r=99;t=60"#);
+    assert_eq!(header(&answer, "retry-after"), None);
+    let answer = call().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS, "the handler's own error");
+    assert_eq!(header(&answer, "retry-after").unwrap(), "60");
+    assert_eq!(answer.extensions().get::<Decision>().unwrap().limiter(), "tea");
+
+    let untouched = tower::service_fn(|_: Request<Empty<Bytes>>| async {
+        let response = Response::builder().header("ratelimit", "\"upstream\";r=1");
+        Ok::<_, Infallible>(response.body(Full::<Bytes>::default()).unwrap())
+    });
+    let answer = Headers::Off.layer(untouched).oneshot(request()).await.unwrap();
+    assert_eq!(header(&answer, "ratelimit").unwrap(), "\"upstream\";r=1");
+}
+
+#[tokio::test]
+async fn a_grpc_call_is_answered_by_a_status_alone() {
+    let (limits, _) = limits().await;
+    let rpc = Limit::new("rpc", quota(1, MINUTE)).limits(&limits);
+    send(&rpc, with("content-type", "application/grpc+proto")).await;
+    for (content_type, is_grpc) in [
+        ("application/grpc", true),
+        ("application/grpc+proto", true),
+        ("application/grpc-web", false),
+        ("application/json", false),
+    ] {
+        let answer = send(&rpc, with("content-type", content_type)).await;
+        assert_eq!(answer.status().as_u16(), if is_grpc { 200 } else { 429 }, "{content_type}");
+        assert_eq!(header(&answer, "grpc-status").as_deref(), is_grpc.then_some("8"));
+        assert_eq!(text(answer).await.is_empty(), is_grpc);
+    }
+}
+
+#[test]
+fn what_a_layer_would_panic_on_is_checked() {
+    let quota = quota(1, MINUTE);
+    let problems = |limit: Limit| limit.check().unwrap_err().problems().to_vec();
+    assert_eq!(
+        problems(Limit::new("api:{tenant}:{ip}", quota)),
+        ["`{tenant}` of the limit `api:{tenant}:{ip}` has no value; add `.key(\"tenant\", ..)`"]
+    );
+    assert_eq!(
+        problems(Limit::new("api:{tenant}", quota).key("tenant", |_| None::<String>)),
+        [
+            "`{tenant}` of the limit `api:{tenant}` may have no value; write `{tenant?}`, and all requests \
+          without one share a limiter"
+        ]
+    );
+    assert_eq!(
+        problems(Limit::new("api", quota).key("tenant", |_| 1_u64)),
+        ["`tenant` is no placeholder of the limit `api`"]
+    );
+    let unbalanced = problems(Limit::new("api:{ip", quota).and(Limit::new("a}", quota)));
+    assert!(
+        unbalanced.len() == 2 && unbalanced[0].starts_with("in the limit `api:{ip`: "),
+        "{unbalanced:?}"
+    );
+    let joined =
+        Limit::new("api:{ip}", quota).and(Limit::new("api:{t}", quota)).key("t", |_| 1_u64);
+    assert_eq!(joined.check(), Ok(()));
+    let layer = || Limit::new("api:{tenant}", quota).layer(());
+    assert!(std::panic::catch_unwind(layer).is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_is_counted() {
+    let (limits, _) = limits().await;
+    let hangs = tower::service_fn(|_: Request<Empty<Bytes>>| async {
+        pending::<()>().await;
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    });
+    let limit = Limit::new("slow", quota(2, MINUTE)).refund_if(|_| true).limits(&limits);
+    let call = limit.layer(hangs).oneshot(request());
+    assert!(tokio::time::timeout(SECOND / 20, call).await.is_err());
+    assert_eq!(free(&limits, "slow").await, 1);
+}
+
+#[tokio::test]
+async fn a_quota_of_the_limits_file_alone_is_enough() {
+    let (limits, _) = by_file("limiters:\n  \"api:{ip}\": { rate: 1, per: 1m }\n").await;
+    let api = Limit::configured("api:{ip}").limits(&limits);
+    assert_eq!(status(&api, from("203.0.113.7:1")).await, 200);
+    assert_eq!(status(&api, from("203.0.113.7:1")).await, 429);
+    let unknown = Limit::configured("unknown").limits(&limits);
+    assert_eq!(status(&unknown, request()).await, 500);
+}
