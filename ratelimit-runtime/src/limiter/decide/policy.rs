@@ -44,7 +44,7 @@ pub(super) fn without_store(
                 let answer = Answer { degraded: true, ..unlimited(limits, config) };
                 granted.push((n, Granted::free(core, answer)));
             }
-            _ => local.push(n),
+            OnStoreError::Local => local.push(n),
         }
     }
     if !refusals.is_empty() {
