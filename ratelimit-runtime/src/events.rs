@@ -224,7 +224,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The quotas of a change, behind what it says: `: 10 per 1m to 5 per 1m`.
+/// The quotas of a change, appended to its message: `: 10 per 1m to 5 per 1m`.
 struct Change<'a>(&'a Option<Quota>, &'a Quota);
 
 impl fmt::Display for Change<'_> {

@@ -47,9 +47,9 @@ impl Members {
         self.process
     }
 
-    /// Returns whether the process lives, or another one with the same limits that are not our own. One
-    /// that announced a configuration is not given up before the members are known; where the user may
-    /// not read them, time alone decides.
+    /// Returns whether the announcer lives, or another process with its limits, if they differ from our
+    /// own. Until the members have been read it counts as alive; if the ACL forbids reading them, it
+    /// never does, and time alone decides.
     pub(crate) fn lives(&self, announcer: MemberId, own: MemberId) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = known.at.is_some_and(|at| clock::instant().duration_since(at) < LIVES);

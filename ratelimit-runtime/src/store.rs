@@ -257,7 +257,7 @@ pub struct Request<'a> {
     /// The calendar that was last found in force, for a process that may go by another's. It is not
     /// needed: a store that lacks it takes longer.
     pub in_force: Option<Calendar>,
-    /// The process itself, if its heartbeat tells others that it lives.
+    /// The process itself, if it sends heartbeats.
     pub member: Option<MemberId>,
     /// The process whose configuration is stored, if it is known to be gone.
     pub abandons: Option<MemberId>,
@@ -286,14 +286,14 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Says which process asks.
+    /// Sets the process that sends the request.
     #[must_use]
     pub fn member(mut self, member: Option<MemberId>) -> Self {
         self.member = member;
         self
     }
 
-    /// Says which process is known to be gone.
+    /// Sets the process that is known to be gone.
     #[must_use]
     pub fn abandons(mut self, gone: Option<MemberId>) -> Self {
         self.abandons = gone;
@@ -343,7 +343,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The same reply, which says what reconciliation did.
+    /// The same reply with the outcome of reconciliation.
     fn after(self, outcome: Reconciliation) -> Self {
         let Reconciliation { reconciled, replaced } = outcome;
         Self { reconciled, replaced: replaced.and_then(replaced::kept), ..self }

@@ -64,8 +64,8 @@ impl Rule {
         }
     }
 
-    /// A rule that replaces another; `since` is when the limits file last changed what it says of the
-    /// limiter. An equal configuration is not a new one: it is as old as before, and announced if it was.
+    /// A rule that replaces another; `since` is when the limits file last changed the settings of the
+    /// limiter. An equal configuration is not a new one: it stays as old, and as announced, as before.
     pub(super) fn after(
         before: &Self,
         current: &Current,
@@ -138,7 +138,7 @@ impl Core {
 
     /// Gives the limiter other settings in code, which the limits file may still override.
     pub(crate) fn give(&self, limits: &Services, settings: &Settings) {
-        // What a reload changed is not what the code changes here.
+        // A change by a reload is applied first: it has an age of its own.
         let before = self.rule(limits);
         let mut given = self.given();
         if given.as_ref() != Some(settings) {

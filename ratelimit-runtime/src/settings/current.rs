@@ -59,7 +59,7 @@ impl Current {
         Self { ages, process: self.process, ..next }
     }
 
-    /// Since when the limiter of this name has had what the limits file says of it.
+    /// Since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
         self.ages.of(&family.key, name, family.annotation.is_none())
     }

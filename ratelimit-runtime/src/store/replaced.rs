@@ -1,11 +1,11 @@
-//! Configurations that were replaced, kept for as long as the program runs: a reply that tells of one
-//! is no larger than those that do not.
+//! Replaced configurations, kept for as long as the program runs, so that a reply holds a reference and
+//! stays small.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::Config;
 
-/// The most that are kept. They are as few as the limits a program ever had.
+/// The most configurations that are kept; a program replaces few different ones.
 const MOST: usize = 1_024;
 
 /// The kept copy of a configuration; `None` if there is no room for it.

@@ -183,8 +183,8 @@ impl Link {
                 loading.load(super::script::ALL.iter().map(|script| script.text)).await;
             }
         };
-        // What was configured when is told by the server's clock: as it stood in the middle of the
-        // round trip, before the scripts are loaded.
+        // Ages are measured by the server's clock, which is read in the middle of this round trip,
+        // before the scripts are loaded.
         let time = async {
             let (time, sent) = (redis::cmd("TIME"), clock::instant());
             let reply = connection.query(&time).await;

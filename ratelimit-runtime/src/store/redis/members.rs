@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Sends a heartbeat, and returns the processes that live. It closes no gate: a user who may not do
-    /// it loses this and nothing else.
+    /// Sends a heartbeat and returns the living processes. An error closes no gate: decisions go on
+    /// without heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,
