@@ -93,10 +93,11 @@ impl Effective {
 
     /// The numbers a store holds.
     pub(crate) fn config(&self) -> Config {
-        let kept = self.set.keep_alive.map(|kept| kept.value).unwrap_or(match self.keys {
-            Keys::One => Duration::ZERO,
-            Keys::Many => kept_idle(self.quotas[0].per()),
-        });
+        let kept = match (self.set.keep_alive, self.keys) {
+            (Some(kept), _) => kept.value,
+            (None, Keys::One) => Duration::ZERO,
+            (None, Keys::Many) => kept_idle(self.quotas[0].per()),
+        };
         self.config_of(&self.quotas[0], kept)
     }
 

@@ -82,10 +82,11 @@ impl Source {
     }
 }
 
-fn read(path: &Path) -> Result<String, Problem> {
+fn read(path: &Path) -> Result<String, SetupError> {
     let place = || Place::file(path);
-    let unreadable = |error| Problem::unreadable(place(), error);
-    let refused = |message: String| Problem::new(ProblemKind::File, message).at(place());
+    let unreadable = |error| SetupError::from(Problem::unreadable(place(), error));
+    let refused =
+        |message: String| SetupError::from(Problem::new(ProblemKind::File, message).at(place()));
     let length = fs::metadata(path).map_err(unreadable)?.len();
     if length > MAX_BYTES {
         return Err(refused(format!("the file is {length} bytes long; write at most {MAX_BYTES}")));
