@@ -125,6 +125,8 @@ fn by_header(
     Some(client)
 }
 
+// Messages about keys list the same types with and without the web features.
+#[diagnostic::do_not_recommend]
 impl KeyPart for ClientIp {
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
