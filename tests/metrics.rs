@@ -37,7 +37,7 @@ fn assert_counts(limiter: &str, expected: &[(&str, f64)]) {
 
 async fn embedded(yaml: &str) -> Limits {
     LazyLock::force(&RECORDER);
-    Limits::builder().memory().limits_text(yaml).build().await.unwrap()
+    Limits::builder().memory().limits_yaml(yaml).build().await.unwrap()
 }
 
 #[rate_limit(key = "measured:{user}", rate = 10, per = "1h", wait = "none")]
@@ -107,7 +107,7 @@ async fn calls_to_redis_are_measured_and_so_is_its_loss() {
     LazyLock::force(&RECORDER);
     let server = RedisServer::start();
     let yaml = "limiters:\n  stored: { rate: 1000, per: 1h }\n";
-    let limits = Limits::builder().redis(server.url()).limits_text(yaml).deadline(HOUR / 360);
+    let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(HOUR / 360);
     let limits = limits.build().await.unwrap();
     let stored = limits.configured("stored");
     let mut asked = tokio::task::JoinSet::new();

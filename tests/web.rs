@@ -41,7 +41,7 @@ async fn limits() -> (Limits, ManualClock) {
 
 async fn by_file(yaml: &str) -> (Limits, ManualClock) {
     let time = ManualClock::new();
-    let builder = Limits::builder().memory().limits_text(yaml).clock(time.clone());
+    let builder = Limits::builder().memory().limits_yaml(yaml).clock(time.clone());
     (builder.build().await.unwrap(), time)
 }
 

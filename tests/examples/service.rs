@@ -108,6 +108,6 @@ async fn the_guide_shows_the_example_and_a_valid_file() {
         example.ends_with(&code),
         "`docs/web.md` shows another program than `examples/service.rs`"
     );
-    let limits = Limits::builder().memory().limits_text(block("yaml")).build().await;
+    let limits = Limits::builder().memory().limits_yaml(block("yaml")).build().await;
     assert!(limits.is_ok(), "{limits:?}");
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, Reconciled};
+use ratelimit_runtime::{Event, Limits, report::Reconciled};
 use tests::redis_server::RedisServer;
 
 /// A process with this rate, and what it reconciled.
@@ -13,7 +13,7 @@ async fn process(server: &RedisServer, rate: u64) -> (Limits, Arc<Mutex<Vec<Reco
     let outcomes = Arc::<Mutex<Vec<_>>>::default();
     let told = Arc::clone(&outcomes);
     let yaml = format!("limiters:\n  shared: {{ rate: {rate}, per: 1s, on_drift: carry }}\n");
-    let builder = Limits::builder().redis(server.url()).limits_text(yaml).on_event(move |event| {
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml).on_event(move |event| {
         if let Event::Reconciled { outcome, .. } = event {
             told.lock().unwrap().push(*outcome);
         }

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, Reconciled};
+use ratelimit_runtime::{
+    Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, report::Reconciled,
+};
 use tests::redis_server::RedisServer;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -242,8 +242,8 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
 async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
     use ratelimit_runtime::{
         __private::store::{
-            Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Request, Rule,
-            StateKeys, Store, WriteWhen,
+            Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Request,
+            Rule, StateKeys, Store, WriteWhen,
         },
         ManualClock,
     };

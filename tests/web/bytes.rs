@@ -230,7 +230,7 @@ async fn a_request_that_no_wait_helps_says_so() {
 #[tokio::test]
 async fn a_store_that_is_away_is_no_fault_of_the_client() {
     let yaml = "limiters:\n  pay: { on_store_error: reject }\n";
-    let builder = Limits::builder().redis("redis://127.0.0.1:1/").limits_text(yaml);
+    let builder = Limits::builder().redis("redis://127.0.0.1:1/").limits_yaml(yaml);
     let limits = builder.build().await.unwrap();
     let pay = Limit::new("pay", quota(5, MINUTE)).limits(&limits);
     let answer = send(&pay, request()).await;

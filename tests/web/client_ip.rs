@@ -28,7 +28,7 @@ async fn proxies_are_trusted_by_the_limits_file_or_the_builder() {
     for (proxies, expected) in
         [(&[][..], "10.0.0.1"), (&["10.0.0.1", "203.0.113.0/24"], "192.0.2.66")]
     {
-        let builder = Limits::builder().memory().limits_text(yaml);
+        let builder = Limits::builder().memory().limits_yaml(yaml);
         let limits = builder.trusted_proxies(proxies.iter().copied()).build().await.unwrap();
         assert_eq!(client(&limits).await, expected, "the builder goes first");
     }

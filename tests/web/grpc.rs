@@ -105,7 +105,7 @@ async fn a_layer_answers_by_a_status_without_a_body() {
 #[tokio::test]
 async fn only_a_lost_store_is_unavailable() {
     let yaml = "limiters:\n  pay: { rate: 5, per: 1m, on_store_error: reject }\n";
-    let builder = Limits::builder().redis("redis://127.0.0.1:1/").limits_text(yaml);
+    let builder = Limits::builder().redis("redis://127.0.0.1:1/").limits_yaml(yaml);
     let limits = builder.build().await.unwrap();
     let rejection = async |permits| rejected(&limits.configured("pay"), permits).await;
     let unavailable = Status::from(rejection(1).await);

@@ -174,7 +174,7 @@ async fn only_the_policy_makes_a_lost_redis_an_error() {
     let server = RedisServer::start();
     let yaml =
         "limiters:\n  pay: { on_store_error: reject }\n  browse: { on_store_error: allow }\n";
-    let limits = Limits::builder().redis(server.url()).limits_text(yaml).build().await.unwrap();
+    let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).build().await.unwrap();
     let limit = |name| Limit::new(name, quota(1_000_000, SECOND)).limits(&limits);
     let app = Router::new()
         .route("/pay", get(async || "ok").post(async || "ok").layer(limit("pay")))

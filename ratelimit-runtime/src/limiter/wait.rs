@@ -141,29 +141,27 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 
 /// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
 /// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
-pub(crate) fn acquire<'a>(
-    limits: &'a Arc<Services>,
-    claims: &'a [Claim],
-) -> impl Future<Output = Result<Vec<Option<Granted>>, (usize, Rejection)>> + use<'a> {
-    async move {
-        let begun = Begun::now(limits, claims);
-        let usual = match claims {
-            [claim] => decide_one(limits, claim),
-            _ => None,
-        };
-        let refusals = match usual {
-            Some(deciding) => match deciding.await {
-                Ok(granted) => {
-                    granted.taken.core.count_admitted(Some(&granted.answer));
-                    return Ok(vec![Some(granted)]);
-                }
-                Err(refusals) => Some(refusals),
-            },
-            None => None,
-        };
-        // Few calls need more, and those that do not need no room for it.
-        Box::pin(acquire_all(limits, claims, begun, refusals)).await
-    }
+pub(crate) async fn acquire(
+    limits: &Arc<Services>,
+    claims: &[Claim],
+) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
+    let begun = Begun::now(limits, claims);
+    let usual = match claims {
+        [claim] => decide_one(limits, claim),
+        _ => None,
+    };
+    let refusals = match usual {
+        Some(deciding) => match deciding.await {
+            Ok(granted) => {
+                granted.taken.core.count_admitted(Some(&granted.answer));
+                return Ok(vec![Some(granted)]);
+            }
+            Err(refusals) => Some(refusals),
+        },
+        None => None,
+    };
+    // Few calls need more, and those that do not need no room for it.
+    Box::pin(acquire_all(limits, claims, begun, refusals)).await
 }
 
 /// Takes the permits of all claims, some of which may have refused already.

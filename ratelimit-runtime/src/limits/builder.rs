@@ -341,17 +341,15 @@ impl LimitsBuilder {
 
     fn networks(&self) -> Result<Option<Vec<Network>>, SetupError> {
         let Some(proxies) = &self.trusted_proxies else { return Ok(None) };
-        let read = |proxy: &String| {
-            proxy.parse().map_err(|error| {
-                Problem::new(ProblemKind::Setting, format!("in `trusted_proxies`: {error}"))
-                    .about("trusted_proxies")
-            })
-        };
         let (mut networks, mut problems) = (Vec::new(), Vec::new());
         for proxy in proxies {
-            match read(proxy) {
+            match proxy.parse() {
                 Ok(network) => networks.push(network),
-                Err(problem) => problems.push(problem),
+                Err(error) => {
+                    let message = format!("in `trusted_proxies`: {error}");
+                    let problem = Problem::new(ProblemKind::Setting, message);
+                    problems.push(problem.about("trusted_proxies"));
+                }
             }
         }
         if problems.is_empty() { Ok(Some(networks)) } else { Err(SetupError::new(problems)) }

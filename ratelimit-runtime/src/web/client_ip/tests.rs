@@ -5,7 +5,7 @@ const PROXIES: [&str; 2] = ["10.0.0.0/8", "2001:db8:f::/48"];
 fn trusts(address: IpAddr) -> bool {
     let contains =
         |proxy: &&str| proxy.parse::<ratelimit_spec::Network>().unwrap().contains(address);
-    PROXIES.iter().any(|proxy| contains(proxy))
+    PROXIES.iter().any(contains)
 }
 
 fn client(peer: &str, headers: &[(&'static str, &str)]) -> String {
