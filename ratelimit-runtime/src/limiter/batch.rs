@@ -214,7 +214,9 @@ struct Batch {
 impl Batch {
     async fn serve(mut self) {
         let limits = self.limits.clone();
+        let started = clock::instant();
         let replies = self.call().await;
+        let late = clock::instant() > started + limits.deadline;
         let several = self.loads.len() > 1 || self.loads[0].callers.len() > 1;
         let unclaimed = self.answer(replies);
         if several {
@@ -224,7 +226,7 @@ impl Batch {
         }
         drop(self);
         for taken in unclaimed {
-            taken.give_back_late(&limits).await;
+            taken.give_back_unclaimed(&limits, late).await;
         }
     }
 

@@ -224,14 +224,12 @@ impl Taken {
         }
     }
 
-    /// The same for what was granted to a caller that is gone, maybe by a store that has been slow: tried
-    /// a few times until it is back.
-    pub(super) async fn give_back_late(&self, limits: &Services) {
-        for pause in [50, 250, 1_000, 3_000] {
-            if self.give_back_some(limits, self.permits).await.is_ok() {
-                return;
-            }
-            sleep(Duration::from_millis(pause)).await;
+    /// The same for what was granted to a caller that is gone. A reply that was `late` closed the store to
+    /// calls, until a probe finds it. Tried once: what became of an attempt that failed is not known, and
+    /// a second one could give back what others took.
+    pub(super) async fn give_back_unclaimed(&self, limits: &Services, late: bool) {
+        if late {
+            sleep(Duration::from_secs(1)).await;
         }
         self.give_back(limits).await;
     }

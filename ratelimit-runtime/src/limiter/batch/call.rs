@@ -207,13 +207,14 @@ impl<'a> Together<'a> {
             };
             let rows = groups.and_then(|mut groups| groups.pop().ok_or_else(no_reply)?);
             let replies = rows.map(|rows| rows.into_iter().flatten().collect());
+            let late = send.is_none();
             let unclaimed = match send {
                 Some(send) => send.send(replies).err(),
                 None => Some(replies),
             };
             if let Some(Ok(unclaimed)) = unclaimed {
                 for taken in taken_by(&own, &asked, &unclaimed) {
-                    taken.give_back_late(&own).await;
+                    taken.give_back_unclaimed(&own, late).await;
                 }
             }
         });
