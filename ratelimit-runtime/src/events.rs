@@ -35,7 +35,7 @@ pub enum Event {
     },
     /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the
     /// first such call, and again after a minute without any; the
-    /// [report](crate::LimiterReport::shadowed) counts all of them.
+    /// [report](crate::report::LimiterReport::shadowed) counts all of them.
     WouldReject {
         /// The rejection that the caller would have received.
         rejection: Rejection,

@@ -316,13 +316,10 @@ mod tests {
                 format!("`1 per day (UTC), leaky bucket` is not a quota; {example}"),
             ),
             ("0 per 1s", "rate 0 rejects every call; use 1 to 2147483647 permits".to_owned()),
-            (
-                "1 per 60",
-                "`60` has no unit; write `60s`, or another of `d`, `h`, `m`, `s`, `ms`".into(),
-            ),
+            ("1 per 60", "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
             (
                 "1 per day (Europe/Viena)",
-                "unknown time_zone `Europe/Viena`; did you mean `Europe/Vienna`?".into(),
+                "unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?".into(),
             ),
             (
                 "1 per 1s, token bucket of 0",

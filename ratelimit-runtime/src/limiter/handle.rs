@@ -67,7 +67,7 @@ impl Limiter {
 
     /// Returns a limiter that takes from both or from neither: from all limiters that `self` and
     /// `other` are made of, each of them once. While a call waits for one of them, it holds no permits
-    /// of the others. Both have to belong to the same [`Limits`].
+    /// of the others. Both have to belong to the same [`Limits`](crate::Limits).
     ///
     /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
     /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like are of all of them; a change of the rate

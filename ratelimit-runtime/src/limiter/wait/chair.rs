@@ -61,8 +61,7 @@ impl Chair {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made at once; any other request is made when it can be granted.
-        let at_once = core.pace(limits).is_some() || begun.is_stale(limits, &self.claims);
-        let due = if at_once { now } else { now + look_again(limits, after) };
+        let (reserves, later) = (core.pace(limits).is_some(), now + look_again(limits, after));
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());
@@ -70,6 +69,9 @@ impl Chair {
         let number = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let seat = Arc::clone(self);
+            // With the line in hand: a change from now on finds this caller in it.
+            let at_once = reserves || begun.is_stale(limits, &self.claims);
+            let due = if at_once { now } else { later };
             (!full).then(|| line.join(permits, until, self.claims.len() == 1, seat, (due, lag)))
         });
         let Some(number) = number else {
