@@ -47,7 +47,7 @@ fn floor(module: &str) -> Option<u8> {
         | "clock" | "calendar" | "engine" | "words" => 0,
         "algorithm" | "home" => 1,
         "store" => 2,
-        "limiter" | "limits" | "registry" | "report" | "settings" => 3,
+        "limiter" | "limits" | "members" | "registry" | "report" | "settings" => 3,
         "call_site" | "tower" | "web" | "__private" => 4,
         // Imported by every floor, and imports words alone.
         "events" | "metrics" | "lib" | "guide" => return None,
