@@ -29,7 +29,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Quota, Reason};
+/// use ratelimit_runtime::{Limits, Quota, Reason};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,7 +77,7 @@ impl Limiter {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_runtime::{Quota};
+    /// use ratelimit_runtime::{Limits, Quota};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,7 +199,7 @@ impl Limiter {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use ratelimit_runtime::{Quota};
+    /// # use ratelimit_runtime::{Limits, Quota};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let limits = Limits::builder().memory().build().await?;

@@ -25,7 +25,7 @@ use crate::{Decision, Settlement, StoreError};
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Quota};
+/// use ratelimit_runtime::{Limits, Quota};
 ///
 /// # async fn complete(_: &str) -> u64 { 700 }
 /// # #[tokio::main(flavor = "current_thread")]

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Quota, RateChange};
+/// use ratelimit_runtime::{Limits, Quota, RateChange};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
