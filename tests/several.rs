@@ -14,10 +14,10 @@ mod reload;
 #[path = "several/shared.rs"]
 mod shared;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use ratelimit_runtime::{Limiter, Limits, LimitsBuilder, ManualClock, Quota, Quotas};
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -56,26 +56,4 @@ async fn asked(limiter: &Limiter) -> Result<u64, (Vec<String>, u128)> {
 
 fn refused(violated: &[&str], wait_ms: u128) -> Result<u64, (Vec<String>, u128)> {
     Err((violated.iter().map(|quota| (*quota).to_owned()).collect(), wait_ms))
-}
-
-/// A limits file that can be written anew.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str, yaml: &str) -> Self {
-        let name = format!("ratelimit-several-{name}-{}.yaml", std::process::id());
-        let file = Self(std::env::temp_dir().join(name));
-        file.write(yaml);
-        file
-    }
-
-    fn write(&self, yaml: &str) {
-        std::fs::write(&self.0, yaml).unwrap();
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }

@@ -2,8 +2,6 @@
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::{
-    fs,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -12,7 +10,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Reason, Rejection, rate_limit};
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 use tokio::{task::JoinHandle, time::timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -200,33 +198,11 @@ async fn a_limiter_whose_numbers_only_the_store_has_goes_by_its_prefix_in_the_re
     turned_away(&limiter).await;
 }
 
-/// A limits file that can be written anew.
-struct File(PathBuf);
-
-impl File {
-    fn new(test: &str, yaml: &str) -> Self {
-        let name = format!("ratelimit-waiting-{test}-{}.yaml", std::process::id());
-        let file = Self(std::env::temp_dir().join(name));
-        file.write(yaml);
-        file
-    }
-
-    fn write(&self, yaml: &str) {
-        fs::write(&self.0, yaml).unwrap();
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 #[tokio::test]
 async fn a_reload_makes_room_and_sends_nobody_away() {
     let places = |n: u32| format!("limiters:\n  x: {{ rate: 1, per: 1h, max_waiters: {n} }}\n");
-    let file = File::new("room", &places(1));
-    let limits = Limits::builder().memory().limits_file(&file.0).build().await.unwrap();
+    let file = LimitsFile::new(&places(1));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
     let limiter = limits.configured("x");
     limiter.acquire(1).await.unwrap();
     let first = waits(&limiter).await;
@@ -253,8 +229,8 @@ async fn a_reload_lets_those_who_wait_look_again() {
     let yaml =
         |settings: &str| format!("deadline: 20s\nlimiters:\n  x: {{ per: 1h, {settings} }}\n");
     for redis in [false, true] {
-        let file = File::new("again", &yaml("rate: 1"));
-        let builder = Limits::builder().limits_file(&file.0);
+        let file = LimitsFile::new(&yaml("rate: 1"));
+        let builder = Limits::builder().limits_file(file.path());
         let builder = if redis { builder.redis(server.url()) } else { builder.memory() };
         let limits = builder.build().await.unwrap();
         let limiter = limits.configured("x");

@@ -1,11 +1,11 @@
 //! The calls these tests make, in one place: what the API is called is not what they are about.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use ratelimit_runtime::{
     Limiter, Limits, LimitsBuilder, ManualClock, Quota, RateChange, Reason, Rejection, StoreError,
 };
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -114,28 +114,7 @@ pub(crate) fn rate_in_force(limiter: &Limiter) -> u64 {
     limiter.quotas().unwrap()[0].rate()
 }
 
-/// A limits file that can be rewritten; removed when dropped.
-pub(crate) struct File(PathBuf);
-
-impl File {
-    pub(crate) fn new(name: &str, yaml: &str) -> Self {
-        let file = format!("ratelimit-kept-{}-{name}.yaml", std::process::id());
-        let file = Self(std::env::temp_dir().join(file));
-        file.write(yaml);
-        file
-    }
-
-    pub(crate) fn write(&self, yaml: &str) {
-        fs::write(&self.0, yaml).unwrap();
-    }
-
-    pub(crate) async fn open(&self, builder: LimitsBuilder) -> Limits {
-        builder.limits_file(&self.0).deadline(DEADLINE).build().await.unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+/// The limits of a process that reads this file.
+pub(crate) async fn open(file: &LimitsFile, builder: LimitsBuilder) -> Limits {
+    builder.limits_file(file.path()).deadline(DEADLINE).build().await.unwrap()
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ratelimit_runtime::Limits;
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
-use super::calls::{DEADLINE, File, HOUR, admitted_of, on_redis, quota};
+use super::calls::{DEADLINE, HOUR, admitted_of, on_redis, open, quota};
 
 /// A process of four that lost its server.
 async fn one_of_four(server: &RedisServer) -> Limits {
@@ -67,8 +67,8 @@ async fn a_rate_that_becomes_0_admits_nobody_from_then_on() {
             let own = format!("{{ {numbers}, mode: per_client }}");
             format!("limiters:\n  shared: {{ {numbers} }}\n  own: {own}\n")
         };
-        let file = File::new("closed", &with(5));
-        let limits = file.open(builder).await;
+        let file = LimitsFile::new(&with(5));
+        let limits = open(&file, builder).await;
         let limiters = ["shared", "own"].map(|name| limits.configured(name));
         for limiter in &limiters {
             assert!(admitted_of(limiter, 5).await > 0);

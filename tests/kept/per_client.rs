@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use ratelimit_runtime::{Limits, LimitsBuilder, Rejection, rate_limit};
-use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
+use tests::{eventually, limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
 use tokio::time::sleep;
 
-use super::calls::{File, SECOND, admitted, admitted_of, free, ms, on_redis, on_redis_within};
+use super::calls::{SECOND, admitted, admitted_of, free, ms, on_redis, on_redis_within, open};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_up_budget_is_whole_again_when_a_reload_resets_it() {
@@ -22,8 +22,8 @@ async fn a_used_up_budget_is_whole_again_when_a_reload_resets_it() {
                 "limiters:\n  x: {{ rate: {rate}, per: 1h, mode: per_client, on_drift: reset }}\n"
             )
         };
-        let file = File::new(&format!("reload-{store}"), &with_rate(3));
-        let limits = file.open(builder).await;
+        let file = LimitsFile::new(&with_rate(3));
+        let limits = open(&file, builder).await;
         let limiter = limits.configured("x");
         assert_eq!(admitted_of(&limiter, 5).await, 3, "{store}");
         file.write(&with_rate(5));

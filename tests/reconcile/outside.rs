@@ -1,7 +1,6 @@
 //! Changes that no process announced: made on purpose, by Java, or by hand.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,7 +8,7 @@ use std::{
 use ratelimit_runtime::{
     Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, report::Reconciled,
 };
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -39,28 +38,6 @@ async fn taken(limiter: &Limiter) -> u64 {
 /// What is younger than something has to be so by the server's clock.
 async fn later() {
     tokio::time::sleep(Duration::from_millis(20)).await;
-}
-
-/// A limits file that can be rewritten; removed when dropped.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str, yaml: &str) -> Self {
-        let file = format!("ratelimit-outside-{}-{name}.yaml", std::process::id());
-        let file = Self(std::env::temp_dir().join(file));
-        file.write(yaml);
-        file
-    }
-
-    fn write(&self, yaml: &str) {
-        std::fs::write(&self.0, yaml).unwrap();
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 type Outcomes = Arc<Mutex<Vec<(Reconciled, Option<u64>, u64)>>>;
@@ -147,8 +124,8 @@ async fn a_reload_that_changed_nothing_of_a_limiter_announces_nothing() {
     };
     let server = RedisServer::start();
     for (name, builder) in [("redis", on(&server)), ("memory", Limits::builder().memory())] {
-        let file = File::new(name, &yaml("rate: 1, per: 1s"));
-        let (builder, outcomes) = noting(builder.limits_file(&file.0));
+        let file = LimitsFile::new(&yaml("rate: 1, per: 1s"));
+        let (builder, outcomes) = noting(builder.limits_file(file.path()));
         let limits = builder.build().await.unwrap();
         let limiter = limits.configured("shared");
         limiter.try_acquire(1).await.unwrap();

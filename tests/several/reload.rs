@@ -12,8 +12,8 @@ fn yaml(limits: &str) -> String {
 #[tokio::test]
 async fn a_limit_that_comes_or_goes_leaves_the_others_as_they_were() {
     let clock = ManualClock::new();
-    let file = File::new("comes", &yaml("{ rate: 3, per: 1m }, { rate: 10, per: 1h }"));
-    let limits = Limits::builder().memory().clock(clock.clone()).limits_file(&file.0);
+    let file = LimitsFile::new(&yaml("{ rate: 3, per: 1m }, { rate: 10, per: 1h }"));
+    let limits = Limits::builder().memory().clock(clock.clone()).limits_file(file.path());
     let limits = limits.build().await.unwrap();
     let limiter = limits.configured("x");
     limiter.try_acquire(3).await.unwrap();
@@ -43,8 +43,8 @@ async fn a_limit_that_comes_or_goes_leaves_the_others_as_they_were() {
 
 #[tokio::test]
 async fn a_bad_list_keeps_the_old_one() {
-    let file = File::new("bad", &yaml("{ rate: 3, per: 1m }, { rate: 10, per: 1h }"));
-    let limits = Limits::builder().memory().limits_file(&file.0).build().await.unwrap();
+    let file = LimitsFile::new(&yaml("{ rate: 3, per: 1m }, { rate: 10, per: 1h }"));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
     let limiter = limits.configured("x");
     file.write(&yaml("{ rate: 3, per: 1m }, { rate: 3, per: 1h }"));
     assert!(limits.reload().unwrap_err().to_string().contains("is never reached"));

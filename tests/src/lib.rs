@@ -11,6 +11,7 @@
 //!   hang and come back.
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
 //! - [`ledger`]: did a limiter admit a call whose permits were not free?
+//! - [`limits_file::LimitsFile`]: a limits file that changes while a program runs.
 //! - [`monitor`]: the commands a server was sent.
 //! - [`decide`]: questions to stores and scripts, past the limiter.
 //! - [`random_histories`]: a property, over histories of a seed.
@@ -24,6 +25,7 @@ mod binary;
 pub mod decide;
 mod histories;
 pub mod ledger;
+pub mod limits_file;
 pub mod monitor;
 mod notes;
 pub mod place;
