@@ -53,13 +53,15 @@ impl Members {
     pub(crate) fn lives(&self, announcer: MemberId, own: MemberId) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = known.at.is_some_and(|at| clock::instant().duration_since(at) < LIVES);
-        if known.forbidden || !fresh {
-            return !known.forbidden;
+        if known.forbidden {
+            return false;
         }
-        known.members.iter().any(|member| {
-            let alike = announcer.limits() != own.limits() && member.limits() == announcer.limits();
-            alike || member.process() == announcer.process()
-        })
+        !fresh
+            || known.members.iter().any(|member| {
+                let alike =
+                    announcer.limits() != own.limits() && member.limits() == announcer.limits();
+                alike || member.process() == announcer.process()
+            })
     }
 
     /// How many processes share the store, as of when they were last read.

@@ -49,8 +49,8 @@ pub(crate) struct Core {
     pub(super) looks: Looks,
     /// Whether an unusable store was reported.
     pub(super) complained: AtomicBool,
-    /// The process that announced the stored configuration, if it is gone.
-    gone: Mutex<Option<MemberId>>,
+    /// The process that announced the stored configuration, if it is gone, by its bits.
+    gone: AtomicU64,
 }
 
 /// What this process is configured with for a key, as of one generation of the limits.
@@ -143,7 +143,7 @@ impl Core {
             own: OnceCell::new(),
             denials: Denials::default(),
             complained: AtomicBool::new(false),
-            gone: Mutex::default(),
+            gone: AtomicU64::new(0),
             queue: Queue::default(),
         }
     }
@@ -178,11 +178,11 @@ impl Core {
 
     /// The process that announced the stored configuration, if it is gone.
     pub(super) fn gone(&self) -> Option<MemberId> {
-        *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        MemberId::of_bits(self.gone.load(Ordering::Relaxed))
     }
 
     pub(super) fn note_gone(&self, announcer: Option<MemberId>) {
-        *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = announcer;
+        self.gone.store(MemberId::bits(announcer), Ordering::Relaxed);
     }
 
     /// Takes note of numbers this process wrote itself.

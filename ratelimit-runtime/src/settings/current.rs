@@ -19,10 +19,8 @@ pub(crate) struct Current {
     pub(crate) since: Instant,
     /// Since when each part of it does.
     ages: Ages,
-    /// Equal for programs with the same limits.
-    fingerprint: u32,
-    /// The number of this process, where others share the store.
-    process: Option<u32>,
+    /// This process as others know it, where others share the store.
+    member: Option<MemberId>,
     pub(crate) file: Option<LimitsFile>,
     /// What is said of all limiters.
     global: Settings,
@@ -38,25 +36,29 @@ pub(crate) fn global(file: Option<&LimitsFile>, shadow: Option<bool>) -> Setting
 impl Current {
     pub(crate) fn new(number: u64, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let (global, since) = (global(file.as_ref(), shadow), clock::instant());
-        let fingerprint = fingerprint(file.as_ref());
-        Self { number, since, ages: Ages::new(since), fingerprint, process: None, file, global }
+        Self { number, since, ages: Ages::new(since), member: None, file, global }
     }
 
     /// The same in a process of this number, which shares its store with others.
     pub(crate) fn in_process(self, process: u32) -> Self {
-        Self { process: Some(process), ..self }
+        let member = MemberId::new(fingerprint(self.limits()), process);
+        Self { member: Some(member), ..self }
     }
 
     /// This process as others know it, where others share the store.
     pub(crate) fn member(&self) -> Option<MemberId> {
-        self.process.map(|process| MemberId::new(self.fingerprint, process))
+        self.member
     }
 
     /// The next reading of the limits file.
     pub(crate) fn read_again(&self, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let next = Self::new(self.number + 1, file, shadow);
         let ages = self.ages.read_again(self.limits(), next.limits(), next.since);
-        Self { ages, process: self.process, ..next }
+        let next = Self { ages, ..next };
+        match self.member {
+            Some(member) => next.in_process(member.process()),
+            None => next,
+        }
     }
 
     /// Since when the limits file has had its current settings for the limiter of this name.

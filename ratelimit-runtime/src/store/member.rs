@@ -21,8 +21,18 @@ impl MemberId {
     }
 
     /// Different for each process.
-    pub(crate) fn process(self) -> u64 {
-        self.0.get() & u64::from(u32::MAX)
+    pub(crate) fn process(self) -> u32 {
+        u32::try_from(self.0.get() & u64::from(u32::MAX)).unwrap_or_default()
+    }
+
+    /// The number that stands for it in an atomic; 0 stands for none.
+    pub(crate) fn bits(member: Option<Self>) -> u64 {
+        member.map_or(0, |member| member.0.get())
+    }
+
+    /// The member that [`bits`](Self::bits) stand for.
+    pub(crate) fn of_bits(bits: u64) -> Option<Self> {
+        NonZeroU64::new(bits).map(Self)
     }
 
     /// What the process's own key ends with: it stays while the limits change.
@@ -57,6 +67,10 @@ mod tests {
         assert_eq!(id.to_string(), "00000007ffffffff");
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!((id.limits(), id.process_text()), (7, "ffffffff".to_owned()));
+        assert_eq!(
+            [Some(id), None].map(|id| MemberId::of_bits(MemberId::bits(id))),
+            [Some(id), None]
+        );
         for text in ["", "7", "00000007fffffffg", "00000007ffffffff0", "+0000007ffffffff"] {
             assert_eq!(text.parse::<MemberId>(), Err(()), "{text}");
         }
