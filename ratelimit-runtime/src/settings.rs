@@ -1,4 +1,4 @@
-//! What one limiter goes by: the layers of settings, merged.
+//! The settings of one limiter: its layers, merged.
 
 mod ages;
 mod current;

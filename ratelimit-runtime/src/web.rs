@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
-pub(crate) use self::headers::Told;
+pub(crate) use self::headers::Reported;
 #[cfg(any(feature = "axum", feature = "tower"))]
 pub(crate) use self::peer::{UNKNOWN_PEER, peer_of};
 #[cfg(any(feature = "tonic", feature = "tower"))]
@@ -32,7 +32,7 @@ use crate::{Reason, Rejection};
 /// | reason | status | `Retry-After` |
 /// |---|---|---|
 /// | `Limited`, `WaitTooLong`, `QueueFull` | 429 | when a permit is free, at least 1 s |
-/// | `ExceedsCapacity` | 422, and 429 if the limit admits nobody | none, since waiting does not help |
+/// | `ExceedsCapacity` | 422, and 429 if the limit rejects every call | none, since waiting does not help |
 /// | `StoreUnavailable` | 503 | 1 s |
 /// | `StoreMisconfigured` | 503 | none |
 /// | `NotConfigured` | 500 | none |
@@ -66,7 +66,7 @@ pub fn response(rejection: &Rejection, headers: Headers) -> Response<String> {
     *response.status_mut() = problem::status(rejection);
     let json = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, json);
-    headers.write(Told::rejected(rejection), response.headers_mut());
+    headers.write(Reported::rejected(rejection), response.headers_mut());
     response
 }
 

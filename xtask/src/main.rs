@@ -29,7 +29,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        about: "runs all tests, or what `cargo test` is told, on a server found, installed or named by --server",
+        about: "runs all tests, or those that arguments of `cargo test` choose, on the server that --server names",
         run: test::run_tests,
     },
     Command {

@@ -164,7 +164,7 @@ pub(crate) fn count_event(event: &'static str) {
     counter!(EVENTS, "event" => event).increment(1);
 }
 
-/// A call to the store decides so many requests.
+/// A call to the store decides this number of requests.
 pub(crate) fn count_requests(requests: usize) {
     counter!(STORE_REQUESTS).increment(u64::try_from(requests).unwrap_or(u64::MAX));
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use super::body::LimitBody;
 use crate::{
     Rejection,
-    web::{Headers, Told},
+    web::{Headers, Reported},
 };
 
 /// Whether a request is a gRPC call.
@@ -24,7 +24,7 @@ pub(super) fn answer<B>(rejection: &Rejection, headers: Headers) -> Response<Lim
     let answer = response.headers_mut();
     answer.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     write_status(rejection, answer);
-    headers.write(Told::rejected(rejection), answer);
+    headers.write(Reported::rejected(rejection), answer);
     response
 }
 

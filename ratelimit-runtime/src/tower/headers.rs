@@ -13,8 +13,8 @@ use tower_service::Service;
 use super::outcomes;
 use crate::{limits::observe, web::Headers};
 
-/// Adds the headers of rate limits to the answers of a service, by what the annotated functions and the
-/// [`Limit`](super::Limit) layers inside were told. The strictest [`Decision`](crate::Decision) is in the extensions of the
+/// Adds the headers of rate limits to the answers of a service, from the decisions of the annotated functions
+/// and the [`Limit`](super::Limit) layers inside. The strictest [`Decision`](crate::Decision) is in the extensions of the
 /// response. Answers to requests that no limit decided about stay as they are.
 impl<S> Layer<S> for Headers {
     type Service = HeadersService<S>;

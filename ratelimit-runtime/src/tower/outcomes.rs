@@ -1,10 +1,10 @@
-//! What all calls of a request were told, in its answer.
+//! The decisions of all calls of a request, in its answer.
 
 use http::response;
 
 use crate::{
     Decision, Rejection,
-    web::{Headers, Told},
+    web::{Headers, Reported},
 };
 
 /// The outcome of one limit, or of one attribute.
@@ -12,19 +12,19 @@ pub(super) type Outcome = Result<Decision, Rejection>;
 
 /// Describes the limits of a request in its answer; changes nothing if there were none.
 pub(super) fn describe(headers: Headers, outcomes: &[Outcome], response: &mut response::Parts) {
-    let Some(told) = strictest(outcomes) else {
+    let Some(decision) = strictest(outcomes) else {
         return describe_rejection(headers, outcomes, response);
     };
     let rejection = rejection_of(outcomes, response);
-    headers.write(Told { decision: Some(&told), rejection }, &mut response.headers);
+    headers.write(Reported { decision: Some(&decision), rejection }, &mut response.headers);
     let rejected = rejection.and_then(Rejection::decision);
-    response.extensions.insert(rejected.unwrap_or(&told).clone());
+    response.extensions.insert(rejected.unwrap_or(&decision).clone());
 }
 
 /// The same where no limit decided anything.
 fn describe_rejection(headers: Headers, outcomes: &[Outcome], response: &mut response::Parts) {
     if let Some(rejection) = rejection_of(outcomes, response) {
-        headers.write(Told::rejected(rejection), &mut response.headers);
+        headers.write(Reported::rejected(rejection), &mut response.headers);
     }
 }
 

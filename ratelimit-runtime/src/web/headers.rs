@@ -44,14 +44,14 @@ pub enum Headers {
     Off,
 }
 
-/// What an answer is to say: what the limits decided, and the rejection if there was one.
+/// What an answer reports: the decision of the limits, and the rejection if there was one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct Reported<'a> {
     pub(crate) decision: Option<&'a Decision>,
     pub(crate) rejection: Option<&'a Rejection>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reported<'a> {
     pub(crate) fn rejected(rejection: &'a Rejection) -> Self {
         Self { decision: rejection.decision(), rejection: Some(rejection) }
     }
@@ -60,26 +60,26 @@ impl<'a> Told<'a> {
 impl Headers {
     /// Replaces the headers of rate limits by these, and adds the `Retry-After` of a rejection if there
     /// is none.
-    pub(crate) fn write(self, told: Told<'_>, headers: &mut HeaderMap) {
+    pub(crate) fn write(self, reported: Reported<'_>, headers: &mut HeaderMap) {
         for name in [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET] {
             headers.remove(name);
         }
         match self {
-            Self::Ietf => write_ietf(told, headers),
-            Self::XRateLimit => write_x_rate_limit(told, headers),
+            Self::Ietf => write_ietf(reported, headers),
+            Self::XRateLimit => write_x_rate_limit(reported, headers),
             Self::Off => {}
         }
-        if let Some(seconds) = told.rejection.and_then(retry_after) {
+        if let Some(seconds) = reported.rejection.and_then(retry_after) {
             headers.entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
         }
     }
 }
 
-fn write_ietf(told: Told<'_>, headers: &mut HeaderMap) {
-    let parts = told.decision.map(Decision::parts).unwrap_or_default();
+fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
+    let parts = reported.decision.map(Decision::parts).unwrap_or_default();
     let decided = of_decision(parts);
     let mut limits = ListSerializer::new();
-    for (part, policy) in decided.iter().filter(|(part, _)| is_told(part)) {
+    for (part, policy) in decided.iter().filter(|(part, _)| is_reported(part)) {
         let item = limits.bare_item(policy.name());
         let item = item.parameter(key("r"), integer(part.remaining()));
         if part.more_after() > Duration::ZERO {
@@ -88,7 +88,7 @@ fn write_ietf(told: Told<'_>, headers: &mut HeaderMap) {
     }
     let mut policies: Vec<_> = decided.into_iter().map(|(_, policy)| policy).collect();
     if policies.is_empty() {
-        policies.extend(told.rejection.into_iter().flat_map(of_rejection));
+        policies.extend(reported.rejection.into_iter().flat_map(of_rejection));
     }
     // In the same order in every answer, whichever limit is the strictest now.
     policies
@@ -108,14 +108,14 @@ fn write_ietf(told: Told<'_>, headers: &mut HeaderMap) {
     }
 }
 
-fn write_x_rate_limit(told: Told<'_>, headers: &mut HeaderMap) {
-    let strictest = told.decision.and_then(|decision| decision.parts().first());
+fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
+    let strictest = reported.decision.and_then(|decision| decision.parts().first());
     let quota = strictest
         .and_then(Decision::quota)
-        .or_else(|| told.rejection.and_then(|rejection| rejection.violated().first().copied()));
+        .or_else(|| reported.rejection.and_then(|rejection| rejection.violated().first().copied()));
     let Some(quota) = quota else { return };
     headers.insert(X_LIMIT, HeaderValue::from(quota.rate()));
-    if let Some(strictest) = strictest.filter(|strictest| is_told(strictest)) {
+    if let Some(strictest) = strictest.filter(|strictest| is_reported(strictest)) {
         headers.insert(X_REMAINING, HeaderValue::from(strictest.remaining()));
         let reset = strictest.at().duration_since(UNIX_EPOCH).unwrap_or_default();
         let reset = whole_seconds(reset + strictest.reset_after());
@@ -125,7 +125,7 @@ fn write_x_rate_limit(told: Told<'_>, headers: &mut HeaderMap) {
 
 /// Whether what remains is a promise that holds: a store's, of a limit that is in force. While the
 /// store is away each process only knows of its own calls.
-fn is_told(part: &Decision) -> bool {
+fn is_reported(part: &Decision) -> bool {
     part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
 }
 

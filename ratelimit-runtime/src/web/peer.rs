@@ -16,9 +16,9 @@ pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
 fn by_axum(extensions: &Extensions) -> Option<IpAddr> {
     use ::axum::extract::{ConnectInfo, connect_info::MockConnectInfo};
 
-    let told = extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let connected = extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     let mock = || extensions.get::<MockConnectInfo<SocketAddr>>();
-    told.or_else(|| mock().map(|MockConnectInfo(peer)| peer.ip()))
+    connected.or_else(|| mock().map(|MockConnectInfo(peer)| peer.ip()))
 }
 
 #[cfg(not(feature = "axum"))]

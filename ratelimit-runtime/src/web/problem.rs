@@ -8,7 +8,7 @@ use crate::{Reason, Rejection};
 
 /// The status of a rejection: 429 if a limit rejected the request, 503 if the store is the reason.
 /// A request that no wait helps is refused by 422, since repeating it does not help either; if the
-/// limit admits nobody, by 429. A service that is set up wrongly answers by 500.
+/// limit rejects every call, by 429. A service that is set up wrongly answers by 500.
 pub(super) fn status(rejection: &Rejection) -> StatusCode {
     match rejection.reason() {
         Reason::Limited | Reason::WaitTooLong | Reason::QueueFull => StatusCode::TOO_MANY_REQUESTS,
@@ -19,7 +19,7 @@ pub(super) fn status(rejection: &Rejection) -> StatusCode {
     }
 }
 
-/// Whether the limit admits nobody.
+/// Returns whether the limit rejects every call.
 fn is_closed(rejection: &Rejection) -> bool {
     rejection.quota().is_some_and(|quota| quota.rate() == 0)
 }

