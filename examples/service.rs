@@ -5,11 +5,13 @@
 //!     curl -i http://127.0.0.1:3000/search -H 'x-tenant: acme'
 //!     curl -i http://127.0.0.1:3000/login --json '{"name":"ada","password":"wrong"}'
 //!     curl http://127.0.0.1:3000/metrics
+//!     curl -i http://127.0.0.1:3000/ready
 
 use std::{env, error::Error, net::SocketAddr, time::Duration};
 
 use axum::{
     Json, Router,
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -67,13 +69,18 @@ async fn search() -> &'static str {
     "nothing found\n"
 }
 
+/// Whether the store replies and the limits file is in force.
+async fn ready(State(limits): State<Limits>) -> StatusCode {
+    if limits.health().is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     // First, since limiters report to the recorder that they find.
     let metrics = PrometheusBuilder::new().install_recorder()?;
     // Reads `ratelimit.yaml` and the environment, and looks for changes.
-    let limits = Limits::builder().watch(Duration::from_secs(5));
-    limits.on_event(|event| eprintln!("{event}")).install().await?;
+    let builder = Limits::builder().watch(Duration::from_secs(5));
+    let limits = builder.on_event(|event| eprintln!("{event}")).install().await?;
 
     // Each client fails twenty times a minute, over all accounts.
     let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))
@@ -84,7 +91,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/login", post(login).layer(failures))
         .route("/search", get(search).layer(searches))
         .layer(Headers::Ietf)
-        .route("/metrics", get(async move || metrics.render()));
+        .route("/metrics", get(async move || metrics.render()))
+        .route("/ready", get(ready).with_state(limits));
 
     let listener = TcpListener::bind(env::var("LISTEN").unwrap_or("127.0.0.1:3000".into())).await?;
     println!("listening on http://{}", listener.local_addr()?);

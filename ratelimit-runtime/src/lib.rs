@@ -118,7 +118,7 @@ pub use self::{
     events::Event,
     key::KeyPart,
     limiter::{Limiter, LimiterConfig, Permit, RateChange},
-    limits::{Limits, LimitsBuilder, init, observe},
+    limits::{Health, Limits, LimitsBuilder, init, observe},
     quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Rejection},
     settings::Settings,

@@ -2,6 +2,7 @@
 
 mod builder;
 mod file;
+mod health;
 mod heartbeat;
 mod report;
 mod scope;
@@ -14,7 +15,7 @@ use ratelimit_spec::Network;
 
 pub(crate) use self::scope::Observer;
 use self::scope::{SCOPE, Scope};
-pub use self::{builder::LimitsBuilder, scope::observe};
+pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{
     Limiter, Settings, SetupError, events::Event, limiter::Services, registry::Registry,
     report::Report, settings::Keys,
@@ -160,6 +161,23 @@ impl Limits {
         reload(&self.services, source, *shadow)
     }
 
+    /// Returns whether the store replies and whether the limits file that was read last is in force, as far as this process
+    /// knows. It queries nothing, so that a readiness probe may call it as often as it likes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// fn ready(limits: &Limits) -> u16 {
+    ///     if limits.health().is_ok() { 200 } else { 503 }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        Health::of(&self.services)
+    }
+
     /// Every limiter with its numbers, where each number came from, its call sites, and what it did
     /// so far.
     #[must_use]
@@ -182,10 +200,12 @@ fn reload(
     source: &file::Source,
     shadow: Option<bool>,
 ) -> Result<(), SetupError> {
-    match validate::load(source, shadow) {
-        Ok((file, warnings)) => {
-            let current = services.current().read_again(file.map(|file| file.limits), shadow);
-            services.limits.renew(current);
+    let read = services.limits.renew(|current| {
+        let (file, warnings) = validate::load(source, shadow)?;
+        Ok((current.read_again(file.map(|file| file.limits), shadow), warnings))
+    });
+    match read {
+        Ok(warnings) => {
             services.events.emit(&Event::Reloaded);
             warnings.iter().for_each(|warning| services.events.emit(warning));
             Ok(())

@@ -58,6 +58,7 @@ fn header<'a>(answer: &'a Response<Incoming>, name: &str) -> &'a str {
 async fn serves(redis: Option<&RedisServer>) {
     let server = Server::start("service", redis);
     let visitor = Visitor::of(&server);
+    assert_eq!(visitor.get("/ready", "").await.status(), 200);
     for n in 0..30 {
         let answer = visitor.login("ada", "correct horse").await;
         assert_eq!(answer.status(), 200, "right passwords cost nothing: {n}");

@@ -5,19 +5,19 @@ use std::{
     future::Future,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Waker},
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, oneshot};
 
 use super::lanes::Lanes;
 use crate::{
-    Clock, StoreError,
+    Clock, SetupError, StoreError,
     engine::Engine,
     events::Events,
     home::Homes,
@@ -44,7 +44,7 @@ pub(crate) struct Services {
     pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
     /// Why the limits could not be read, if none were installed.
-    pub(crate) broken: Option<Arc<str>>,
+    pub(crate) broken: Option<SetupError>,
     /// What the builder set, before the limits file.
     pub(crate) revision: Option<u64>,
     pub(crate) instances: Option<u32>,
@@ -59,20 +59,48 @@ pub(crate) struct Reading {
     /// Wakes the calls that wait when the limits are read anew.
     renewed: Notify,
     current: ArcSwap<Current>,
+    /// One reload at a time.
+    reloading: Mutex<()>,
+    /// Why the last reload failed, if it did.
+    failure: ArcSwapOption<SetupError>,
 }
 
 impl Reading {
     pub(crate) fn new(current: Current) -> Self {
-        let (generation, renewed) = (AtomicU64::new(current.number), Notify::new());
-        Self { generation, renewed, current: ArcSwap::from_pointee(current) }
+        Self {
+            generation: AtomicU64::new(current.number),
+            renewed: Notify::new(),
+            current: ArcSwap::from_pointee(current),
+            reloading: Mutex::default(),
+            failure: ArcSwapOption::empty(),
+        }
     }
 
-    /// Replaces it.
-    pub(crate) fn renew(&self, current: Current) {
-        let number = current.number;
-        self.current.store(Arc::new(current));
-        self.generation.store(number, Ordering::Release);
-        self.renewed.notify_waiters();
+    /// Replaces it by what `read` makes of it, unless that fails.
+    pub(crate) fn renew<T>(
+        &self,
+        read: impl FnOnce(&Current) -> Result<(Current, T), SetupError>,
+    ) -> Result<T, SetupError> {
+        let _reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        match read(&self.current.load()) {
+            Ok((current, read)) => {
+                let number = current.number;
+                self.current.store(Arc::new(current));
+                self.failure.store(None);
+                self.generation.store(number, Ordering::Release);
+                self.renewed.notify_waiters();
+                Ok(read)
+            }
+            Err(error) => {
+                self.failure.store(Some(Arc::new(error.clone())));
+                Err(error)
+            }
+        }
+    }
+
+    /// Why the last reload failed, if it did.
+    pub(crate) fn failure(&self) -> Option<SetupError> {
+        self.failure.load().as_deref().cloned()
     }
 }
 

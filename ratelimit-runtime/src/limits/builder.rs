@@ -238,8 +238,8 @@ impl LimitsBuilder {
             Ok(limits)
         };
         attempt().unwrap_or_else(|error: SetupError| {
-            let problem = error.to_string();
-            let limits = Self::default().memory().no_limits_file().assemble(None, Some(&problem));
+            let broken = Some(error.clone());
+            let limits = Self::default().memory().no_limits_file().assemble(None, broken);
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
             limits.services.events.emit(&Event::NotInstalled { error });
             limits
@@ -249,7 +249,7 @@ impl LimitsBuilder {
     fn assemble(
         self,
         loaded: Option<file::LoadedFile>,
-        broken: Option<&str>,
+        broken: Option<SetupError>,
     ) -> Result<Limits, SetupError> {
         static ID: AtomicU64 = AtomicU64::new(1);
 
@@ -286,7 +286,7 @@ impl LimitsBuilder {
             lanes: Homes::new(Arc::clone(&engine)),
             engine,
             events,
-            broken: broken.map(Into::into),
+            broken,
             revision: self.revision,
             instances: self.instances,
             members,

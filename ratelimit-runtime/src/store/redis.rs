@@ -123,6 +123,11 @@ impl RedisStore {
         self.address().topology == address::Topology::Cluster
     }
 
+    /// Whether calls are sent to the server, as far as is known.
+    pub(crate) fn health(&self) -> Result<(), StoreError> {
+        self.link.health()
+    }
+
     /// Where the store is, without the password.
     pub(crate) fn address(&self) -> &Address {
         self.link.address()

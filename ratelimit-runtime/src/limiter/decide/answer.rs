@@ -55,7 +55,7 @@ impl Core {
         let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         if let Some(problem) = &limits.broken {
             let rejection = self.rejection(Reason::StoreMisconfigured);
-            return Err(rejection.with_detail(Arc::clone(problem)));
+            return Err(rejection.with_detail(problem.to_string()));
         }
         if !numbers.effective.set.enabled() {
             let unlimited = unlimited(limits, numbers.config);

@@ -58,6 +58,11 @@ impl Gates {
         self.gate(keys).closed.clone()
     }
 
+    /// Why any gate is closed.
+    pub(super) fn why_any_closed(&self) -> Option<StoreError> {
+        self.gates.iter().find_map(|gate| lock(gate).closed.clone())
+    }
+
     /// Closes the gate of these keys. Returns false if it was closed already.
     pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
         let mut gate = self.gate(keys);

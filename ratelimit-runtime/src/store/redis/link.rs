@@ -226,6 +226,11 @@ impl Link {
         self.gates.why_closed(keys).is_some()
     }
 
+    /// Whether calls are sent to the server, as far as is known.
+    pub(super) fn health(&self) -> Result<(), StoreError> {
+        self.gates.why_any_closed().map_or(Ok(()), Err)
+    }
+
     /// Turns calls away from now on, and looks for the server in the background; false when that
     /// was so already.
     pub(super) fn close(self: &Arc<Self>, keys: &StateKeys, error: StoreError) -> bool {

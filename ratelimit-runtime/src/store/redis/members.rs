@@ -8,27 +8,37 @@ use super::{
     script::MEMBERS,
 };
 use crate::{
-    StoreError, clock,
+    StoreError, StoreErrorKind, clock,
     store::{Heartbeat, MemberId, StateKeys},
 };
 
 impl RedisStore {
-    /// Sends a heartbeat and returns the living processes. An error closes no gate: decisions go on
-    /// without heartbeats.
+    /// Sends a heartbeat and returns the living processes. One that gets no answer closes the gate as a call does, so
+    /// that a process without calls knows of the outage. One that is refused does not: decisions go on without
+    /// heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
-        let sent = clock::timeout(self.link.engine(), self.deadline.max(LEAST), self.beat(beat));
-        match sent.await {
-            Ok(members) => members,
-            Err(_) => Err(StoreError::timeout("redis: no answer to a heartbeat")),
+        let keys = StateKeys::new(format!("{}ratelimit:members", beat.key_prefix));
+        let limit = self.deadline.max(LEAST);
+        let error = match clock::timeout(self.link.engine(), limit, self.beat(&keys, beat)).await {
+            Ok(Ok(members)) => return Ok(members),
+            Ok(Err(error)) => error,
+            Err(_) => StoreError::timeout("redis: no answer to a heartbeat"),
+        };
+        if error.kind() != StoreErrorKind::Misconfigured {
+            self.link.close(&keys, error.clone());
         }
+        Err(error)
     }
 
-    async fn beat(&self, beat: &Heartbeat<'_>) -> Result<Vec<MemberId>, StoreError> {
-        let keys = StateKeys::new(format!("{}ratelimit:members", beat.key_prefix));
-        let live = self.link.live(&self.link.line(), &keys).await?;
+    async fn beat(
+        &self,
+        keys: &StateKeys,
+        beat: &Heartbeat<'_>,
+    ) -> Result<Vec<MemberId>, StoreError> {
+        let live = self.link.live(&self.link.line(), keys).await?;
         let mut connection = live.connection();
         let command = |by_name| {
             let mut command =

@@ -1,0 +1,36 @@
+//! What is known of the store and of the limits file.
+
+use crate::{SetupError, StoreError, limiter::Services, store::AnyStore};
+
+/// What a process knows of its store and of its limits file; see [`Limits::health`](crate::Limits::health).
+///
+/// Neither problem stops the limits: `on_store_error` decides while the store is unavailable, and the last good
+/// limits file stays in force. So whether a process that has one is ready is for the program to decide.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// The reason why calls are not sent to the store, or `Ok` if they are. A call that fails changes it at once; a
+    /// process without calls notices by its heartbeat, within about 15 seconds. It is `Ok` again as soon as a
+    /// background probe finds the store, at most a second and a `deadline` after the store is back. A cluster is `Ok` if all
+    /// nodes that were needed reply. The embedded store always is.
+    pub store: Result<(), StoreError>,
+    /// The problems of the limits file if the last reload failed, until one succeeds.
+    pub limits_file: Result<(), SetupError>,
+}
+
+impl Health {
+    pub(super) fn of(services: &Services) -> Self {
+        let failure = services.broken.clone().or_else(|| services.limits.failure());
+        let store = match &services.store {
+            AnyStore::Memory(_) => Ok(()),
+            AnyStore::Redis(store) => store.health(),
+        };
+        Self { store, limits_file: failure.map_or(Ok(()), Err) }
+    }
+
+    /// Returns whether the store replies and the limits file is in force.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.store.is_ok() && self.limits_file.is_ok()
+    }
+}

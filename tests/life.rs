@@ -1,0 +1,23 @@
+//! The life of a service: whether it is ready, how it ends, and how its limits are reloaded meanwhile.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+#[path = "life/health.rs"]
+mod health;
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Limits, Quota};
+use tests::redis_server::RedisServer;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The machine that tests is busy.
+const DEADLINE: Duration = Duration::from_millis(500);
+
+fn quota(rate: u64, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+async fn limits(server: &RedisServer, yaml: &str) -> Limits {
+    let builder = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(DEADLINE);
+    builder.build().await.unwrap()
+}

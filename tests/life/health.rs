@@ -1,0 +1,85 @@
+//! What a readiness probe sees of the store and of the limits file.
+
+use std::{thread, time::Instant};
+
+use ratelimit_runtime::{Limits, StoreErrorKind};
+use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
+
+use crate::{DEADLINE, SECOND, limits, quota};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_shows_at_the_first_call_and_ends_with_it() {
+    let server = RedisServer::start();
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("x", quota(100, SECOND));
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    assert!(limits.health().is_ok());
+    server.kill_hard();
+    let killed = Instant::now();
+    while limits.health().is_ok() {
+        let _ = limiter.try_acquire(1).await;
+        assert!(killed.elapsed() < 2 * DEADLINE, "{:?}", limits.health());
+    }
+    let health = limits.health();
+    assert_eq!(health.store.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    assert!(health.limits_file.is_ok());
+    server.restart();
+    // No call is needed for that.
+    eventually("the store is found again", 3 * SECOND, || limits.health().is_ok());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_shows_without_any_call() {
+    let server = RedisServer::start();
+    let limits = limits(&server, "").await;
+    assert!(limits.health().is_ok());
+    server.kill_hard();
+    eventually("the outage is noticed", 15 * SECOND, || limits.health().store.is_err());
+    server.restart();
+    eventually("and its end", 3 * SECOND, || limits.health().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_away_at_startup_shows_at_once() {
+    let server = RedisServer::start();
+    server.kill_hard();
+    let limits = limits(&server, "").await;
+    assert!(limits.health().store.is_err());
+    server.restart();
+    eventually("the store is found", 3 * SECOND, || limits.health().is_ok());
+}
+
+#[tokio::test]
+async fn a_limits_file_that_was_refused_shows_until_a_good_one_is_read() {
+    let file = LimitsFile::new("limiters: { x: { rate: 5, per: 1s } }\n");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    assert!(limits.health().is_ok());
+    file.write("limiters: { x: { rate: many, per: 1s } }\n");
+    let error = limits.reload().unwrap_err();
+    let health = limits.health();
+    assert!(!health.is_ok() && health.store.is_ok(), "{health:?}");
+    assert_eq!(health.limits_file.unwrap_err().to_string(), error.to_string());
+    assert!(limits.configured("x").try_acquire(5).await.is_ok(), "the last good file is in force");
+    file.write("limiters: { x: { rate: 6, per: 1s } }\n");
+    limits.reload().unwrap();
+    assert!(limits.health().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_reloads_at_the_same_time_the_newest_text_stays() {
+    let file = LimitsFile::new("limiters: { x: { rate: 1, per: 1h } }\n");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    for rate in 100..300 {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                // It may find the file half written.
+                scope.spawn(|| limits.reload().is_ok());
+            }
+            file.write(&format!("limiters: {{ x: {{ rate: {rate}, per: 1h }} }}\n"));
+            limits.reload().unwrap();
+        });
+        let permit = limits.configured("x").try_acquire(1).await.unwrap();
+        assert_eq!(permit.quota().unwrap().rate(), rate);
+    }
+}
