@@ -8,6 +8,8 @@
 mod load;
 #[path = "examples/measured.rs"]
 mod measured;
+#[path = "examples/outbound.rs"]
+mod outbound;
 #[path = "examples/output.rs"]
 mod output;
 #[path = "examples/program.rs"]
@@ -16,3 +18,5 @@ mod program;
 mod service;
 #[path = "examples/shop.rs"]
 mod shop;
+#[path = "client/upstream.rs"]
+mod upstream;

@@ -48,7 +48,7 @@ fn floor(module: &str) -> Option<u8> {
         "algorithm" | "home" => 1,
         "store" => 2,
         "limiter" | "limits" | "members" | "registry" | "report" | "settings" => 3,
-        "call_site" | "tower" | "web" | "__private" => 4,
+        "call_site" | "client" | "tower" | "web" | "__private" => 4,
         // Imported by every floor, and imports words alone.
         "events" | "metrics" | "lib" | "guide" => return None,
         _ => panic!("`{module}` has no floor; give it one here and in docs/architecture.md"),

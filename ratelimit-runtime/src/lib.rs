@@ -58,6 +58,8 @@
 //! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
 //! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
+//! - `client`: outbound requests that wait for a limiter, and pause as an upstream asks; see the module `client`. With
+//!   `reqwest` also those of `reqwest::Client`.
 //! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
 //!   [`guide::metrics`].
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
@@ -80,6 +82,8 @@ mod algorithm;
 mod annotation;
 mod calendar;
 mod call_site;
+#[cfg(feature = "client")]
+pub mod client;
 mod clock;
 mod decision;
 mod engine;

@@ -104,6 +104,18 @@ impl Limiter {
         self
     }
 
+    /// The clock that its waits go by.
+    #[cfg(feature = "client")]
+    pub(crate) fn clock(&self) -> &crate::Clock {
+        &self.limits.clock
+    }
+
+    /// A rejection for a reason outside of the limiter.
+    #[cfg(feature = "client")]
+    pub(crate) fn rejection(&self, reason: crate::Reason) -> Rejection {
+        self.core.rejection(reason)
+    }
+
     fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
         std::iter::once(&self.core).chain(&self.others)
     }

@@ -1,0 +1,39 @@
+//! Why a request has no answer.
+
+use std::{error::Error, fmt};
+
+use crate::Rejection;
+
+/// The error of a request that went through a [`Throttle`](super::Throttle).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ThrottleError<E> {
+    /// The request was not sent: its permit, or the end of a pause that the upstream asked for, cannot be waited for.
+    Rejected(Rejection),
+    /// The inner service failed.
+    Service(E),
+}
+
+impl<E> From<Rejection> for ThrottleError<E> {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for ThrottleError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected(rejection) => rejection.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for ThrottleError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Rejected(rejection) => rejection.source(),
+            Self::Service(error) => error.source(),
+        }
+    }
+}

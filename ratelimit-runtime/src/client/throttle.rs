@@ -1,0 +1,187 @@
+//! The layer, and the service that it makes.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{
+    error::ThrottleError,
+    pauses::Pauses,
+    upstream::{Answered, pause},
+};
+use crate::{Limiter, Reason, Rejection};
+
+/// A layer that lets each outbound request wait for a permit of the limiter that a function names.
+///
+/// Requests of one limiter are sent first come, first served. A request whose future is dropped before it was sent leaves its
+/// place and takes nothing.
+///
+/// A pause that the upstream asks for holds in this process, for all requests of the same limiter through this layer, its
+/// clones and the services that they made; it is at most a day. Answers are passed on as they are: a refused request is
+/// not sent again. [`ThrottleService`] says which answers ask for a pause.
+#[must_use = "a throttle has no effect until it is a layer of a service"]
+pub struct Throttle<F> {
+    limiter: Arc<F>,
+    at_most: Option<Duration>,
+    pauses: Arc<Pauses>,
+}
+
+impl<F> Throttle<F> {
+    /// Sends each request once the limiter that `limiter` returns for it has a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, client::Throttle};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// let partner = limits.limiter("partner", Quota::per_second(10));
+    /// let throttle = Throttle::new(move |_: &http::Request<String>| partner.clone());
+    /// # let _ = throttle;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new<R>(limiter: F) -> Self
+    where
+        F: Fn(&R) -> Limiter,
+    {
+        Self { limiter: Arc::new(limiter), at_most: None, pauses: Arc::default() }
+    }
+
+    /// Lets a request wait no longer than this, pauses included; for ever otherwise. One that cannot be sent in time is
+    /// rejected at once, with [`WaitTooLong`](Reason::WaitTooLong).
+    pub fn timeout(self, at_most: Duration) -> Self {
+        Self { at_most: Some(at_most), ..self }
+    }
+}
+
+impl<F> Clone for Throttle<F> {
+    fn clone(&self) -> Self {
+        Self {
+            limiter: Arc::clone(&self.limiter),
+            at_most: self.at_most,
+            pauses: Arc::clone(&self.pauses),
+        }
+    }
+}
+
+impl<F> fmt::Debug for Throttle<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttle").field("at_most", &self.at_most).finish_non_exhaustive()
+    }
+}
+
+impl<S, F> Layer<S> for Throttle<F> {
+    type Service = ThrottleService<S, F>;
+
+    fn layer(&self, inner: S) -> ThrottleService<S, F> {
+        ThrottleService { inner, throttle: self.clone() }
+    }
+}
+
+/// A service whose requests wait for their permits; made by a [`Throttle`].
+///
+/// It is always ready, and asks the inner service whether that is only when a request has its permit: a request in
+/// line occupies no connection.
+///
+/// | the answer has | pause |
+/// |---|---|
+/// | status 429 or 503, and `Retry-After` | until then |
+/// | `RateLimit` with `r=0` (IETF draft 11), whatever the status | its `t`, the longest of several |
+/// | a gRPC status with `RetryInfo` (feature `tonic`) | its `retry_delay` |
+pub struct ThrottleService<S, F> {
+    inner: S,
+    throttle: Throttle<F>,
+}
+
+impl<S: Clone, F> Clone for ThrottleService<S, F> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), throttle: self.throttle.clone() }
+    }
+}
+
+impl<S: fmt::Debug, F> fmt::Debug for ThrottleService<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleService")
+            .field("inner", &self.inner)
+            .field("throttle", &self.throttle)
+            .finish()
+    }
+}
+
+impl<S, F, R> Service<R> for ThrottleService<S, F>
+where
+    S: Service<R, Response: Answered> + Clone + Send + 'static,
+    S::Future: Send,
+    F: Fn(&R) -> Limiter,
+    R: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = ThrottleError<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let limiter = (self.throttle.limiter)(&request);
+        let (mut inner, pauses) = (self.inner.clone(), Arc::clone(&self.throttle.pauses));
+        let at_most = self.throttle.at_most;
+        Box::pin(async move {
+            admit(&limiter, &pauses, at_most).await?;
+            let ready = poll_fn(|context| inner.poll_ready(context)).await;
+            ready.map_err(ThrottleError::Service)?;
+            let answer = inner.call(request).await.map_err(ThrottleError::Service)?;
+            let clock = limiter.clock();
+            if let Some(length) = pause(&answer, clock.now_ms()) {
+                pauses.pause(limiter.name(), clock, length);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Waits for a permit, and for the end of the limiter's pause.
+async fn admit(
+    limiter: &Limiter,
+    pauses: &Pauses,
+    at_most: Option<Duration>,
+) -> Result<(), Rejection> {
+    let clock = limiter.clock();
+    let paused = || pauses.left(limiter.name(), clock);
+    let began_ms = clock.now_ms();
+    loop {
+        let waited = Duration::from_millis(clock.now_ms().saturating_sub(began_ms));
+        let left = at_most.map(|at_most| at_most.saturating_sub(waited));
+        if let Some(pause) = paused() {
+            if left.is_some_and(|left| pause > left) {
+                let rejection = limiter.rejection(Reason::WaitTooLong);
+                return Err(rejection.with_detail(UPSTREAM).retry_after_some(Some(pause)));
+            }
+            clock.sleep(pause).await;
+            continue;
+        }
+        let permit = match left {
+            Some(left) => limiter.acquire_timeout(1, left).await?,
+            None => limiter.acquire(1).await?,
+        };
+        if paused().is_none() {
+            return Ok(());
+        }
+        // A pause began while the request was in line. Should the store not take the permit back, it stays spent.
+        let _ = permit.give_back().await;
+    }
+}
+
+const UPSTREAM: &str = "the upstream asked for a pause";

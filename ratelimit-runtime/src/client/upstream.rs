@@ -1,0 +1,86 @@
+//! What an upstream says about when to send again.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::{
+    HeaderMap, Response, StatusCode,
+    header::{DATE, HeaderName, HeaderValue, RETRY_AFTER},
+};
+use sfv::{BareItem, Item, List, ListEntry, Parser};
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// An answer whose status and headers can be read.
+#[diagnostic::on_unimplemented(
+    message = "`Throttle` cannot read the answers of this service, which are `{Self}`",
+    note = "it reads `http::Response<B>` and, with the feature `reqwest`, `reqwest::Response`"
+)]
+pub trait Answered {
+    #[doc(hidden)]
+    fn head(&self) -> (StatusCode, &HeaderMap);
+}
+
+impl<B> Answered for Response<B> {
+    fn head(&self) -> (StatusCode, &HeaderMap) {
+        (self.status(), self.headers())
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl Answered for reqwest::Response {
+    fn head(&self) -> (StatusCode, &HeaderMap) {
+        (self.status(), self.headers())
+    }
+}
+
+/// The time for which an answer asks to send nothing more. `Retry-After` takes precedence over `RateLimit`, as the draft
+/// of the latter says; what is malformed is ignored.
+pub(super) fn pause(answer: &impl Answered, now_ms: u64) -> Option<Duration> {
+    let (status, headers) = answer.head();
+    let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let asked = refused.then(|| retry_after(headers, now_ms)).flatten();
+    let pause = asked.or_else(|| retry_info(headers)).or_else(|| used_up(headers))?;
+    (pause > Duration::ZERO).then_some(pause)
+}
+
+/// `Retry-After`: seconds, or a date by the clock of the upstream.
+fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
+    let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
+    let now = || UNIX_EPOCH + Duration::from_millis(now_ms);
+    let value = headers.get(RETRY_AFTER)?;
+    let seconds = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    seconds.map(Duration::from_secs).or_else(|| {
+        let upstream_now = headers.get(DATE).and_then(date).unwrap_or_else(now);
+        Some(date(value)?.duration_since(upstream_now).unwrap_or_default())
+    })
+}
+
+/// `RateLimit`: the longest time for which a limit has no permits.
+fn used_up(headers: &HeaderMap) -> Option<Duration> {
+    let integer = |item: &Item, name: &str| match item.params.get(name) {
+        Some(BareItem::Integer(number)) => u64::try_from(i64::from(*number)).ok(),
+        _ => None,
+    };
+    let of_line = |line: &HeaderValue| Parser::new(line.as_bytes()).parse::<List>().ok();
+    let lists = headers.get_all(RATE_LIMIT).iter().filter_map(of_line);
+    let empty = lists.flatten().filter_map(|entry| match entry {
+        ListEntry::Item(item) if integer(&item, "r") == Some(0) => integer(&item, "t"),
+        _ => None,
+    });
+    empty.max().map(Duration::from_secs)
+}
+
+/// The `RetryInfo` of a gRPC status without a body.
+#[cfg(feature = "tonic")]
+fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+    use tonic_types::StatusExt;
+
+    let status =
+        headers.contains_key("grpc-status").then(|| tonic::Status::from_header_map(headers));
+    status.flatten()?.get_details_retry_info()?.retry_delay
+}
+
+#[cfg(not(feature = "tonic"))]
+fn retry_info(_: &HeaderMap) -> Option<Duration> {
+    None
+}
