@@ -19,7 +19,10 @@ use axum::{
 use metrics_exporter_prometheus::PrometheusBuilder;
 use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web::Headers};
 use serde::Deserialize;
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 
 #[derive(Deserialize)]
 struct Credentials {
@@ -92,10 +95,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/search", get(search).layer(searches))
         .layer(Headers::Ietf)
         .route("/metrics", get(async move || metrics.render()))
-        .route("/ready", get(ready).with_state(limits));
+        .route("/ready", get(ready).with_state(limits.clone()));
+
+    // `kill -HUP` reads the limits file again. If it has mistakes, an event says which, and nothing changes.
+    let mut hangup = signal(SignalKind::hangup())?;
+    let reloaded = limits.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let _ = reloaded.reload();
+        }
+    });
 
     let listener = TcpListener::bind(env::var("LISTEN").unwrap_or("127.0.0.1:3000".into())).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, service.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    axum::serve(listener, service.into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(async move { terminate.recv().await.unwrap_or_default() })
+        .await?;
+    // No request is left: what is to be given back is sent, and this process leaves the others.
+    limits.shutdown().await;
     Ok(())
 }

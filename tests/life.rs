@@ -3,6 +3,8 @@
 
 #[path = "life/health.rs"]
 mod health;
+#[path = "life/shutdown.rs"]
+mod shutdown;
 
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use ratelimit_runtime::{Limits, Quota};
 use tests::redis_server::RedisServer;
 
 const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
 /// The machine that tests is busy.
 const DEADLINE: Duration = Duration::from_millis(500);
 

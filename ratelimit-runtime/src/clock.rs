@@ -18,6 +18,7 @@ use std::{
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::Notify,
+    task::JoinHandle,
     time::Instant,
 };
 
@@ -102,7 +103,7 @@ impl System {
 
     fn runtime_here(&self) -> Handle {
         if self.pauses {
-            Handle::try_current().unwrap_or_else(|_| self.engine.runtime().clone())
+            Handle::try_current().unwrap_or_else(|_| self.engine.runtime())
         } else {
             runtime_here(&self.engine)
         }
@@ -227,7 +228,7 @@ fn instant_of_runtime() -> Instant {
 pub(crate) fn runtime_here(engine: &Engine) -> Handle {
     match Handle::try_current() {
         Ok(runtime) if !is_paused(&runtime) => runtime,
-        _ => engine.runtime().clone(),
+        _ => engine.runtime(),
     }
 }
 
@@ -250,7 +251,7 @@ pub(crate) async fn sleep(engine: &Engine, duration: Duration) {
     sleep_where(duration, runtime_here(engine), instant, || runtime_here(engine)).await;
 }
 
-/// Sleeps by the timers of this runtime, until another one polls it.
+/// Sleeps by the timers of this runtime, until another one polls it or it ends.
 async fn sleep_where(
     duration: Duration,
     mut runtime: Handle,
@@ -260,24 +261,46 @@ async fn sleep_where(
     const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
     let until = now() + duration.min(FOREVER);
     loop {
-        let timer = {
-            let _entered = runtime.enter();
-            tokio::time::sleep(until.saturating_duration_since(now()))
+        let left = until.saturating_duration_since(now());
+        let is_within = Handle::try_current().is_ok_and(|current| current.id() == runtime.id());
+        let elapsed = if is_within {
+            sleep_within(left, &runtime, &here).await
+        } else {
+            sleep_beside(left, &runtime).await
         };
-        let mut timer = pin!(timer);
-        let mut is_new = true;
-        let elapsed = poll_fn(|cx| {
-            // A timer panics when its runtime has ended, so it is only polled from within it.
-            if !std::mem::take(&mut is_new) && here().id() != runtime.id() {
-                return Poll::Ready(false);
-            }
-            timer.as_mut().poll(cx).map(|()| true)
-        });
-        if elapsed.await {
+        if elapsed {
             return;
         }
         runtime = here();
     }
+}
+
+/// Sleeps by the timers of the runtime that polls it; false if another one does by now.
+async fn sleep_within(left: Duration, runtime: &Handle, here: &impl Fn() -> Handle) -> bool {
+    let mut timer = pin!(tokio::time::sleep(left));
+    let mut is_new = true;
+    let elapsed = poll_fn(|cx| {
+        // A timer panics when its runtime has ended, so it is only polled from within it.
+        if !std::mem::take(&mut is_new) && here().id() != runtime.id() {
+            return Poll::Ready(false);
+        }
+        timer.as_mut().poll(cx).map(|()| true)
+    });
+    elapsed.await
+}
+
+/// Sleeps by a task of another runtime; false if that ended before.
+async fn sleep_beside(left: Duration, runtime: &Handle) -> bool {
+    struct Aborted(JoinHandle<()>);
+
+    impl Drop for Aborted {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+
+    let mut task = Aborted(runtime.spawn(async move { tokio::time::sleep(left).await }));
+    (&mut task.0).await.is_ok()
 }
 
 /// What did not end in time.

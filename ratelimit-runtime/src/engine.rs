@@ -1,21 +1,35 @@
 //! A thread for what no caller awaits (probes, refunds, the watch of the limits file), and for
 //! the calls of callers that have no tokio runtime.
 //!
-//! It starts when it is first needed, and ends with the last owner of the engine.
+//! It starts when it is first needed, and ends with the last owner of the engine or when it is told to. After that it
+//! takes no tasks; a caller without a runtime that needs its timers starts another one.
 
-use std::{convert::Infallible, future::Future, sync::OnceLock, thread};
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use tokio::{
     runtime::{Builder, Handle},
-    sync::oneshot,
+    sync::{Notify, oneshot, watch},
 };
 
 /// The name of the thread.
 const NAME: &str = "ratelimit";
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Engine {
-    running: OnceLock<Running>,
+    running: Mutex<Option<Running>>,
+    tasks: Arc<Tasks>,
+    /// Whether endless tasks are to end.
+    ending: watch::Sender<bool>,
+    ended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -25,15 +39,92 @@ struct Running {
     _stop: oneshot::Sender<Infallible>,
 }
 
+/// What is to be done before the end.
+#[derive(Debug, Default)]
+struct Tasks {
+    unfinished: AtomicUsize,
+    finished: Notify,
+}
+
+/// A task that is to be finished before the end. It is when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Unfinished(Arc<Tasks>);
+
+impl Default for Engine {
+    fn default() -> Self {
+        let (running, tasks) = (Mutex::default(), Arc::default());
+        Self { running, tasks, ending: watch::Sender::new(false), ended: AtomicBool::new(false) }
+    }
+}
+
 impl Engine {
     /// The engine's runtime, which is started if it is not running.
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.running.get_or_init(Running::start).runtime
+    pub(crate) fn runtime(&self) -> Handle {
+        self.running().get_or_insert_with(Running::start).runtime.clone()
     }
 
     /// Runs a future to its end on the engine's thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.runtime().spawn(future);
+        let unfinished = self.begin();
+        self.start(async move {
+            future.await;
+            drop(unfinished);
+        });
+    }
+
+    /// Runs a future on the engine's thread until the engine is to end.
+    pub(crate) fn spawn_endless(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let mut ending = self.ending.subscribe();
+        self.start(async move {
+            tokio::select! {
+                biased;
+                _ = ending.wait_for(|ending| *ending) => {}
+                () = future => {}
+            }
+        });
+    }
+
+    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if !self.ended.load(Ordering::Acquire) {
+            self.runtime().spawn(task);
+        }
+    }
+
+    /// Announces a task of any runtime that is to be finished before the end.
+    pub(crate) fn begin(&self) -> Unfinished {
+        self.tasks.unfinished.fetch_add(1, Ordering::AcqRel);
+        Unfinished(Arc::clone(&self.tasks))
+    }
+
+    /// Drops the endless tasks, and waits until all others are finished.
+    pub(crate) async fn finish(&self) {
+        self.ending.send_replace(true);
+        loop {
+            let mut finished = pin!(self.tasks.finished.notified());
+            finished.as_mut().enable();
+            if self.tasks.unfinished.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            finished.await;
+        }
+    }
+
+    /// Ends the thread, with the tasks that are not finished.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        drop(self.running().take());
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.0.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.finished.notify_waiters();
+        }
     }
 }
 

@@ -40,6 +40,11 @@ impl StoreError {
         Self { kind: StoreErrorKind::Unavailable, message: message.into(), source: None }
     }
 
+    /// What a call gets after [`Limits::shutdown`](crate::Limits::shutdown).
+    pub(crate) fn shut_down() -> Self {
+        Self::unavailable("rate limits are shut down")
+    }
+
     /// An error that lasts until the configuration is changed.
     pub(crate) fn misconfigured(message: impl Into<Arc<str>>) -> Self {
         Self { kind: StoreErrorKind::Misconfigured, message: message.into(), source: None }

@@ -54,7 +54,7 @@ impl<T: Default + Send + Sync + 'static> Homes<T> {
     }
 
     pub(crate) fn of_engine(&self) -> Arc<Home<T>> {
-        self.of(self.engine.runtime())
+        self.of(&self.engine.runtime())
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -178,6 +178,40 @@ impl Limits {
         Health::of(&self.services)
     }
 
+    /// Ends these limits: for a graceful shutdown, after the last request was served.
+    ///
+    /// - Calls that wait are rejected, as [`StoreUnavailable`](crate::Reason::StoreUnavailable), and so are all calls
+    ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone, as
+    ///   during an outage, and waits until its permits are free there.
+    /// - What is to be given back or settled is sent to Redis, of dropped calls too.
+    /// - This process leaves those that share the store: the others divide the quota of an outage without it, at once.
+    /// - The connections are closed and the thread `ratelimit` ends. Afterwards, other methods of a limiter on Redis
+    ///   return an error of kind [`Unavailable`](crate::StoreErrorKind::Unavailable).
+    ///
+    /// That takes no longer than the `deadline` of a decision; what does not succeed by then is given up. A second call
+    /// does nothing. [`health`](Self::health) is an error from the first call on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota, Reason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_second(100));
+    /// limits.shutdown().await;
+    /// let rejection = search.try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self) {
+        let services = Arc::clone(&self.services);
+        self.services.shut_down(async move { heartbeat::leave(&services).await }).await;
+    }
+
     /// Every limiter with its numbers, where each number came from, its call sites, and what it did
     /// so far.
     #[must_use]

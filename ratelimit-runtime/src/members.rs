@@ -4,7 +4,7 @@
 //! announced a configuration, however seldom it uses the key, and how many share a quota.
 
 use std::{
-    collections::{HashSet, hash_map::DefaultHasher},
+    collections::hash_map::DefaultHasher,
     hash::{BuildHasher, Hash, Hasher, RandomState},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -67,9 +67,7 @@ impl Members {
     /// How many processes share the store, as of when they were last read.
     pub(crate) fn count(&self) -> Option<u32> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // One whose limits file was reloaded is there twice for a while.
-        let processes: HashSet<_> = known.members.iter().map(|member| member.process()).collect();
-        u32::try_from(processes.len()).ok().filter(|count| *count > 0)
+        u32::try_from(known.members.len()).ok().filter(|count| *count > 0)
     }
 
     pub(crate) fn learn(&self, members: Vec<MemberId>) {

@@ -4,17 +4,21 @@ use std::{
     env,
     fs::{self, File},
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::LazyLock,
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tests::redis_server::RedisServer;
 
 /// Runs a program for as long as there is an input. That ends with the process of the tests, even
 /// when it is killed.
 const WHILE_WANTED: &str = r#""$@" & read -r _; kill -9 "$!"; wait"#;
+
+/// What is in the limits file of an example.
+pub(crate) const DEADLINE: &str = "deadline: 5s\n";
 
 /// Where the examples are, built as their first lines say. `cargo test` has built them as well, but
 /// not when it was told to test this package alone.
@@ -75,6 +79,7 @@ pub(crate) struct Server {
     process: Child,
     pub(crate) url: String,
     log: PathBuf,
+    limits: PathBuf,
 }
 
 impl Server {
@@ -86,10 +91,10 @@ impl Server {
             PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{on}.{ending}"))
         };
         let (log, limits) = (file("log"), file("yaml"));
-        fs::write(&limits, "deadline: 5s\n").unwrap();
+        fs::write(&limits, DEADLINE).unwrap();
         let mut process = command(&["sh", "-c", WHILE_WANTED, "sh"], example, redis)
             .env("LISTEN", "127.0.0.1:0")
-            .env("RATELIMIT_LIMITS", limits)
+            .env("RATELIMIT_LIMITS", &limits)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).unwrap())
@@ -101,9 +106,42 @@ impl Server {
             process,
             url: line.trim_end().trim_start_matches("listening on ").to_owned(),
             log,
+            limits,
         };
         assert!(server.url.starts_with("http://"), "`{example}`: {line}{}", server.log());
         server
+    }
+
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.program(), signal).unwrap();
+    }
+
+    /// Whether the program is still there.
+    pub(crate) fn runs(&self) -> bool {
+        !self.children().is_empty()
+    }
+
+    /// The limits file that it was started with.
+    pub(crate) fn limits(&self) -> &Path {
+        &self.limits
+    }
+
+    /// The process of the program, which is the only child of its shell.
+    fn program(&self) -> Pid {
+        Pid::from_raw(self.children()[0]).unwrap()
+    }
+
+    fn children(&self) -> Vec<i32> {
+        let shell = self.process.id();
+        let list = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        list.split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            // One that ended stays until its shell looks.
+            .filter(|pid| {
+                !fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ")
+            })
+            .collect()
     }
 
     /// What it had to say of its store and of itself.

@@ -1,6 +1,6 @@
 //! The service of the guide, and the guide.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use ::bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -10,9 +10,10 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use ratelimit_runtime::Limits;
-use tests::redis_server::RedisServer;
+use rustix::process::Signal;
+use tests::{eventually, redis_server::RedisServer};
 
-use crate::program::Server;
+use crate::program::{DEADLINE, Server};
 
 fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
@@ -99,6 +100,34 @@ async fn serves(redis: Option<&RedisServer>) {
 async fn the_service_of_the_guide_counts_failures_only() {
     serves(None).await;
     serves(Some(&RedisServer::start())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_reload_its_limits_and_end_it() {
+    let redis = RedisServer::start();
+    let server = Server::start("service", Some(&redis));
+    let visitor = Visitor::of(&server);
+    let reloads = || server.log().matches("rate limits reloaded").count();
+    // The watch reads a file that changed; this one did not.
+    server.signal(Signal::HUP);
+    eventually("the file is read again", Duration::from_secs(3), || reloads() == 1);
+    let changed = format!("{DEADLINE}limiters: {{ 'search:{{tenant?}}': {{ rate: 7 }} }}\n");
+    fs::write(server.limits(), changed).unwrap();
+    server.signal(Signal::HUP);
+    eventually("the change is read", Duration::from_secs(3), || reloads() == 2);
+    let answer = visitor.get("/search", "acme").await;
+    assert_eq!(header(&answer, "ratelimit-policy"), "\"search:{tenant?}\";q=7;w=60");
+    fs::write(server.limits(), "limiters: 7\n").unwrap();
+    server.signal(Signal::HUP);
+    eventually("a mistake is reported", Duration::from_secs(3), || {
+        server.log().contains("rate limits not reloaded")
+    });
+    assert_eq!(visitor.get("/ready", "").await.status(), 503);
+    assert_eq!(visitor.get("/search", "acme").await.status(), 200);
+
+    drop(visitor);
+    server.signal(Signal::TERM);
+    eventually("it ends by itself", Duration::from_secs(3), || !server.runs());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use ratelimit_runtime::{Event, Limits};
+use ratelimit_runtime::{Event, Limits, Reason};
 use tests::{eventually, redis_server::RedisServer};
 
 use crate::world::{HOUR, SECOND, current_thread, limits, ms, park_on, quota};
@@ -113,5 +113,34 @@ fn it_ends_although_it_looks_for_a_server_or_watches_a_file() {
         drop(limits);
         ended();
         fs::remove_file(&file).unwrap();
+    });
+}
+
+#[test]
+fn it_ends_when_the_limits_are_shut_down() {
+    alone("it_ends_when_the_limits_are_shut_down", || {
+        let server = RedisServer::start();
+        let runtime = current_thread();
+        let limits = runtime.block_on(limits(&server.url(), ""));
+        let limiter = limits.limiter("x", quota(1, HOUR));
+        assert!(!runtime.block_on(limiter.try_acquire(1)).unwrap().is_degraded());
+        runs();
+        // A caller without a runtime waits by the engine's.
+        let waits = std::thread::spawn({
+            let limiter = limiter.clone();
+            move || park_on(limiter.acquire(1)).map(drop)
+        });
+        std::thread::sleep(ms(100));
+        runtime.block_on(limits.shutdown());
+        let rejection = waits.join().unwrap().unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+        ended();
+        eventually("all connections are closed", SECOND, || {
+            runtime.block_on(tokio::task::yield_now());
+            connections(&server) == 0
+        });
+        assert!(park_on(limiter.try_acquire(1)).is_err());
+        park_on(limits.shutdown());
+        ended();
     });
 }

@@ -93,8 +93,12 @@ fn send(at: &Arc<Home<Lanes>>, limits: &Arc<Services>, loads: Vec<Load>) {
     let flight = Arc::new(Flight { at: Arc::clone(at), limits: limits.clone() });
     for loads in shared(&limits.store, loads) {
         let flight = Some(Arc::clone(&flight));
+        let unfinished = limits.engine.begin();
         let batch = Batch { loads, flight, at: Arc::clone(at), limits: limits.clone() };
-        at.runtime().spawn(batch.serve());
+        at.runtime().spawn(async move {
+            batch.serve().await;
+            drop(unfinished);
+        });
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::lanes::Lanes;
 use crate::{
-    Clock, SetupError, StoreError,
+    Clock, SetupError, StoreError, clock,
     engine::Engine,
     events::Events,
     home::Homes,
@@ -53,6 +53,9 @@ pub(crate) struct Services {
     pub(crate) limits: Reading,
 }
 
+/// The number of no reading of the limits file: there is none after it, and every call is rejected.
+pub(super) const ENDED: u64 = u64::MAX;
+
 /// The last reading of the limits file.
 pub(crate) struct Reading {
     generation: AtomicU64,
@@ -87,7 +90,7 @@ impl Reading {
                 let number = current.number;
                 self.current.store(Arc::new(current));
                 self.failure.store(None);
-                self.generation.store(number, Ordering::Release);
+                self.generation.fetch_max(number, Ordering::AcqRel);
                 self.renewed.notify_waiters();
                 Ok(read)
             }
@@ -96,6 +99,12 @@ impl Reading {
                 Err(error)
             }
         }
+    }
+
+    /// Makes no other reading the last one: limiters look at what they go by when they see the number.
+    fn end(&self) {
+        self.generation.store(ENDED, Ordering::Release);
+        self.renewed.notify_waiters();
     }
 
     /// Why the last reload failed, if it did.
@@ -107,6 +116,21 @@ impl Reading {
 impl Services {
     pub(crate) fn generation(&self) -> u64 {
         self.limits.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether every call is rejected.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.generation() == ENDED
+    }
+
+    /// Rejects calls from now on, finishes what is under way, no longer than a decision may take, and ends the engine.
+    pub(crate) async fn shut_down(&self, last: impl Future<Output = ()> + Send + 'static) {
+        self.limits.end();
+        self.engine.spawn(last);
+        // What takes longer is given up.
+        let _ = clock::timeout(&self.engine, self.deadline, self.engine.finish()).await;
+        self.store.end();
+        self.engine.end();
     }
 
     /// Waits until the limits are read anew, or have been since this generation.
@@ -159,7 +183,7 @@ impl Services {
             // A caller that was dropped does not need the result.
             let _ = done.send(work.as_mut().await);
         });
-        result.await.unwrap_or_else(|_| Err(StoreError::unavailable("the program is ending")))
+        result.await.unwrap_or_else(|_| Err(StoreError::shut_down()))
     }
 }
 

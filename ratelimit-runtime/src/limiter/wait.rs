@@ -363,6 +363,7 @@ impl Core {
         let whole = !rule.is_joint() && rule.shards().is_none();
         let waiting = self.queue.waiting();
         let polls = waiting.polling.load(Ordering::Acquire) || rule.is_shadowed();
+        let polls = polls || limits.is_shut_down();
         let round_trip_ms = waiting.round_trip_us.load(Ordering::Relaxed).div_ceil(1000);
         (whole && config.reserves() && !polls).then(|| Pace {
             rate: config.rate,
@@ -381,6 +382,9 @@ impl Claim {
         match rejection.reason() {
             Reason::StoreMisconfigured => {
                 self.core.complain(limits, rejection);
+                self.core.without_store_at_all(limits, self.permits).map(Some)
+            }
+            Reason::StoreUnavailable if limits.is_shut_down() => {
                 self.core.without_store_at_all(limits, self.permits).map(Some)
             }
             Reason::NotConfigured => {

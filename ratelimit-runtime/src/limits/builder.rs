@@ -395,7 +395,7 @@ fn watch_file(limits: &Limits, every: Duration) {
     let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
     let services = Arc::downgrade(&limits.services);
     let mut seen = look(&source);
-    limits.services.engine.spawn(async move {
+    limits.services.engine.spawn_endless(async move {
         loop {
             tokio::time::sleep(every).await;
             let Some(services) = services.upgrade() else { return };

@@ -1,6 +1,6 @@
 //! What is known of the store and of the limits file.
 
-use crate::{SetupError, StoreError, limiter::Services, store::AnyStore};
+use crate::{SetupError, StoreError, limiter::Services};
 
 /// What a process knows of its store and of its limits file; see [`Limits::health`](crate::Limits::health).
 ///
@@ -12,7 +12,8 @@ pub struct Health {
     /// The reason why calls are not sent to the store, or `Ok` if they are. A call that fails changes it at once; a
     /// process without calls notices by its heartbeat, within about 15 seconds. It is `Ok` again as soon as a
     /// background probe finds the store, at most a second and a `deadline` after the store is back. A cluster is `Ok` if all
-    /// nodes that were needed reply. The embedded store always is.
+    /// nodes that were needed reply. The embedded store always
+    /// is. After [`Limits::shutdown`](crate::Limits::shutdown) it is an error.
     pub store: Result<(), StoreError>,
     /// The problems of the limits file if the last reload failed, until one succeeds.
     pub limits_file: Result<(), SetupError>,
@@ -21,10 +22,8 @@ pub struct Health {
 impl Health {
     pub(super) fn of(services: &Services) -> Self {
         let failure = services.broken.clone().or_else(|| services.limits.failure());
-        let store = match &services.store {
-            AnyStore::Memory(_) => Ok(()),
-            AnyStore::Redis(store) => store.health(),
-        };
+        let shut_down = services.is_shut_down();
+        let store = if shut_down { Err(StoreError::shut_down()) } else { services.store.health() };
         Self { store, limits_file: failure.map_or(Ok(()), Err) }
     }
 

@@ -13,45 +13,64 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Sends heartbeats for as long as there are limits.
 pub(super) fn start(limits: &Limits) {
     let weak = Arc::downgrade(&limits.services);
-    limits.services.engine.spawn(async move {
-        let (program, host) = (program(), host());
+    limits.services.engine.spawn_endless(async move {
+        let process = Process::this();
         loop {
             tokio::time::sleep(EVERY).await;
             let Some(services) = weak.upgrade() else { return };
-            beat(&services, &program, &host).await;
+            process.beat(&services).await;
         }
     });
 }
 
-async fn beat(limits: &Services, program: &str, host: &str) {
-    let members = &limits.members;
-    let Some(id) = limits.current().member() else { return };
-    let heartbeat = Heartbeat {
-        key_prefix: &limits.key_prefix,
-        id,
-        program,
-        host,
-        since: members.since,
-        lives_ms: clock::whole_ms(LIVES),
-    };
-    match limits.store.heartbeat(&heartbeat).await {
-        Ok(all) => members.learn(all),
-        Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
-            if members.forbid() {
-                limits.events.emit(&Event::MembersUnavailable { error });
-            }
-        }
-        // What was read before stands for a while.
-        Err(_) => {}
+/// Takes this process out of those that share the store.
+pub(super) async fn leave(limits: &Services) {
+    let process = Process::default();
+    if let Some(heartbeat) = process.heartbeat(limits) {
+        // What cannot be said is forgotten with the heartbeats.
+        let _ = limits.store.leave(&heartbeat).await;
     }
 }
 
-fn program() -> String {
-    let path = std::env::current_exe().ok();
-    let name = path.as_deref().and_then(|path| path.file_name());
-    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+/// How this process is called.
+#[derive(Default)]
+struct Process {
+    program: String,
+    host: String,
 }
 
-fn host() -> String {
-    gethostname::gethostname().to_string_lossy().into_owned()
+impl Process {
+    fn this() -> Self {
+        let path = std::env::current_exe().ok();
+        let name = path.as_deref().and_then(|path| path.file_name());
+        let program = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self { program, host: gethostname::gethostname().to_string_lossy().into_owned() }
+    }
+
+    /// `None` if no other process can share the store.
+    fn heartbeat<'a>(&'a self, limits: &'a Services) -> Option<Heartbeat<'a>> {
+        Some(Heartbeat {
+            key_prefix: &limits.key_prefix,
+            id: limits.current().member()?,
+            program: &self.program,
+            host: &self.host,
+            since: limits.members.since,
+            lives_ms: clock::whole_ms(LIVES),
+        })
+    }
+
+    async fn beat(&self, limits: &Services) {
+        let members = &limits.members;
+        let Some(heartbeat) = self.heartbeat(limits) else { return };
+        match limits.store.heartbeat(&heartbeat).await {
+            Ok(all) => members.learn(all),
+            Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
+                if members.forbid() {
+                    limits.events.emit(&Event::MembersUnavailable { error });
+                }
+            }
+            // What was read before stands for a while.
+            Err(_) => {}
+        }
+    }
 }

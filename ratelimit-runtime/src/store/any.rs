@@ -58,6 +58,30 @@ impl AnyStore {
         }
     }
 
+    /// Takes this process out of those that live.
+    pub(crate) async fn leave(&self, heartbeat: &Heartbeat<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Redis(store) => Box::pin(store.leave(heartbeat)).await,
+        }
+    }
+
+    /// Whether calls are sent to the store, as far as is known.
+    pub(crate) fn health(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Redis(store) => store.health(),
+        }
+    }
+
+    /// Fails every call from now on, and closes the connections.
+    pub(crate) fn end(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.end(),
+        }
+    }
+
     /// Whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))

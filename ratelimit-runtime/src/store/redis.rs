@@ -128,6 +128,11 @@ impl RedisStore {
         self.link.health()
     }
 
+    /// Fails every call from now on, and closes the connections.
+    pub(crate) fn end(&self) {
+        self.link.end();
+    }
+
     /// Where the store is, without the password.
     pub(crate) fn address(&self) -> &Address {
         self.link.address()

@@ -191,7 +191,7 @@ impl<'a> Together<'a> {
             asked.iter().map(|asked| (Arc::clone(asked.core), vec![asked.permits])).collect();
         let claims = Arc::new(claims);
         let (send, answer) = oneshot::channel::<Result<Vec<Replies>, _>>();
-        let (own, asked) = (limits.clone(), Arc::clone(&claims));
+        let (own, asked, unfinished) = (limits.clone(), Arc::clone(&claims), limits.engine.begin());
         limits.lanes.here().runtime().spawn(async move {
             let mut send = Some(send);
             let mut groups = pin!(of_groups(&own, &asked, asked.len()));
@@ -217,6 +217,7 @@ impl<'a> Together<'a> {
                     taken.give_back_unclaimed(&own, late).await;
                 }
             }
+            drop(unfinished);
         });
         Self { limits, claims, answer }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use super::Why;
 use crate::{
-    Answer, Quota, Reason, Rejection,
+    Answer, Quota, Reason, Rejection, StoreError,
     events::Event,
     limiter::{
         core::{Core, Numbers, Rule},
@@ -64,6 +64,11 @@ impl Core {
         if permits == 0 {
             let known = self.in_force().unwrap_or(numbers.config);
             return Ok(Ready::Decided(unlimited(limits, known)));
+        }
+        if limits.is_shut_down() {
+            return Err(self
+                .rejection(Reason::StoreUnavailable)
+                .with_source(&StoreError::shut_down()));
         }
         let known = self.in_force().map_or(0, |config| config.capacity());
         if permits > numbers.config.capacity().max(known) && !numbers.follow {

@@ -11,7 +11,7 @@ use crate::{
     limiter::{
         Core,
         denials::Caller,
-        services::Services,
+        services::{ENDED, Services},
         taken::{Source, Taken},
     },
     store::{Outcome, Reply},
@@ -78,6 +78,9 @@ impl Core {
 
     fn at_once(&self, limits: &Services, permits: u32) -> Option<(Reply, Source)> {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
+        if generation == ENDED {
+            return None;
+        }
         for (slot, source) in [(&self.own, Source::Process), (&self.stored, Source::Store)] {
             let reply =
                 slot.get().and_then(|slot| slot.take(&limits.clock, rule, generation, permits));

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Reason,
     clock::{self, whole_ms},
+    engine::Unfinished,
     limiter::{decide::Granted, services::Services, taken::Taken},
 };
 
@@ -30,14 +31,15 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
     let here = Handle::try_current().ok().filter(|_| !limits.store.is_shared());
     // What several processes share is driven by the engine: no caller's runtime drives what others
     // wait for.
-    let runtime = here.unwrap_or_else(|| limits.engine.runtime().clone());
+    let runtime = here.unwrap_or_else(|| limits.engine.runtime());
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
         drivers.push(home);
         drop(drivers);
-        let (core, limits) = (Arc::clone(core), limits.clone());
-        runtime.spawn(Driver { core, limits, home, working: false }.run());
+        let (core, limits, unfinished) = (Arc::clone(core), limits.clone(), limits.engine.begin());
+        let driver = Driver { core, limits, home, working: false, _unfinished: unfinished };
+        runtime.spawn(driver.run());
     }
 }
 
@@ -48,6 +50,7 @@ struct Driver {
     home: Id,
     /// Whether it is the one that asks the store.
     working: bool,
+    _unfinished: Unfinished,
 }
 
 impl Driver {

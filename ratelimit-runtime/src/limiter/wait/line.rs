@@ -266,7 +266,7 @@ impl<S, T: Part> Line<S, T> {
             return match (self.asking, self.slots.is_empty()) {
                 (true, _) => Step::Sleep(u64::MAX),
                 (false, true) => Step::End,
-                (false, false) if now < kept_until => Step::Sleep(kept_until),
+                (false, false) if now < kept_until && pace.is_some() => Step::Sleep(kept_until),
                 (false, false) => self.give_up(),
             };
         };

@@ -3,7 +3,10 @@
 //! One gate for a server, many for a cluster, so that a dead node does not close the others' gates.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -27,6 +30,8 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Gates {
     gates: Box<[Mutex<Gate>]>,
     reported: Mutex<Reported>,
+    /// Whether they stay closed.
+    ended: AtomicBool,
     events: Events,
 }
 
@@ -51,7 +56,7 @@ impl Gates {
     pub(super) fn new(is_cluster: bool, events: Events) -> Self {
         let gates = if is_cluster { CLUSTER_GATES } else { 1 };
         let gates = (0..gates).map(|_| Mutex::default()).collect();
-        Self { gates, reported: Mutex::default(), events }
+        Self { gates, reported: Mutex::default(), ended: AtomicBool::new(false), events }
     }
 
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
@@ -66,7 +71,7 @@ impl Gates {
     /// Closes the gate of these keys. Returns false if it was closed already.
     pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
         let mut gate = self.gate(keys);
-        if gate.closed.replace(error.clone()).is_some() {
+        if self.is_ended() || gate.closed.replace(error.clone()).is_some() {
             return false;
         }
         // What comes and goes is looked for as rarely as what is gone.
@@ -80,18 +85,39 @@ impl Gates {
 
     /// Takes note of why the gate is still closed.
     pub(super) fn stays_closed(&self, keys: &StateKeys, error: StoreError) {
-        self.gate(keys).closed = Some(error.clone());
+        let mut gate = self.gate(keys);
+        if self.is_ended() {
+            return;
+        }
+        gate.closed = Some(error.clone());
+        drop(gate);
         self.report_down(error);
     }
 
     pub(super) fn open(&self, keys: &StateKeys) {
         let mut gate = self.gate(keys);
+        if self.is_ended() {
+            return;
+        }
         gate.closed = None;
         gate.opened = Some(clock::instant());
         drop(gate);
         if self.gates.iter().all(|gate| lock(gate).closed.is_none()) {
             self.report_up();
         }
+    }
+
+    /// Closes all gates for good, and reports nothing.
+    pub(super) fn end(&self, error: &StoreError) {
+        self.ended.store(true, Ordering::Release);
+        for gate in &self.gates {
+            lock(gate).closed = Some(error.clone());
+        }
+    }
+
+    /// Is asked while a gate is held, so that none changes after the end.
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// How long to wait until the next probe: longer each time.

@@ -226,6 +226,14 @@ impl Link {
         self.gates.why_closed(keys).is_some()
     }
 
+    /// Fails every call from now on, and closes the connections.
+    pub(super) fn end(&self) {
+        self.gates.end(&StoreError::shut_down());
+        for line in self.lines.all().iter() {
+            line.live.store(None);
+        }
+    }
+
     /// Whether calls are sent to the server, as far as is known.
     pub(super) fn health(&self) -> Result<(), StoreError> {
         self.gates.why_any_closed().map_or(Ok(()), Err)
@@ -238,7 +246,7 @@ impl Link {
             return false;
         }
         let (link, keys) = (Arc::downgrade(self), keys.clone());
-        self.engine().spawn(async move {
+        self.engine().spawn_endless(async move {
             while let Some(delay) = link.upgrade().map(|link| link.gates.next_delay(&keys)) {
                 tokio::time::sleep(delay).await;
                 let Some(link) = link.upgrade() else { return };

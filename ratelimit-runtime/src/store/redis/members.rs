@@ -33,6 +33,12 @@ impl RedisStore {
         Err(error)
     }
 
+    /// Takes this process out of those that live.
+    pub(crate) async fn leave(&self, beat: &Heartbeat<'_>) -> Result<(), StoreError> {
+        let keys = StateKeys::new(format!("{}ratelimit:members", beat.key_prefix));
+        self.beat(&keys, &Heartbeat { lives_ms: 0, ..*beat }).await.map(drop)
+    }
+
     async fn beat(
         &self,
         keys: &StateKeys,

@@ -1,4 +1,4 @@
--- Sends the heartbeat of a process, and returns which processes live.
+-- Sends the heartbeat of a process, the last one included, and returns which processes live.
 --
 -- KEYS[1]  zset     processes by the time of their last heartbeat, ms
 -- KEYS[2]  hash     what is known of this one: gone when the process is
@@ -7,12 +7,21 @@
 -- ARGV[3]  its version
 -- ARGV[4]  its host
 -- ARGV[5]  its process id
--- ARGV[6]  integer  how long a process lives without a heartbeat, ms
+-- ARGV[6]  integer  how long a process lives without a heartbeat, ms; 0: it leaves
 -- ARGV[7]  integer  the time to use in a test, ms
 -- ARGV[8]  integer  since when it runs, us by this server's clock
 --
 -- Returns a list of ids.
 local lives = tonumber(ARGV[6])
+local process = string.sub(ARGV[1], 9)
+for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  -- It had other limits until its limits file changed.
+  if string.sub(id, 9) == process then redis.call('ZREM', KEYS[1], id) end
+end
+if lives == 0 then
+  redis.call('DEL', KEYS[2])
+  return {}
+end
 redis.call('HSET', KEYS[2], 'id', ARGV[1], 'program', ARGV[2], 'version', ARGV[3],
   'host', ARGV[4], 'pid', ARGV[5], 'since', ARGV[8])
 redis.call('PEXPIRE', KEYS[2], lives)
