@@ -131,11 +131,8 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
         result
     };
     assert!(timed("a").await.unwrap().is_degraded(), "`allow` admits, and says so");
-    for _ in 0..5 {
-        assert!(
-            timed("l").await.unwrap().is_degraded(),
-            "`local` admits the same quota in this process"
-        );
+    for _ in 0..4 {
+        assert!(timed("l").await.unwrap().is_degraded(), "`local` admits what was left");
     }
     assert_eq!(reason(timed("l").await), Reason::Limited);
     assert_eq!(reason(timed("r").await), Reason::StoreUnavailable);
@@ -195,9 +192,9 @@ async fn a_local_share_is_divided_by_the_instances() {
     for _ in 0..20 {
         admitted += usize::from(limiter.try_acquire(1).await.is_ok());
     }
-    assert_eq!(admitted, 3, "a quarter of 10, rounded up");
+    assert_eq!(admitted, 2, "a quarter of 10, rounded down");
     // No share can ever grant so many at once.
-    assert_eq!(reason(limiter.try_acquire(4).await), Reason::StoreUnavailable);
+    assert_eq!(reason(limiter.try_acquire(3).await), Reason::StoreUnavailable);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -477,10 +474,11 @@ async fn a_server_that_loads_its_data_is_waited_for_in_the_background() {
     assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
     let start = Instant::now();
     loop {
-        match limiter.peek(1).await.unwrap() {
-            decision if !decision.is_degraded() => break assert_eq!(decision.remaining(), 1),
-            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        let rejection = limiter.peek(1).await.expect_err("all 3 are taken");
+        if rejection.decision().is_some_and(|found| !found.is_degraded()) {
+            break;
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(start.elapsed() < 20 * SECOND, "it never came back");
     }
 }

@@ -15,6 +15,7 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: Arc<str>,
     source: Option<Arc<dyn Error + Send + Sync>>,
+    in_doubt: bool,
 }
 
 /// The kind of a [`StoreError`].
@@ -32,12 +33,22 @@ pub enum StoreErrorKind {
 
 impl StoreError {
     pub(crate) fn timeout(message: impl Into<Arc<str>>) -> Self {
-        Self { kind: StoreErrorKind::Timeout, message: message.into(), source: None }
+        Self {
+            kind: StoreErrorKind::Timeout,
+            message: message.into(),
+            source: None,
+            in_doubt: false,
+        }
     }
 
     /// An error that time can cure.
     pub(crate) fn unavailable(message: impl Into<Arc<str>>) -> Self {
-        Self { kind: StoreErrorKind::Unavailable, message: message.into(), source: None }
+        Self {
+            kind: StoreErrorKind::Unavailable,
+            message: message.into(),
+            source: None,
+            in_doubt: false,
+        }
     }
 
     /// What a call gets after [`Limits::shutdown`](crate::Limits::shutdown).
@@ -47,13 +58,27 @@ impl StoreError {
 
     /// An error that lasts until the configuration is changed.
     pub(crate) fn misconfigured(message: impl Into<Arc<str>>) -> Self {
-        Self { kind: StoreErrorKind::Misconfigured, message: message.into(), source: None }
+        Self {
+            kind: StoreErrorKind::Misconfigured,
+            message: message.into(),
+            source: None,
+            in_doubt: false,
+        }
     }
 
     /// The same with the error that led to it.
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
+    }
+
+    /// The same for a request that the store may have executed, or not.
+    pub(crate) fn in_doubt(self, in_doubt: bool) -> Self {
+        Self { in_doubt, ..self }
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// What kind of error it is: one that time can cure, or one that lasts.

@@ -7,8 +7,10 @@ mod decide;
 mod denials;
 mod handle;
 mod lanes;
+mod local;
 mod looks;
 mod numbers;
+mod outage;
 mod per_process;
 mod permit;
 mod plan;
@@ -23,6 +25,7 @@ mod wait;
 pub(crate) use self::{
     core::Core,
     decide::Granted,
+    local::Local,
     plan::Claim,
     services::{Reading, Services},
     taken::Taken,

@@ -58,6 +58,20 @@ impl Config {
         Self { rate, per_ms, rule: quota.rule(), ..self }
     }
 
+    /// The part of one of so many processes, rounded down. Where that is less than a permit in each
+    /// window, it is one in a longer one.
+    pub(crate) fn shared_by(self, processes: u32) -> Self {
+        let n = u64::from(processes.max(1));
+        let rule = self.rule.map_burst(|burst| (burst / processes.max(1)).max(1));
+        if self.rate == 0 || self.rate >= n {
+            return Self { rate: self.rate / n, rule, ..self };
+        }
+        // No calendar has windows of any other length.
+        let rule = if rule.calendar().is_some() { Rule::SlidingWindow } else { rule };
+        let per_ms = self.per_ms.saturating_mul(n).div_ceil(self.rate);
+        Self { rate: 1, per_ms, rule, ..self }
+    }
+
     /// Whether both limit alike; how long they are kept does not matter.
     #[must_use]
     pub fn same_limit(&self, other: &Self) -> bool {

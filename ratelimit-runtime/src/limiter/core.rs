@@ -99,11 +99,22 @@ pub(super) struct Additional {
     pub(super) rule: Arc<Rule>,
 }
 
+/// What the store last said is left of a limiter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) permits: u64,
+    pub(super) reset_after_ms: u64,
+    /// When, by the clock of this process.
+    pub(super) heard_ms: u64,
+}
+
 /// What the store said is in force, and when, by its clock.
 #[derive(Default)]
 struct InForce {
     config: Option<Config>,
     at_ms: u64,
+    /// What it said is left, if other processes take of it too.
+    left: Option<Box<Left>>,
 }
 
 impl InForce {
@@ -166,7 +177,7 @@ impl Core {
         let changed = in_force.config.is_none_or(|before| !before.same_limit(&reply.config));
         if !overtaken {
             let config = (reply.outcome != Outcome::Unknown).then_some(reply.config);
-            *in_force = InForce { config, at_ms: reply.now_ms };
+            (in_force.config, in_force.at_ms) = (config, reply.now_ms);
         }
         drop(in_force);
         self.complained.store(false, Ordering::Relaxed);
@@ -174,6 +185,29 @@ impl Core {
             self.denials.forget();
         }
         (changed, overtaken)
+    }
+
+    /// Takes note of what is left after a reply of a store that other processes share.
+    pub(super) fn hear_left(&self, reply: &Reply, heard_ms: u64) {
+        let counted =
+            matches!(reply.outcome, Outcome::Granted | Outcome::Refused | Outcome::NotTaken);
+        if !counted {
+            return;
+        }
+        let Reply { remaining: permits, reset_after_ms, .. } = *reply;
+        let left = Left { permits, reset_after_ms, heard_ms };
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_force.at_ms <= reply.now_ms {
+            match &mut in_force.left {
+                Some(known) => **known = left,
+                None => in_force.left = Some(Box::new(left)),
+            }
+        }
+    }
+
+    /// What was left after the last of these replies.
+    pub(super) fn left(&self) -> Option<Left> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left.as_deref().copied()
     }
 
     /// The process that announced the stored configuration, if it is gone.

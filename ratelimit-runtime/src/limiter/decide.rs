@@ -247,7 +247,7 @@ async fn together(
 
 /// What claims get by the replies of the store, or without them.
 fn replied(
-    limits: &Services,
+    limits: &Arc<Services>,
     asked: &[&Asked<'_>],
     replies: Result<Vec<Replies>, StoreError>,
 ) -> Result<Vec<Granted>, Refusals> {

@@ -129,8 +129,5 @@ pub(super) fn counted_here(config: Config) -> Config {
 
 /// The share of a quota that this process may grant while the store is unavailable.
 pub(super) fn local_share(limits: &Services, config: Config) -> Config {
-    let mut config = counted_here(config);
-    config.rate = config.rate.div_ceil(limits.instances().into());
-    config.rule = config.rule.map_burst(|burst| burst.div_ceil(limits.instances()));
-    config
+    counted_here(config).shared_by(limits.instances())
 }

@@ -15,7 +15,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, oneshot};
 
-use super::lanes::Lanes;
+use super::{lanes::Lanes, local::Local};
 use crate::{
     Clock, SetupError, StoreError, clock,
     engine::Engine,
@@ -36,7 +36,7 @@ pub(crate) struct Services {
     /// Counts `per_client` limiters.
     pub(crate) per_client: MemoryStore,
     /// Counts while the store is unavailable.
-    pub(crate) local: MemoryStore,
+    pub(crate) local: Local,
     pub(crate) clock: Clock,
     /// Does what no caller awaits.
     pub(crate) engine: Arc<Engine>,

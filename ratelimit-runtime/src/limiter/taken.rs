@@ -170,9 +170,11 @@ impl Taken {
                 Source::Process => {
                     limits.per_client.give_back_counted(keys, counted_here(in_force), &grant)
                 }
-                Source::Local => {
-                    limits.local.give_back_counted(keys, local_share(limits, in_force), &grant)
-                }
+                Source::Local => limits.local.counts.give_back_counted(
+                    keys,
+                    local_share(limits, in_force),
+                    &grant,
+                ),
             };
             if back > 0 {
                 core.changed();

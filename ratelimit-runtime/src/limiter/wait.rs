@@ -378,7 +378,7 @@ impl Core {
 impl Claim {
     /// Settles a claim that cannot reject the call. `None` if it is to try again, `Some(None)` if the call
     /// goes ahead without a decision.
-    fn settle(&self, limits: &Services, rejection: &Rejection) -> Option<Option<Granted>> {
+    fn settle(&self, limits: &Arc<Services>, rejection: &Rejection) -> Option<Option<Granted>> {
         match rejection.reason() {
             Reason::StoreMisconfigured => {
                 self.core.complain(limits, rejection);

@@ -7,16 +7,20 @@ use crate::{
     StoreErrorKind, clock, events::Event, limiter::Services, members::LIVES, store::Heartbeat,
 };
 
-/// How often a process sends a heartbeat.
+/// How often a process sends a heartbeat, and how long after its start it sends the first: processes that
+/// start together soon know of each other.
 const EVERY: Duration = Duration::from_secs(10);
+const FIRST_AFTER: Duration = Duration::from_secs(1);
 
 /// Sends heartbeats for as long as there are limits.
 pub(super) fn start(limits: &Limits) {
     let weak = Arc::downgrade(&limits.services);
     limits.services.engine.spawn_endless(async move {
         let process = Process::this();
+        let mut wait = FIRST_AFTER;
         loop {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(EVERY);
             let Some(services) = weak.upgrade() else { return };
             process.beat(&services).await;
         }

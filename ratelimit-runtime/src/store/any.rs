@@ -1,6 +1,8 @@
 //! The store of a set of limits.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
 
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, MemberId, MemoryStore,
@@ -79,6 +81,22 @@ impl AnyStore {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.end(),
+        }
+    }
+
+    /// Whether calls about a limiter are turned away.
+    pub(crate) fn is_closed(&self, keys: &StateKeys) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Redis(store) => store.is_closed(keys),
+        }
+    }
+
+    /// Wakes whenever calls are let through again.
+    pub(crate) fn reopened(&self) -> Arc<Notify> {
+        match self {
+            Self::Memory(_) => Arc::default(),
+            Self::Redis(store) => store.reopened(),
         }
     }
 

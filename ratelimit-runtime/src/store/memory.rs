@@ -130,6 +130,15 @@ impl MemoryStore {
         self.view(keys, |state, _| state.map(|state| state.used.clone()).unwrap_or_default())
     }
 
+    /// Replaces what is used of a limiter.
+    pub(crate) fn put(&self, keys: &StateKeys, used: algorithm::State, config: Config) {
+        self.change(keys, |state, now| {
+            *state = State::default();
+            state.used = used;
+            state.prepare(config, now);
+        });
+    }
+
     /// Gives back permits that were counted, by these numbers.
     pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
         self.change(keys, |state, now| {

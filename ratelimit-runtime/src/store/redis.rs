@@ -22,6 +22,7 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
 use redis::{FromRedisValue, Value};
+use tokio::sync::Notify;
 
 use self::{
     address::Address,
@@ -131,6 +132,16 @@ impl RedisStore {
     /// Fails every call from now on, and closes the connections.
     pub(crate) fn end(&self) {
         self.link.end();
+    }
+
+    /// Whether calls about a limiter are turned away.
+    pub(crate) fn is_closed(&self, keys: &StateKeys) -> bool {
+        self.link.is_closed(keys)
+    }
+
+    /// Wakes whenever calls are let through again.
+    pub(crate) fn reopened(&self) -> Arc<Notify> {
+        self.link.reopened()
     }
 
     /// Where the store is, without the password.

@@ -45,12 +45,16 @@ fn no_reply() -> StoreError {
 
 /// Asks the store for groups of as many claims each: for all claims of a group, or for none.
 async fn call(
-    limits: &Services,
+    limits: &Arc<Services>,
     claims: &[Claimed<'_>],
     size: usize,
 ) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
     let parts =
         || claims.iter().flat_map(|claim| claim.parts.iter().map(move |part| (part, claim.costs)));
+    let charging = limits.local.charge_first(limits, parts().map(|(part, _)| part.core));
+    if let Some(charging) = charging {
+        charging.await;
+    }
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
     let costs: Vec<&[u32]> = parts().map(|(_, costs)| costs).collect();
     let (mut requests, mut costs) = (&requests[..], &costs[..]);
@@ -88,6 +92,11 @@ fn read(
         for (part, replies) in parts.iter().zip(&own) {
             let first = replies.first().ok_or_else(no_reply)?;
             part.observe(limits, first);
+            if limits.store.is_shared() {
+                let last = replies.last().unwrap_or(first);
+                part.core.hear_left(last, limits.clock.now_ms());
+                limits.local.end(limits, part.core);
+            }
         }
         let replies = by_caller(&own, costs).ok_or_else(no_reply)?;
         if limits.store.is_shared() {
@@ -119,7 +128,7 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
 
 /// Asks the embedded store, which replies at once.
 pub(super) async fn embedded(
-    limits: &Services,
+    limits: &Arc<Services>,
     asked: &[&Asked<'_>],
 ) -> Result<Vec<Replies>, StoreError> {
     let claims: Vec<_> = asked
@@ -154,7 +163,7 @@ fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
 /// Asks the store for the callers of several limiters, each with its costs, by the configurations as
 /// they are now. What one limiter's callers receive is decided without regard to the others.
 pub(super) async fn of_each(
-    limits: &Services,
+    limits: &Arc<Services>,
     lanes: &Claims,
 ) -> Vec<Result<Vec<Replies>, StoreError>> {
     let rows = |rows: Result<Rows, _>| rows?.pop().ok_or_else(no_reply);
@@ -165,7 +174,7 @@ pub(super) async fn of_each(
 }
 
 async fn of_groups(
-    limits: &Services,
+    limits: &Arc<Services>,
     claims: &Claims,
     size: usize,
 ) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {

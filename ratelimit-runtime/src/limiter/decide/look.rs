@@ -24,7 +24,7 @@ impl Core {
     /// Returns what a request would get now.
     pub(crate) async fn peek(
         self: &Arc<Self>,
-        limits: &Services,
+        limits: &Arc<Services>,
         permits: u64,
     ) -> Result<Answer, Rejection> {
         let rule = self.rule(limits);
@@ -42,7 +42,12 @@ impl Core {
         })
     }
 
-    async fn look(&self, limits: &Services, rule: &Rule, permits: u64) -> Result<Answer, Why> {
+    async fn look(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        rule: &Rule,
+        permits: u64,
+    ) -> Result<Answer, Why> {
         let (numbers, cost) = match self.ready(limits, rule, permits).map_err(Why::Rejected)? {
             Ready::Decided(answer) => return Ok(answer),
             Ready::Ask(numbers, cost) => (numbers, cost),
@@ -80,8 +85,8 @@ impl Core {
     }
 
     fn look_without_store(
-        &self,
-        limits: &Services,
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
         rule: &Rule,
         permits: u32,
         error: &StoreError,
@@ -99,8 +104,9 @@ impl Core {
             }
             OnStoreError::Local => {
                 let share = |config| local_share(limits, config);
+                limits.local.begin(limits, self, rule);
                 let each: Vec<_> =
-                    looks(&limits.local, &self.parts(rule), permits, share).collect();
+                    looks(&limits.local.counts, &self.parts(rule), permits, share).collect();
                 self.seen(&each, permits, true)
             }
         }
@@ -108,7 +114,7 @@ impl Core {
 
     async fn look_at_any(
         &self,
-        limits: &Services,
+        limits: &Arc<Services>,
         shards: &[Arc<Self>],
         numbers: &Numbers,
         permits: u64,
@@ -178,7 +184,8 @@ impl Core {
                 numbers.effective.set.max_debt.map_or(part.in_force().capacity(), |most| {
                     self.share.map_or(most.value, |share| share.part(most.value)).into()
                 });
-            let charged = part.charge(limits, permits, max_debt).await?;
+            let begin = || limits.local.begin(limits, self, &rule);
+            let charged = part.charge(limits, permits, max_debt, begin).await?;
             part.core.denials.forget();
             if strictest.is_none_or(|strictest| charged.taken < strictest.taken) {
                 strictest = Some(charged);
@@ -197,6 +204,7 @@ impl Part<'_> {
         limits: &Services,
         permits: u32,
         max_debt: u64,
+        begin: impl Fn(),
     ) -> Result<Charged, StoreError> {
         let config = self.in_force();
         let counted = |store: &MemoryStore, config| {
@@ -212,7 +220,8 @@ impl Part<'_> {
                     if error.kind() != StoreErrorKind::Misconfigured
                         && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
                 {
-                    return Ok(counted(&limits.local, local_share(limits, config)));
+                    begin();
+                    return Ok(counted(&limits.local.counts, local_share(limits, config)));
                 }
                 Err(error) => return Err(error),
             };

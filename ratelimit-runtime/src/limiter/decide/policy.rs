@@ -21,7 +21,7 @@ use crate::{
 
 /// Decides by each limiter's policy, because the store did not.
 pub(super) fn without_store(
-    limits: &Services,
+    limits: &Arc<Services>,
     asked: &[&Asked<'_>],
     error: &StoreError,
 ) -> Result<Vec<Granted>, Refusals> {
@@ -52,14 +52,20 @@ pub(super) fn without_store(
     }
     let counted: Vec<&Asked<'_>> = local.iter().map(|n| asked[*n]).collect();
     let by_share = outcome(&counted, count_locally(limits, &counted), Source::Local)?;
+    if error.is_in_doubt() {
+        counted.iter().for_each(|asked| limits.local.excuse(limits, asked));
+    }
     granted.extend(local.into_iter().zip(by_share));
     granted.sort_by_key(|(n, _)| *n);
     Ok(granted.into_iter().map(|(_, granted)| granted).collect())
 }
 
 /// Counts in this process, against its share of the quotas.
-fn count_locally(limits: &Services, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
-    let counted = count(&limits.local, asked, |config| local_share(limits, config));
+fn count_locally(limits: &Arc<Services>, asked: &[&Asked<'_>]) -> Vec<Result<Replies, Rejection>> {
+    for asked in asked {
+        limits.local.begin(limits, asked.core, asked.rule);
+    }
+    let counted = count(&limits.local.counts, asked, |config| local_share(limits, config));
     let each = asked.iter().zip(counted).map(|(asked, each)| {
         if each.iter().any(|reply| reply.outcome == Outcome::ExceedsCapacity) {
             let why = "the store is unavailable, and the call costs more than this process's share of \
@@ -76,7 +82,7 @@ impl Core {
     /// permits are not free.
     pub(in crate::limiter) fn without_store_at_all(
         self: &Arc<Self>,
-        limits: &Services,
+        limits: &Arc<Services>,
         permits: u64,
     ) -> Option<Granted> {
         let permits = u32::try_from(permits).ok()?;

@@ -21,7 +21,7 @@ impl Core {
     /// no reservations, or the store made none.
     pub(super) async fn reserve(
         self: &Arc<Self>,
-        limits: &Services,
+        limits: &Arc<Services>,
         costs: &[u32],
         within_ms: u64,
     ) -> Option<Reserved> {
@@ -34,6 +34,9 @@ impl Core {
             let reserved = limits.per_client.reserve_counted(&self.keys, config, costs, within_ms);
             (Source::Process, reserved)
         } else {
+            if let Some(charging) = limits.local.charge_first(limits, std::iter::once(&**self)) {
+                charging.await;
+            }
             let reserved =
                 limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;
             (Source::Store, reserved)
@@ -41,6 +44,10 @@ impl Core {
         let first = reserved.first()?.reply;
         if source == Source::Store {
             part.observe(limits, &first);
+            if limits.store.is_shared() {
+                self.hear_left(&reserved.last()?.reply, limits.clock.now_ms());
+                limits.local.end(limits, self);
+            }
         }
         if !first.config.reserves()
             || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown)

@@ -81,10 +81,11 @@ impl<'a> Attempt<'a> {
                 Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
                 Fault::Permanent(error) => return Err(error),
                 Fault::Transient(store_error) => {
-                    if error.is_connection_dropped() {
+                    let dropped = error.is_connection_dropped();
+                    if dropped {
                         self.link.discard(&live);
                     }
-                    return Err(store_error);
+                    return Err(store_error.in_doubt(dropped));
                 }
             }
         }

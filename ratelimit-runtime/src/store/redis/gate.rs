@@ -4,13 +4,13 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     StoreError, clock,
@@ -32,6 +32,7 @@ pub(super) struct Gates {
     reported: Mutex<Reported>,
     /// Whether they stay closed.
     ended: AtomicBool,
+    reopened: Arc<Notify>,
     events: Events,
 }
 
@@ -56,11 +57,13 @@ impl Gates {
     pub(super) fn new(is_cluster: bool, events: Events) -> Self {
         let gates = if is_cluster { CLUSTER_GATES } else { 1 };
         let gates = (0..gates).map(|_| Mutex::default()).collect();
-        Self { gates, reported: Mutex::default(), ended: AtomicBool::new(false), events }
+        let (reported, reopened) = (Mutex::default(), Arc::default());
+        Self { gates, reported, ended: AtomicBool::new(false), reopened, events }
     }
 
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
-        self.gate(keys).closed.clone()
+        // What is turned away was not sent.
+        self.gate(keys).closed.clone().map(|error| error.in_doubt(false))
     }
 
     /// Why any gate is closed.
@@ -102,6 +105,8 @@ impl Gates {
         gate.closed = None;
         gate.opened = Some(clock::instant());
         drop(gate);
+        // Whoever comes to wait too late is woken at once.
+        self.reopened.notify_one();
         if self.gates.iter().all(|gate| lock(gate).closed.is_none()) {
             self.report_up();
         }
@@ -118,6 +123,10 @@ impl Gates {
     /// Is asked while a gate is held, so that none changes after the end.
     fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn reopened(&self) -> Arc<Notify> {
+        Arc::clone(&self.reopened)
     }
 
     /// How long to wait until the next probe: longer each time.

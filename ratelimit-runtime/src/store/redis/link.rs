@@ -16,7 +16,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use redis::{RedisResult, Value};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     address::{Address, Topology},
@@ -237,6 +237,10 @@ impl Link {
     /// Whether calls are sent to the server, as far as is known.
     pub(super) fn health(&self) -> Result<(), StoreError> {
         self.gates.why_any_closed().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn reopened(&self) -> Arc<Notify> {
+        self.gates.reopened()
     }
 
     /// Turns calls away from now on, and looks for the server in the background; false when that

@@ -1,0 +1,196 @@
+//! When this process begins to count a limiter that the store does not, and what becomes of that when
+//! the store is back.
+
+use std::{
+    collections::hash_map::Entry,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use ratelimit_spec::Rule;
+use tokio::task::JoinSet;
+
+use super::{
+    core::{Core, Rule as Numbers},
+    local::{Begun, Local},
+    per_process::local_share,
+    plan::{Asked, Part},
+    services::Services,
+};
+use crate::algorithm::State;
+
+/// How many limiters are charged at once.
+const AT_ONCE: usize = 32;
+/// How often limiters that have nothing in use are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+impl Local {
+    /// Counts all limits of a key here from now on, unless they are already.
+    pub(super) fn begin(&self, limits: &Arc<Services>, core: &Arc<Core>, rule: &Numbers) {
+        let mut begun = self.begun();
+        for (core, part) in core.members(rule).into_iter().zip(core.parts(rule)) {
+            let Entry::Vacant(vacant) = begun.entry(core.keys.config().to_owned()) else {
+                continue;
+            };
+            let known = known(limits, &part);
+            self.counts.put(&core.keys, known.clone(), local_share(limits, part.in_force()));
+            vacant.insert(Arc::new(Begun { core, known: known.into() }));
+            if !self.any.swap(true, Ordering::Release) {
+                limits.engine.spawn_endless(charge_when_back(Arc::downgrade(limits)));
+            }
+        }
+    }
+
+    /// Never charges what was just granted to a claim: the store may have counted it.
+    pub(super) fn excuse(&self, limits: &Services, asked: &Asked<'_>) {
+        let begun = self.begun();
+        for part in asked.core.parts(asked.rule) {
+            // While a charge is on its way, it is one that was granted before.
+            if let Some(limiter) = begun.get(part.core.keys.config())
+                && let Ok(mut known) = limiter.known.try_lock()
+            {
+                let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
+                known.acquire(&share, asked.permits.into(), now);
+            }
+        }
+    }
+
+    /// Charges what these limiters granted here, before the store is asked for more of them. `None` if
+    /// they granted nothing.
+    pub(super) fn charge_first<'a>(
+        &self,
+        limits: &Arc<Services>,
+        cores: impl Iterator<Item = &'a Core>,
+    ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let all = self.begun();
+        let begun: Vec<_> = cores.filter_map(|core| all.get(core.keys.config()).cloned()).collect();
+        drop(all);
+        let limits = Arc::clone(limits);
+        (!begun.is_empty()).then(|| {
+            let charging: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+                // Another runtime may wait for the same charge, so it runs on none of theirs.
+                let services = Arc::clone(&limits);
+                let charge = async move {
+                    charge_all(&services, begun).await;
+                    Ok(())
+                };
+                // The call goes on whatever came of it.
+                let _ = limits.finish(charge).await;
+            });
+            charging
+        })
+    }
+
+    /// The store counts a limiter again. One that was granted more here in the meantime is charged first.
+    pub(super) fn end(&self, limits: &Services, core: &Core) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut begun = self.begun();
+        let is_over = |limiter: &Arc<Begun>| {
+            limiter.known.try_lock().is_ok_and(|known| limiter.granted(limits, &known).1 == 0)
+        };
+        if begun.get(core.keys.config()).is_some_and(is_over) {
+            begun.remove(core.keys.config());
+        }
+    }
+
+    /// Forgets limiters of which nothing is used. Returns whether that leaves any.
+    fn sweep(&self, limits: &Services) -> bool {
+        let mut begun = self.begun();
+        let unused = State::default();
+        begun.retain(|_, limiter| limiter.granted(limits, &unused).1 > 0);
+        self.any.store(!begun.is_empty(), Ordering::Release);
+        !begun.is_empty()
+    }
+}
+
+impl Begun {
+    /// What is counted here now, and how many permits of it the store does not know of.
+    fn granted(&self, limits: &Services, known: &State) -> (State, u64) {
+        let rule = self.core.rule(limits);
+        let counted = limits.local.counts.copy(&self.core.keys);
+        let Some(part) = self.core.parts(&rule).into_iter().next() else { return (counted, 0) };
+        let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
+        let left = |state: &State| state.peek(&share, 1, now).remaining;
+        let granted = left(known).saturating_sub(left(&counted));
+        (counted, granted)
+    }
+
+    /// Charges what was granted here since the last time, and still counts. An attempt that failed is not
+    /// repeated: it may have happened.
+    async fn charge(&self, limits: &Services) {
+        let mut known = self.known.lock().await;
+        if limits.store.is_closed(&self.core.keys) {
+            return;
+        }
+        let (counted, granted) = self.granted(limits, &known);
+        *known = counted;
+        let rule = self.core.rule(limits);
+        let (Some(part), 1..) = (self.core.parts(&rule).into_iter().next(), granted) else {
+            return;
+        };
+        let permits = u32::try_from(granted).unwrap_or(u32::MAX);
+        let most = part.in_force().capacity();
+        let charged = limits.store.charge(&part.request(limits), permits, most).await;
+        drop(known);
+        if let Ok((reply, _)) = charged {
+            part.observe(limits, &reply);
+            self.core.hear_left(&reply, limits.clock.now_ms());
+            self.core.denials.forget();
+            limits.local.end(limits, &self.core);
+        }
+    }
+}
+
+async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) {
+    let mut charging = JoinSet::new();
+    for limiter in begun {
+        if charging.len() >= AT_ONCE {
+            charging.join_next().await;
+        }
+        let limits = Arc::clone(limits);
+        charging.spawn(async move { limiter.charge(&limits).await });
+    }
+    charging.join_all().await;
+}
+
+/// What is used of a process's share, going by the last reply.
+fn known(limits: &Services, part: &Part<'_>) -> State {
+    let (whole, mut state) = (part.in_force(), State::default());
+    let Some(left) = part.core.left() else { return state };
+    let share = local_share(limits, whole);
+    let free = left.permits / u64::from(limits.instances());
+    let used = share.capacity().saturating_sub(free);
+    if used > 0 {
+        // A log lets go of all of it when the whole quota is free.
+        let dated_ms = match whole.rule {
+            Rule::SlidingWindow => {
+                (left.heard_ms + left.reset_after_ms).saturating_sub(whole.per_ms)
+            }
+            _ => left.heard_ms,
+        };
+        state.acquire(&share, used, dated_ms.min(left.heard_ms));
+    }
+    state
+}
+
+/// Charges all limiters that were counted here whenever their server is back, until none is left.
+async fn charge_when_back(limits: Weak<Services>) {
+    let Some(reopened) = limits.upgrade().map(|limits| limits.store.reopened()) else { return };
+    loop {
+        // Nobody keeps the limits for an outage that lasts.
+        let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
+        let Some(limits) = limits.upgrade() else { return };
+        let begun: Vec<_> = limits.local.begun().values().cloned().collect();
+        charge_all(&limits, begun).await;
+        if !limits.local.sweep(&limits) {
+            return;
+        }
+    }
+}

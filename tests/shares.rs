@@ -1,0 +1,236 @@
+//! What processes admit together while their store comes and goes, by a clock that they share.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ratelimit_runtime::{Limiter, Limits, Quota};
+use tests::{eventually, proxy::Proxy, redis_server::RedisServer, window::worst_window};
+use tokio::task::JoinSet;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+/// How long a cut server is away, and then back.
+const FLAP: Duration = Duration::from_millis(250);
+const RATE: u64 = 50;
+
+fn quota(rate: u64, per: Duration) -> Quota {
+    Quota::new(rate, per).unwrap()
+}
+
+/// A process on this server; `instances` are counted from the heartbeats where they are not set.
+async fn process(url: &str, instances: Option<u32>) -> Limits {
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(2 * SECOND);
+    match instances {
+        Some(instances) => builder.instances(instances),
+        None => builder,
+    }
+    .build()
+    .await
+    .unwrap()
+}
+
+/// Milliseconds after `start` at which a caller that tries all the time was admitted. Server and
+/// processes have the machine's clock.
+async fn load(limiter: Limiter, start: SystemTime, end: Duration) -> Vec<(u64, u64)> {
+    let mut admitted = Vec::new();
+    while start.elapsed().unwrap() < end {
+        match limiter.try_acquire(1).await {
+            Ok(decision) => {
+                let at = decision.at().duration_since(start).unwrap_or_default();
+                admitted.push((u64::try_from(at.as_millis()).unwrap(), 1));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+        }
+    }
+    admitted
+}
+
+/// What these processes admit in that time, in order.
+async fn load_of(processes: &[Limits], quota: Quota, end: Duration) -> Vec<(u64, u64)> {
+    let start = SystemTime::now();
+    let mut callers = JoinSet::new();
+    for limits in processes {
+        callers.spawn(load(limits.limiter("shared", quota), start, end));
+    }
+    let mut admitted: Vec<_> = callers.join_all().await.into_iter().flatten().collect();
+    admitted.sort_unstable();
+    admitted
+}
+
+/// Cuts the server and restores it, again and again, until dropped.
+async fn flap(proxy: Arc<Proxy>) {
+    loop {
+        tokio::time::sleep(FLAP).await;
+        proxy.cut();
+        tokio::time::sleep(FLAP).await;
+        proxy.restore();
+    }
+}
+
+/// The most that a window holds which begins after this many milliseconds.
+fn worst_after(admitted: &[(u64, u64)], ms: u64) -> u64 {
+    let later: Vec<_> = admitted.iter().copied().filter(|(at, _)| *at >= ms).collect();
+    worst_window(&later, 1000).map_or(0, |window| window.permits)
+}
+
+/// 990 were admitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flapping_server_adds_one_quota_at_most() {
+    let server = RedisServer::start();
+    let proxy = Arc::new(Proxy::start(server.port()));
+    let limits = process(&proxy.url(), None).await;
+    let flapping = tokio::spawn(flap(Arc::clone(&proxy)));
+    let admitted = load_of(&[limits], quota(RATE, SECOND), 10 * SECOND).await;
+    flapping.abort();
+    let all = admitted.len() as u64;
+    println!("{all} of 500, worst window {}", worst_after(&admitted, 0));
+    assert!(all <= 10 * RATE + RATE, "{all} of 500");
+    assert!(all >= 5 * RATE, "and it goes on: {all} of 500");
+}
+
+/// Four processes admitted 200 a second, because none knew of the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_know_of_each_other_share_a_quota() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        processes.push(process(&proxy.url(), None).await);
+    }
+    let before = load_of(&processes, quota(RATE, SECOND), 4 * SECOND).await;
+    assert!(worst_after(&before, 0) <= RATE, "{}", worst_after(&before, 0));
+    proxy.cut();
+    let admitted = load_of(&processes, quota(RATE, SECOND), 5 * SECOND).await;
+    let (all, worst) = (admitted.len() as u64, worst_after(&admitted, 1000));
+    println!("{all} of 250, worst window {worst}");
+    assert!(worst <= RATE, "{worst} in a window, {all} in all");
+    assert!(all <= 6 * RATE, "{all}");
+    assert!(all >= 3 * RATE, "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_of_a_flapping_server_share_a_quota() {
+    let server = RedisServer::start();
+    let proxy = Arc::new(Proxy::start(server.port()));
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        processes.push(process(&proxy.url(), Some(4)).await);
+    }
+    let flapping = tokio::spawn(flap(Arc::clone(&proxy)));
+    let admitted = load_of(&processes, quota(RATE, SECOND), 10 * SECOND).await;
+    flapping.abort();
+    let (all, worst) = (admitted.len() as u64, worst_after(&admitted, 1000));
+    println!("{all} of 500, worst window {worst}");
+    // Each finds the server in its own time, and counts its share until then.
+    assert!(worst <= RATE + RATE * 3 / 4, "{worst} in a window, {all} in all");
+    assert!(all <= 10 * RATE + RATE, "{all}");
+    assert!(all >= 5 * RATE, "{all}");
+}
+
+async fn admitted_of(limiter: &Limiter, calls: usize) -> usize {
+    let mut admitted = 0;
+    for _ in 0..calls {
+        admitted += usize::from(limiter.try_acquire(1).await.is_ok());
+    }
+    admitted
+}
+
+async fn wait_until_back(limiter: &Limiter) {
+    let start = Instant::now();
+    loop {
+        let degraded = match limiter.peek(1).await {
+            Ok(decision) => decision.is_degraded(),
+            Err(rejection) => rejection.decision().is_none_or(|found| found.is_degraded()),
+        };
+        if !degraded {
+            return;
+        }
+        assert!(start.elapsed() < 5 * SECOND, "the server was not found again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn all_rules() -> [(&'static str, Quota); 3] {
+    [
+        ("sliding", quota(10, HOUR)),
+        ("fixed", quota(10, 24 * HOUR).fixed_window()),
+        ("bucket", quota(10, HOUR).token_bucket(10).unwrap()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_goes_on_from_what_is_left() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    for (name, quota) in all_rules() {
+        assert_eq!(admitted_of(&limits.limiter(name, quota), 4).await, 4, "{name}");
+    }
+    proxy.cut();
+    for (name, quota) in all_rules() {
+        let limiter = limits.limiter(name, quota);
+        assert_eq!(limiter.peek(1).await.unwrap().remaining(), 6, "{name}");
+        assert_eq!(admitted_of(&limiter, 20).await, 6, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_admitted_without_the_store_counts_when_it_is_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    let other = process(&server.url(), None).await;
+    for (name, quota) in all_rules() {
+        assert_eq!(admitted_of(&limits.limiter(name, quota), 3).await, 3, "{name}");
+    }
+    proxy.cut();
+    for (name, quota) in all_rules() {
+        assert_eq!(admitted_of(&limits.limiter(name, quota), 2).await, 2, "{name}");
+    }
+    proxy.restore();
+    for (name, quota) in all_rules() {
+        let limiter = other.limiter(name, quota);
+        let left = async || limiter.available_permits().await.unwrap();
+        let start = Instant::now();
+        // The process that counted makes no call of its own.
+        while left().await != 5 {
+            assert!(start.elapsed() < 5 * SECOND, "{name}: {}", left().await);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let limiter = limits.limiter(name, quota);
+        wait_until_back(&limiter).await;
+        assert_eq!(admitted_of(&limiter, 20).await, 5, "{name}: charged once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_below_one_permit_is_one_in_a_longer_window() {
+    let server = RedisServer::start();
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        processes.push(process(&server.url(), Some(4)).await);
+    }
+    server.kill_hard();
+    let admitted = load_of(&processes, quota(2, SECOND), 6 * SECOND).await;
+    assert_eq!(admitted.len(), 12, "{admitted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limiter_that_the_store_cannot_count_is_granted_no_more_with_each_call() {
+    let server = RedisServer::start();
+    let limits = process(&server.url(), None).await;
+    let limiter = limits.limiter("lost", quota(5, HOUR));
+    assert_eq!(admitted_of(&limiter, 2).await, 2);
+    server.stop();
+    assert_eq!(admitted_of(&limiter, 8).await, 3);
+    // Back for a moment, and gone again before anything is charged.
+    server.kill_hard();
+    assert_eq!(admitted_of(&limiter, 8).await, 0);
+    server.restart();
+    eventually("the server is found", 5 * SECOND, || server.cli::<i64>(&["EXISTS", "lost"]) == 1);
+    wait_until_back(&limiter).await;
+    assert_eq!(admitted_of(&limiter, 8).await, 2, "an empty server knows of the outage alone");
+}
