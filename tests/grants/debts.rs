@@ -1,6 +1,6 @@
 //! A debt is the store's: every process pays it, and no cache forgets it.
 
-use ratelimit_runtime::{Limits, Quota, Reason};
+use ratelimit_runtime::{Limits, Quota, Reason, Settings};
 use tests::place::{Place, rules};
 use tokio::time::Instant;
 
@@ -77,4 +77,37 @@ async fn a_process_that_ended_leaves_its_debt() {
     limiter.acquire(5).await.unwrap();
     limiter.acquire(6).await.unwrap();
     assert!(start.elapsed() >= ms(900), "{:?}", start.elapsed());
+}
+
+/// A debt of several windows: a wait that is too short for it is refused at once, one that is long
+/// enough succeeds, and it is paid while nobody calls.
+async fn several_windows_are_owed(limits: &Limits) {
+    let quota = Quota::new(10, ms(400)).unwrap();
+    for (name, quota) in [("sliding", quota), ("fixed", quota.fixed_window())] {
+        let limiter = limits.limiter(name, Settings::new(quota).max_debt(100));
+        window_begins(limits, ms(400)).await;
+        let start = Instant::now();
+        let settled = limiter.charge(45).await.unwrap();
+        assert_eq!((settled.taken, settled.debt), (10, 35), "{name}");
+        let rejection = limiter.acquire_timeout(1, ms(1400)).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::WaitTooLong, "{name}");
+        assert!(start.elapsed() < ms(350), "{name}: refused after {:?}", start.elapsed());
+        limiter.acquire_timeout(1, ms(1900)).await.unwrap();
+        let waited = start.elapsed();
+        assert!((ms(1550)..ms(1850)).contains(&waited), "{name}: after {waited:?}");
+
+        limiter.charge(45).await.unwrap();
+        tokio::time::sleep(ms(2500)).await;
+        assert_eq!(limiter.available_permits().await.unwrap(), 10, "{name}: nobody called");
+    }
+}
+
+#[tokio::test]
+async fn several_windows_are_owed_redis() {
+    several_windows_are_owed(&Place::redis().limits().await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_windows_are_owed_embedded() {
+    several_windows_are_owed(&Place::Embedded.limits().await).await;
 }

@@ -203,14 +203,44 @@ mod tests {
             let v = state.acquire(&config, 1, 5000);
             assert_eq!(
                 (v.granted, v.retry_after, v.reset_after),
-                (false, 1000, 4000),
+                (false, 3000, 4000),
                 "{algorithm}"
             );
-            assert!(!state.is_idle(1000, 60_000), "nothing pays by itself");
             assert!(!state.acquire(&config, 1, 6000).granted);
-            assert!(!state.acquire(&config, 1, 7000).granted);
+            assert!(!state.acquire(&config, 1, 7999).granted);
             let v = state.acquire(&config, 1, 8000);
             assert_eq!((v.granted, v.remaining), (true, 6), "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn a_debt_is_paid_while_nobody_calls() {
+        for (rule, at) in RULES.iter().flat_map(|rule| [8500, 9000, 60_000].map(|at| (*rule, at))) {
+            let (config, mut state) = (ten_a_second(rule), State::default());
+            state.charge(&config, 33, 25, 5000);
+            let free = state.peek(&config, 1, at).remaining;
+            assert_eq!(state.acquire(&config, free, at).remaining, 0, "{rule} at {at}");
+            assert!(if at == 8500 { free > 0 } else { free == 10 }, "{rule} at {at}: {free}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_the_exact_wait_for_a_debt_of_several_windows() {
+        for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
+            let (config, mut state) = (ten_a_second(algorithm), State::default());
+            for at in [5000, 5100, 5250, 5300] {
+                assert!(state.acquire(&config, 2, at).granted);
+            }
+            state.charge(&config, 40, 100, 5400);
+            for now in [5401, 6099, 6300, 7250, 8301] {
+                for permits in [1, 3, 10] {
+                    let wait = state.peek(&config, permits, now).retry_after;
+                    let granted = |at: u64| state.clone().acquire(&config, permits, at).granted;
+                    assert!(granted(now + wait), "{algorithm}: {permits} at {now} after {wait}");
+                    assert!(!granted(now + wait - 1), "{algorithm}: {permits} at {now}");
+                }
+                state.acquire(&config, 10, now);
+            }
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Window {
     calendar: Option<Calendar>,
     /// Permits that are owed beyond it: what is free pays for them first.
     debt: u64,
+    /// When the debt is paid at the latest, by the numbers that it was counted by.
+    paid_by: u64,
 }
 
 /// A window as of one instant.
@@ -35,11 +37,11 @@ impl Window {
 
     /// What was taken in it, unless it is over, and what is owed.
     pub(super) fn used(&self, now: u64) -> u64 {
-        self.debt.saturating_add(if self.is_over(now) { 0 } else { self.used })
+        self.owed(now).saturating_add(if self.is_over(now) { 0 } else { self.used })
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
-        self.debt == 0 && self.is_over(now)
+        self.owed(now) == 0 && self.is_over(now)
     }
 
     fn is_over(&self, now: u64) -> bool {
@@ -50,6 +52,10 @@ impl Window {
         self.debt
     }
 
+    fn owed(&self, now: u64) -> u64 {
+        if now < self.paid_by { self.debt } else { 0 }
+    }
+
     /// Gives back permits of the window that ends then, unless it is over.
     pub(super) fn give_back(&mut self, permits: u64, ends: u64, now: u64) -> u64 {
         if self.end() != ends || ends <= now {
@@ -57,10 +63,22 @@ impl Window {
         }
         let back = permits.min(self.used);
         self.used -= back;
-        if self.used == 0 {
+        if self.used == 0 && self.debt == 0 {
             self.start = 0;
         }
         back
+    }
+
+    /// What was owed took all of the windows between this one and another, and what was left of this
+    /// one. The windows of a calendar are of several lengths, and only the one in force pays.
+    fn owed_after(&self, current: &Self, rate: u64, now: u64) -> u64 {
+        let owed = self.owed(now);
+        if self.calendar.is_some() || self.end() > now {
+            return owed;
+        }
+        let between = current.start.saturating_sub(self.end()) / self.per.max(1);
+        owed.saturating_sub(rate.saturating_sub(self.used))
+            .saturating_sub(between.saturating_mul(rate))
     }
 
     fn end(&self) -> u64 {
@@ -78,7 +96,8 @@ impl Window {
                 count.ahead = self.start - now;
                 count.window = Window { used: self.used, debt: self.debt, ..current };
             } else if self.start <= now {
-                count.window = Window { debt: self.debt, ..current };
+                let debt = self.owed_after(&current, config.rate, now);
+                count.window = Window { debt, ..current };
             }
         }
         count.pay();
@@ -90,7 +109,8 @@ impl Count {
     /// The window that is now, of which so many permits were taken; what it does not have is owed.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
         let (start, per) = config.window_at(now);
-        let window = Window { start, used: 0, per, calendar: config.calendar(), debt: used };
+        let calendar = config.calendar();
+        let window = Window { start, used: 0, per, calendar, debt: used, paid_by: 0 };
         let mut count = Self { window, rate: config.rate, now, ahead: 0, paid: 0 };
         count.pay();
         count
@@ -120,7 +140,8 @@ impl Count {
     /// What is left to remember: nothing of one in which nothing was taken, not even when it was.
     pub(super) fn window(&self) -> Window {
         let start = if self.window.used > 0 { self.window.start } else { 0 };
-        Window { start, ..self.window }
+        let paid_by = self.now.saturating_add(self.full_after());
+        Window { start, paid_by, ..self.window }
     }
 
     /// Gives permits back, those that are owed first, and returns how many there were to give back.
@@ -151,7 +172,13 @@ impl Meter for Count {
     }
 
     fn wait(&self, permits: u64) -> u64 {
-        if self.window.debt == 0 && permits <= self.free() { 0 } else { self.ends_in() }
+        if self.window.debt == 0 && permits <= self.free() {
+            return 0;
+        }
+        // The windows that what is owed takes first. Of a calendar's only the first is known.
+        let ahead = self.window.debt.saturating_add(permits).saturating_sub(1);
+        let windows = if self.window.calendar.is_some() { 0 } else { ahead / self.rate.max(1) };
+        self.ends_in().saturating_add(windows.saturating_mul(self.window.per))
     }
 
     fn full_after(&self) -> u64 {

@@ -18,7 +18,7 @@ const MERGE_AT: usize = 64;
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
     used: u64,
-    /// Permits that are owed: what is free pays for them first.
+    /// Permits that are owed: whatever becomes free pays for them first, as of then.
     debt: u64,
 }
 
@@ -64,7 +64,7 @@ impl Log {
         costs: impl Iterator<Item = u64>,
         now: u64,
     ) -> OpenLog<'_> {
-        let expired = self.expire(per, now);
+        let expired = self.expire(rate, per, now);
         let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
         let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt) > rate;
         let ahead = if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 };
@@ -78,7 +78,7 @@ impl Log {
     /// What [`acquire`](Self::acquire) would say, without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
-        copy.expire(per, now);
+        copy.expire(rate, per, now);
         let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt);
         Verdict {
             granted: permits <= free,
@@ -91,8 +91,11 @@ impl Log {
     }
 
     /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
-    pub(super) fn expire(&mut self, per: u64, now: u64) -> bool {
+    pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         let before = self.entries.len();
+        if self.debt > 0 {
+            self.pay_as_freed(rate, per, now);
+        }
         while let Some(oldest) = self.entries.front()
             && oldest.at.saturating_add(per) <= now
         {
@@ -100,6 +103,40 @@ impl Log {
             self.entries.pop_front();
         }
         self.entries.len() < before
+    }
+
+    /// What is owed takes permits as they become free, and they are dated then: a debt is paid in the
+    /// same time whether anybody calls or not.
+    fn pay_as_freed(&mut self, rate: u64, per: u64, now: u64) {
+        let Some(newest) = self.entries.back().map(|newest| newest.at) else { return };
+        if self.used <= rate {
+            // Windows in which the whole log was paid with, all at once.
+            let passed = now.saturating_sub(newest) / per.max(1);
+            let windows = passed.min(self.debt / self.used.max(1));
+            self.debt -= windows * self.used;
+            for entry in &mut self.entries {
+                entry.at += windows * per;
+            }
+        }
+        let mut paid = Vec::new();
+        while self.debt > 0
+            && let Some(oldest) = self.entries.front()
+            && oldest.at.saturating_add(per) <= now
+        {
+            let Entry { at, permits } = *oldest;
+            self.entries.pop_front();
+            self.used = self.used.saturating_sub(permits);
+            let permits = permits.min(self.debt).min(rate.saturating_sub(self.used));
+            if permits > 0 {
+                self.debt -= permits;
+                self.used += permits;
+                paid.push(Entry { at: at + per, permits });
+            }
+        }
+        if !paid.is_empty() {
+            self.entries.extend(paid);
+            self.entries.make_contiguous().sort_by_key(|entry| entry.at);
+        }
     }
 
     /// After the clock stepped back, what lies in the future counts from now. Returns how far in
@@ -120,8 +157,8 @@ impl Log {
 
     /// Gives permits back, the oldest ones, so that no window can hold too many. Returns how many
     /// there were to give back.
-    pub(crate) fn release(&mut self, per: u64, permits: u64, now: u64) -> u64 {
-        self.expire(per, now);
+    pub(crate) fn release(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
+        self.expire(rate, per, now);
         let owed = permits.min(self.debt);
         self.debt -= owed;
         let mut left = permits - owed;
@@ -182,19 +219,25 @@ impl Log {
 
     /// Until so many permits can be taken, counted oldest first: 0 when they can be now, or never.
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
-        // What is owed is paid first. Beyond the rate this is the least that it takes.
-        let wanted = permits.saturating_add(self.debt).min(rate);
-        let mut need = self.used.saturating_add(wanted).saturating_sub(rate);
-        if permits > rate || (need == 0 && permits.saturating_add(self.debt) <= rate) {
+        // What is owed is paid first. What it takes is free again a window later.
+        let ahead = permits.saturating_add(self.debt);
+        if permits > rate || ahead <= rate.saturating_sub(self.used) {
             return 0;
+        }
+        let (windows, last) = ((ahead - 1) / rate, (ahead - 1) % rate + 1);
+        let paid_after = windows.saturating_mul(per);
+        let mut need = self.used.saturating_add(last).saturating_sub(rate);
+        if need == 0 {
+            return paid_after;
         }
         for entry in &self.entries {
             need = need.saturating_sub(entry.permits);
             if need == 0 {
-                return entry.at.saturating_add(per).saturating_sub(now).max(1);
+                let free_at = entry.at.saturating_add(per).saturating_add(paid_after);
+                return free_at.saturating_sub(now).max(1);
             }
         }
-        per
+        per.saturating_add(paid_after)
     }
 
     /// The milliseconds in which what is owed is free again once it is paid.
@@ -220,7 +263,7 @@ pub(super) struct OpenLog<'a> {
 }
 
 impl OpenLog<'_> {
-    /// Pays what is owed with what is free. That is taken now.
+    /// Pays what is owed with what is free, such as permits that were given back. That is taken now.
     fn pay(&mut self) {
         let paid = self.free().min(self.log.debt);
         if paid > 0 {
@@ -351,9 +394,9 @@ mod tests {
         }
         assert!(log.entries.len() <= MERGE_AT + 51, "{} entries", log.entries.len());
         assert_eq!(log.used, 30_000);
-        log.expire(10_000, 15_000);
+        log.expire(100_000, 10_000, 15_000);
         assert!(log.used >= 30_000 - 3 * 5_001, "freed early");
-        log.expire(10_000, 15_200);
+        log.expire(100_000, 10_000, 15_200);
         assert!(log.used <= 30_000 - 3 * 5_001, "freed later than 2 % of the window");
     }
 

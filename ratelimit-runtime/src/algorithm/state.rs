@@ -81,7 +81,7 @@ impl State {
                 (count.give_back(permits), Self::Window(count.window()))
             }
             Rule::SlidingWindow => {
-                return self.as_log(config, now).release(config.per_ms, permits, now);
+                return self.as_log(config, now).release(config.rate, config.per_ms, permits, now);
             }
         };
         if back > 0 || self.is_foreign(config) {
@@ -96,7 +96,7 @@ impl State {
         if let Self::Log(log) = self
             && config.rule == Rule::SlidingWindow
         {
-            log.expire(config.per_ms, now);
+            log.expire(config.rate, config.per_ms, now);
         }
     }
 

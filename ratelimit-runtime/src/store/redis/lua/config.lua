@@ -31,12 +31,13 @@ local function may_reset(own, numbers, stored, now)
   return cool and not is_recent(numbers, stored, now)
 end
 
-local function forget_state()
+local function forget_state(config)
   -- Reads first: a key of another type raises here and is never deleted.
   redis.call('GET', KEYS[2])
   redis.call('ZCARD', KEYS[3])
   redis.call('UNLINK', KEYS[2], KEYS[3])
   redis.call('HDEL', KEYS[1], 'debt')
+  config.debt, config.debt_text = 0, nil
 end
 
 -- A counter that was kept for other numbers is rebuilt from the log: now, or by
@@ -49,14 +50,13 @@ end
 -- Replaces the stored configuration with our own.
 local function take_over(own, numbers, stored, resets, now)
   local event, replaced = CARRIED, numbers_of(stored)
-  own.debt, own.replaced = stored.debt, replaced
+  own.debt, own.debt_text, own.replaced = stored.debt, stored.debt_text, replaced
   if resets and own.on_drift == 'reset' and may_reset(own, numbers, stored, now) then
-    event, own.debt = RESET, 0
-    forget_state()
+    event = RESET
+    forget_state(own)
     redis.call('HSET', KEYS[1], 'reset', now)
   elseif own.mode == '1' and stored.mode ~= '1' then
-    own.debt = 0
-    forget_state()
+    forget_state(own)
   else
     forget_counter()
   end
@@ -83,7 +83,7 @@ local function reconcile(own, now, stored, whole)
   if not whole then
     forget_counter()
     write_own(own, stored, now)
-    own.debt = stored.debt
+    own.debt, own.debt_text = stored.debt, stored.debt_text
     return own, CREATED
   end
 

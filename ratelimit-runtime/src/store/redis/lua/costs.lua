@@ -26,31 +26,38 @@ end
 
 -- Appends to a reply the milliseconds until each of the different costs could
 -- be granted again, in the order they were asked for: 0 when it could be now, or
--- never. The log is gone through once, oldest first and from this rank on, as far
--- as it takes; what it cannot explain is free after a window at the latest. What is owed
--- is paid first; where both are above the rate this is the least that it takes.
+-- never. The log is gone through once, oldest first, as far as it takes; what it cannot
+-- explain is free after a window at the latest. What is owed is paid first, and what
+-- that takes is free again a window later. `log` is read in place of the stored one.
 -- Returns the reply, and whether anybody has to wait.
-local function append_waits(reply, runs, rate, free, per, now, rank, debt)
+local function append_waits(reply, runs, rate, free, per, now, debt, log)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do
-    if not waits[run.cost] then
-      local waiting = run.cost + debt > math.min(free, rate) and run.cost <= rate
-      waits[run.cost] = waiting and per or 0
-      if waiting then short[#short + 1] = run.cost end
+    local ahead = run.cost + debt
+    if not waits[run.cost] and ahead > free and run.cost <= rate then
+      local windows = math.floor((ahead - 1) / rate)
+      waits[run.cost] = per + windows * per
+      short[#short + 1] = { cost = run.cost, last = ahead - windows * rate, later = windows * per }
+    else
+      waits[run.cost] = waits[run.cost] or 0
     end
   end
-  table.sort(short)
-  local last = rank + WALK
-  while found < #short and rank < last do
-    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + STEP - 1, 'WITHSCORES')
-    for i = 1, #flat, 2 do
+  table.sort(short, function(a, b) return a.last < b.last end)
+  local flat, i, rank, after = log or {}, 1, log and WALK or 0, 0
+  while found < #short do
+    local wanted = short[found + 1]
+    if wanted.last <= free then
+      found = found + 1
+      waits[wanted.cost] = after + wanted.later
+    elseif flat[i] then
       free = free + (permits_of(flat[i]) or 0)
-      while found < #short and math.min(short[found + 1] + debt, rate) <= free do
-        found = found + 1
-        waits[short[found]] = math.max(1, math.ceil(tonumber(flat[i + 1])) + per - now)
-      end
+      after, i = math.max(1, math.ceil(tonumber(flat[i + 1])) + per - now), i + 2
+    elseif rank < WALK then
+      flat, i = redis.call('ZRANGE', KEYS[3], rank, rank + STEP - 1, 'WITHSCORES'), 1
+      rank = #flat < STEP * 2 and WALK or rank + STEP
+    else
+      break
     end
-    rank = #flat < STEP * 2 and last or rank + STEP
   end
   for _, run in ipairs(runs) do
     reply[#reply + 1] = waits[run.cost] and countable(waits[run.cost])
@@ -60,8 +67,8 @@ local function append_waits(reply, runs, rate, free, per, now, rank, debt)
 end
 
 -- The milliseconds until more permits are free than now, as `append_waits` has it; 0 when all are.
-local function more_than(free, rate, per, now, rank, debt)
+local function more_than(free, rate, per, now, debt, log)
   local more = math.max(0, free - debt) + 1
   if more > rate then return 0 end
-  return append_waits({}, { { cost = more, count = 1 } }, rate, free, per, now, rank, debt)[1]
+  return append_waits({}, { { cost = more, count = 1 } }, rate, free, per, now, debt, log)[1]
 end

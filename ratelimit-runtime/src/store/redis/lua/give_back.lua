@@ -43,7 +43,7 @@ local function to_window()
     return 0
   end
   local back = math.min(grant.permits, window.used)
-  if back == window.used then
+  if back == window.used and (config.debt or 0) == 0 then
     redis.call('UNLINK', KEYS[2])
   elseif back > 0 then
     redis.call('SET', KEYS[2], 'window ' .. decimal(window.start) .. '/'

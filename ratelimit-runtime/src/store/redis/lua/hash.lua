@@ -4,7 +4,8 @@
 --                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
 --                window; epoch, vouched (the last heartbeat, ms), changed, recent, reset
 --                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
---                debt: permits that are owed, absent for none. What is free in a window
+--                debt: permits that are owed, absent for none; `@` and a time (ms) behind them
+--                say when a fixed window has paid all. What is free in a window
 --                pays them first; a bucket has them in its backlog
 -- ARGV[4]  our rule, which replies need not repeat
 --
@@ -36,9 +37,11 @@ local function stored_config()
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = field(fields[4], LONGEST), epoch = fields[5] or '',
     vouched = field(fields[6], MOST_EXACT), algorithm = fields[7] or nil, burst = 0,
-    warm_up = 0, debt = field(fields[11], MOST_EXACT), changed = fields[12] or '',
+    warm_up = 0, debt = 0, debt_text = fields[11] or nil, changed = fields[12] or '',
     recent = fields[13] or '',
   }
+  local debt, paid_by = string.match(fields[11] or '', '^(%d+)@?(%d*)$')
+  if debt and now < (tonumber(paid_by) or LONGEST) then stored.debt = field(debt, MOST_EXACT) end
   stored.repaired = fields[4] and tonumber(fields[4]) ~= stored.keep_alive
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and stored.per <= LONGEST and (stored.mode == '0' or stored.mode == '1')
@@ -95,15 +98,13 @@ local function write_config(config, stored)
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
--- Writes what is owed, if that changed.
-local function store_debt(config, debt)
-  if debt == (config.debt or 0) then return end
-  if debt > 0 then
-    redis.call('HSET', KEYS[1], 'debt', decimal(debt))
-  else
-    redis.call('HDEL', KEYS[1], 'debt')
+-- Writes what is owed, if that changed, and by when it is paid, where no log tells.
+local function store_debt(config, debt, paid_by)
+  local text = debt > 0 and decimal(debt) .. (paid_by and '@' .. decimal(paid_by) or '') or nil
+  if text ~= config.debt_text then
+    if text then redis.call('HSET', KEYS[1], 'debt', text) else redis.call('HDEL', KEYS[1], 'debt') end
   end
-  config.debt = debt
+  config.debt, config.debt_text = debt, text
 end
 
 -- The most permits one request can get.

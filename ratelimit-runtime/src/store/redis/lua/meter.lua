@@ -87,7 +87,7 @@ end
 -- before. Where an expiry was set, the state goes with the hash.
 local function store_meter(meter, config, now)
   redis.call('UNLINK', KEYS[3])
-  store_debt(config, meter.owes and meter.owes() or 0)
+  store_debt(config, meter.owes and meter.owes() or 0, now + meter.full_after())
   local text, full_after = meter.text(), math.min((meter.kept_for or meter.full_after)(), LONGEST)
   if not text then return redis.call('UNLINK', KEYS[2]) end
   local ttl = full_after + GRACE

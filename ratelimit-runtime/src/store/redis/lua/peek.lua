@@ -37,27 +37,37 @@ if left then
   left = math.min(all, rate)
   local debt, full = all - left, left > 0 and per or 0
   full = full + math.ceil(debt / math.max(1, rate)) * per
-  local more = more_than(rate - left, rate, per, now, 0, debt)
+  local log = { struct.pack('<BI', 0, left), now }
+  local more = more_than(rate - left, rate, per, now, debt, log)
   local answer = reply(COUNTED, rate - left - debt, full, more)
-  return (append_waits(answer, runs, rate, rate - left, per, now, 0, debt))
+  return (append_waits(answer, runs, rate, rate - left, per, now, debt, log))
 end
 if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
 local entries = read_log()
 if not entries then return reply(FOREIGN, 0, 0) end
 
-local used, expired, over, debt = 0, 0, 0, config.debt or 0
-for _, entry in ipairs(entries) do
-  used = used + entry.permits
-  if entry.score <= now - per then expired, over = expired + entry.permits, over + 1 end
+local free, short, debt, dropped = integer(text), #entries < WALK, config.debt or 0, 0
+if debt > 0 and short and rate > 0 then
+  debt, dropped = pay_with(entries, debt, rate, per, now)
+  table.sort(entries, function(a, b) return a.score < b.score end)
 end
-local free, short = integer(text), #entries < WALK
+local log, used, expired, newest = {}, 0, 0, nil
+for _, entry in ipairs(entries) do
+  if entry.score <= now - per then
+    expired = expired + entry.permits
+  else
+    used = used + entry.permits
+    log[#log + 1], log[#log + 2] = struct.pack('<BI', 0, entry.permits), entry.score
+  end
+  newest = entry.score
+end
+free = free and free + expired + dropped
 if not free or (short and (expired > 0 or free < sum_of(runs, rate) + debt)) then
   -- What acquire would find out by counting.
-  local counted = rate - used + expired
-  free = free and math.min(free + expired, counted) or counted
+  free = math.min(free or rate - used, rate - used)
 else
-  free = math.min(rate, free + expired)
+  free = math.min(rate, free)
 end
-local full = full_after(newest_score(), per, now) + math.ceil(debt / math.max(1, rate)) * per
-local answer = reply(COUNTED, free - debt, full, more_than(free, rate, per, now, over, debt))
-return (append_waits(answer, runs, rate, free, per, now, over, debt))
+local full = full_after(short and newest or newest_score(), per, now) + math.ceil(debt / math.max(1, rate)) * per
+local answer = reply(COUNTED, free - debt, full, more_than(free, rate, per, now, debt, log))
+return (append_waits(answer, runs, rate, free, per, now, debt, log))

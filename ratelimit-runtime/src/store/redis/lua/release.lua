@@ -30,9 +30,10 @@ if is_metered(config, text) then
 end
 text = as_log(text, config, '', now)
 if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
+local dropped = pay_as_freed(config, now)
 local expired, released = over(per, now)
 local used, whole = count(expired or 0)
-if not expired or not used then return { FOREIGN, 0, 0 } end
+if not (dropped and expired and used) then return { FOREIGN, 0, 0 } end
 drop(expired)
 
 local owed = math.min(wanted, config.debt or 0)
@@ -52,6 +53,6 @@ local back = wanted - owed - left
 if whole then
   store_counter(rate - used + back, config)
 elseif integer(text) then
-  store_counter(math.min(rate, integer(text) + released + back), config)
+  store_counter(math.min(rate, integer(text) + released + dropped + back), config)
 end
 return { DONE, owed + back, (left > 0 and not whole) and 1 or 0 }

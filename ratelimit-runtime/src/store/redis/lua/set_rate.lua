@@ -21,7 +21,7 @@ local text = redis.call('GET', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
 if not keep then
-  forget_state()
+  forget_state(stored)
   text = nil
 end
 local numbers, held = numbers_of(config), tonumber(ARGV[7])
@@ -40,6 +40,8 @@ end
 if keep and config.algorithm then
   forget_counter()
 elseif keep and not ends then
+  config.debt, config.debt_text = stored.debt, stored.debt_text
+  pay_as_freed(config, now)
   drop(over(config.per, now) or 0)
   rebuild_counter(config)
 end

@@ -12,16 +12,18 @@ local function sliding_meter(config, text, runs, event, now)
   local rate, per = config.rate, config.per
   text = as_log(text, config, ARGV[9], now)
   if text and not tonumber(text) then return nil end
-  local debt = config.debt or 0
-  local bucket, wanted, free = bucket_of(per), sum_of(runs, rate) + debt, integer(text)
+  local bucket, dropped = bucket_of(per), pay_as_freed(config, now)
+  if not dropped then return nil end
+  local debt, free = config.debt or 0, integer(text)
+  local wanted = sum_of(runs, rate) + debt
 
   -- What is older than a window is free again, a bounded number of members at once.
   local expired, released = 0, 0
   local fresh = not text and redis.call('ZCARD', KEYS[3]) == 0
   if not fresh then expired, released = over(per, now) end
   if not expired then return nil end
-  free = fresh and rate or free and free + released
-  local changed, agreed, members, ahead = fresh or expired > 0, false, 0, 0
+  free = fresh and rate or free and free + released + dropped
+  local changed, agreed, members, ahead = fresh or expired + dropped > 0, false, 0, 0
 
   -- A counter that was kept for other numbers: above the rate, or in a process that follows and
   -- went by others so far.
@@ -51,7 +53,7 @@ local function sliding_meter(config, text, runs, event, now)
   end
 
   local meter = { capacity = rate, ahead = ahead }
-  -- What is owed is paid with what is free, and so taken now.
+  -- What is owed is paid with what is free, such as permits that were given back: taken now.
   local taken = math.min(debt, math.max(0, free))
   local score, noting, newest = nil, false, nil
   free, debt = free - taken, debt - taken
@@ -82,10 +84,10 @@ local function sliding_meter(config, text, runs, event, now)
     return after + math.ceil(debt / math.max(1, rate)) * per
   end
 
-  function meter.more_after() return more_than(free, rate, per, now, 0, debt) end
+  function meter.more_after() return more_than(free, rate, per, now, debt) end
 
   function meter.append_waits(reply)
-    local answer, short = append_waits(reply, runs, rate, free, per, now, 0, debt)
+    local answer, short = append_waits(reply, runs, rate, free, per, now, debt)
     if noting and short then note_counted(rate, free, newest) end
     return answer
   end

@@ -58,6 +58,11 @@ local function window_meter(config, window, now, owed)
     if start > current + length then
       start, per, ahead = current, length, start - now
     elseif start <= now then
+      if start + per <= now and not config.calendar then
+        -- What was owed took all of the windows in between, and what was left of that one.
+        local between = math.floor((current - start - per) / per)
+        debt = math.max(0, debt - math.max(0, rate - used) - between * rate)
+      end
       start, per, used = current, length, 0
     end
   end
@@ -86,7 +91,10 @@ local function window_meter(config, window, now, owed)
   end
 
   function meter.wait(permits)
-    return debt == 0 and permits <= meter.free() and 0 or start + per - now
+    if debt == 0 and permits <= meter.free() then return 0 end
+    -- The windows that what is owed takes first. Of a calendar's only the first is known.
+    local windows = config.calendar and 0 or math.floor((debt + permits - 1) / rate)
+    return start + per - now + windows * per
   end
 
   function meter.full_after()
