@@ -3,10 +3,14 @@
 //! `TRYBUILD=overwrite cargo test -p tests --test ui` writes the `.stderr` files anew. They hold the
 //! words of the pinned toolchain; another one may print its own part differently.
 
+#[path = "ui/features.rs"]
+mod features;
 #[path = "ui/messages.rs"]
 mod messages;
 #[path = "ui/packages.rs"]
 mod packages;
+#[path = "ui/shop.rs"]
+mod shop;
 
 use std::env;
 use std::path::Path;

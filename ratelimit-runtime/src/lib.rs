@@ -50,8 +50,14 @@
 //!
 //! # Crate features
 //!
-//! None is on by default.
+//! `redis` and `limits-file` are on by default. Without them this is an embedded limiter with few
+//! dependencies: `default-features = false`.
 //!
+//! - `redis`: limits that all processes share. Without it an address of a store is refused at startup.
+//! - `limits-file`: the limits file. Without it a `ratelimit.yaml` that is found is a compile error, or
+//!   refused at startup.
+//! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database. Without it
+//!   these are a compile error, or refused at startup.
 //! - `cluster`, `sentinel`: Redis Cluster and Redis Sentinel.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
@@ -73,6 +79,10 @@
 //! told so, a token bucket, a fixed window or a leaky bucket: [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(all(feature = "limits-file", feature = "redis")),
+    allow(dead_code, reason = "some of it is for the Redis store or the limits file alone")
+)]
 
 // First, so that its macro is known below.
 #[doc(hidden)]

@@ -7,6 +7,7 @@ mod heartbeat;
 mod report;
 mod scope;
 mod validate;
+mod watch;
 
 use std::{fmt, future::Future, sync::Arc};
 

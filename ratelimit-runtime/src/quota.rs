@@ -4,7 +4,7 @@ mod several;
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use ratelimit_spec::{self as spec, Calendar, MAX_RATE, Rule};
+use ratelimit_spec::{self as spec, MAX_RATE, Rule};
 
 pub use self::several::Quotas;
 use crate::{Algorithm, CalendarUnit};
@@ -118,8 +118,10 @@ impl Quota {
     /// );
     /// # Ok::<(), ratelimit_runtime::QuotaError>(())
     /// ```
+    #[cfg(feature = "calendar")]
     pub fn calendar(rate: u64, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
-        let calendar = spec::time_zone(time_zone).map(|zone| Calendar { unit: unit.word(), zone });
+        let calendar =
+            spec::time_zone(time_zone).map(|zone| spec::Calendar { unit: unit.word(), zone });
         wrap(calendar.and_then(|calendar| spec::Quota::of_calendar(rate, calendar)))
     }
 

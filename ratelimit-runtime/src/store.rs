@@ -12,6 +12,10 @@ mod group;
 mod keys;
 mod member;
 mod memory;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+#[cfg(not(feature = "redis"))]
+#[path = "store/no_redis.rs"]
 pub(crate) mod redis;
 mod replaced;
 
@@ -20,7 +24,7 @@ use std::{future::Future, time::Duration};
 use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
-#[cfg(feature = "test-util")]
+#[cfg(all(feature = "redis", feature = "test-util"))]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
     script_give_back, script_peek, script_peeked, script_release, script_reservations,
@@ -356,7 +360,6 @@ pub(crate) struct Heartbeat<'a> {
     pub(crate) key_prefix: &'a str,
     pub(crate) id: MemberId,
     pub(crate) program: &'a str,
-    pub(crate) host: &'a str,
     /// Since when it runs.
     pub(crate) since: Instant,
     /// How long it lives without another one.

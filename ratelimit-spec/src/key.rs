@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 use crate::name::KeyName;
 
@@ -273,7 +273,7 @@ fn push_escaped(name: &mut KeyName, byte: u8) {
 /// `~` and the first 128 bits of the SHA-256 of a text.
 fn hash(raw: &str) -> String {
     let mut hash = String::from("~");
-    for byte in &Sha256::digest(raw.as_bytes())[..16] {
+    for byte in &Hash::hash(raw.as_bytes())[..16] {
         // Writing to a string cannot fail.
         let _ = write!(hash, "{byte:02x}");
     }

@@ -21,12 +21,15 @@ use crate::words::{WordError, words};
 mod env;
 mod fields;
 mod node;
-mod outline;
 mod problem;
 mod reach;
 mod read;
-mod scan;
 mod shards;
+#[cfg(feature = "limits-file")]
+mod yaml;
+#[cfg(not(feature = "limits-file"))]
+#[path = "limits_file/no_yaml.rs"]
+mod yaml;
 
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
@@ -169,7 +172,8 @@ impl LimitsFile {
     /// # Errors
     ///
     /// When there is anything wrong with it: every problem in the order of the file, or after 50 that
-    /// there are more. What is no YAML is one problem.
+    /// there are more. What is no YAML is one problem. Without the feature `limits-file` every text is
+    /// refused.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let (file, problems) = Self::parse_in_part(text);
         if problems.is_empty() { Ok(file) } else { Err(problems) }
@@ -180,7 +184,7 @@ impl LimitsFile {
     #[must_use]
     pub fn parse_in_part(text: &str) -> (Self, Vec<Problem>) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let root = match Self::read(text) {
+        let root = match yaml::read(text) {
             Ok(root) => root,
             Err(problem) => return (Self::default(), vec![problem]),
         };
@@ -188,16 +192,6 @@ impl LimitsFile {
         let mut file = read::file(&root, &mut report);
         file.root = root;
         (file, report.finish())
-    }
-
-    /// Reads the values and their places.
-    fn read(text: &str) -> Result<Node, Problem> {
-        let tokens = scan::scan(text)?;
-        let mut root = Node::parse(text)?;
-        if let Some(outline) = outline::outline(&tokens) {
-            root.place(&outline);
-        }
-        Ok(root)
     }
 
     /// The entry under `limiters` with exactly this key.
@@ -244,6 +238,3 @@ impl fmt::Debug for LimitsFile {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,6 +25,7 @@ impl FromStr for Per {
 
     fn from_str(text: &str) -> Result<Self, WordError> {
         if let Ok(unit) = text.parse::<CalendarUnit>() {
+            unit.check_feature()?;
             return Ok(Self { length: unit.nominal(), unit: Some(unit) });
         }
         let length = parse_duration(text).map_err(|error| {

@@ -7,12 +7,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use ratelimit_spec::{Network, check_prefix, expand_env};
 
-use super::{INSTALLED, Limits, Made, file, heartbeat, reload, validate};
+use super::{INSTALLED, Limits, Made, file, heartbeat, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
@@ -87,6 +87,7 @@ impl LimitsBuilder {
     /// servers; sentinels that demand one take it from `&sentinel_user=` and `&sentinel_password=`.
     ///
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
+    #[cfg(feature = "redis")]
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.store = Some(url.into());
         self
@@ -99,12 +100,14 @@ impl LimitsBuilder {
     }
 
     /// Reads this limits file, which must exist.
+    #[cfg(feature = "limits-file")]
     pub fn limits_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.source = file::Source::Path(path.into());
         self
     }
 
     /// Reads limits from this YAML text instead of a file.
+    #[cfg(feature = "limits-file")]
     pub fn limits_yaml(mut self, yaml: impl Into<String>) -> Self {
         self.source = file::Source::Text(yaml.into());
         self
@@ -151,6 +154,7 @@ impl LimitsBuilder {
     }
 
     /// Trusts the certificate authorities in this PEM file, instead of the system's.
+    #[cfg(feature = "tls")]
     pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls_ca = Some(path.into());
         self
@@ -172,6 +176,7 @@ impl LimitsBuilder {
     }
 
     /// Looks at the limits file this often, and [reloads](Limits::reload) it when it changed.
+    #[cfg(feature = "limits-file")]
     pub fn watch(mut self, every: Duration) -> Self {
         self.watch = Some(every);
         self
@@ -223,7 +228,7 @@ impl LimitsBuilder {
             store.check(&services.key_prefix).await?;
         }
         if let Some(every) = watch {
-            watch_file(&limits, every);
+            watch::start(&limits, every);
         }
         Ok(limits)
     }
@@ -384,29 +389,6 @@ fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
     expand_env(text, |name| env::var(name).ok())
         .map_err(|why| format!("`{field}` in the limits file: {why}"))
         .map_err(|message| Problem::new(ProblemKind::Setting, message).about(field).into())
-}
-
-/// Reloads when the file looks different. Ends with the limits and their limiters.
-fn watch_file(limits: &Limits, every: Duration) {
-    fn look(source: &file::Source) -> Option<(SystemTime, u64)> {
-        let about = fs::metadata(source.path()?).ok()?;
-        Some((about.modified().ok()?, about.len()))
-    }
-    let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
-    let services = Arc::downgrade(&limits.services);
-    let mut seen = look(&source);
-    limits.services.engine.spawn_endless(async move {
-        loop {
-            tokio::time::sleep(every).await;
-            let Some(services) = services.upgrade() else { return };
-            let now = look(&source);
-            if now != seen {
-                seen = now;
-                // A bad file is reported by an event, and the old limits stay.
-                let _ = reload(&services, &source, shadow);
-            }
-        }
-    });
 }
 
 impl fmt::Debug for LimitsBuilder {

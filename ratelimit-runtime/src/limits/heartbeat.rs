@@ -40,7 +40,6 @@ pub(super) async fn leave(limits: &Services) {
 #[derive(Default)]
 struct Process {
     program: String,
-    host: String,
 }
 
 impl Process {
@@ -48,7 +47,7 @@ impl Process {
         let path = std::env::current_exe().ok();
         let name = path.as_deref().and_then(|path| path.file_name());
         let program = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { program, host: gethostname::gethostname().to_string_lossy().into_owned() }
+        Self { program }
     }
 
     /// `None` if no other process can share the store.
@@ -57,7 +56,6 @@ impl Process {
             key_prefix: &limits.key_prefix,
             id: limits.current().member()?,
             program: &self.program,
-            host: &self.host,
             since: limits.members.since,
             lives_ms: clock::whole_ms(LIVES),
         })

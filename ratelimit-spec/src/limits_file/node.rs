@@ -1,4 +1,4 @@
-//! A limits file as the YAML parser sees it.
+//! The values of a limits file and their places.
 //!
 //! The values are read into a tree first and given a meaning later, so that a report can hold every
 //! problem rather than the first, and so that an entry that is there twice can be refused: maps
@@ -6,10 +6,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-
-use super::outline::{Inside, Outline};
-use super::problem::{Position, Problem, Step};
+use super::problem::{Position, Step};
 use crate::quote::Quoted;
 
 /// A value and where it stands, if that is known.
@@ -20,6 +17,10 @@ pub(super) struct Node {
 }
 
 #[derive(Clone, PartialEq)]
+#[cfg_attr(
+    not(feature = "limits-file"),
+    expect(dead_code, reason = "every value comes from a limits file")
+)]
 pub(super) enum Value {
     Null,
     Bool(bool),
@@ -31,45 +32,6 @@ pub(super) enum Value {
 }
 
 impl Node {
-    /// Reads a text that the guard let through.
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
-        serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
-            let position = error
-                .location()
-                .map(|location| Position { line: location.line(), column: location.column() });
-            let message = error.to_string();
-            // The position is said in front; what the parser was doing is said in its own terms.
-            let what = message.split(" at line ").next().unwrap_or_default();
-            Problem { position, message: format!("not valid YAML: {what}"), is_syntax: true }
-        })
-    }
-
-    /// Gives this node, and all in it, the positions of an outline of the same shape.
-    pub(super) fn place(&mut self, outline: &Outline) {
-        self.position = Some(outline.position);
-        match (&mut self.value, &outline.inside) {
-            (Value::List(nodes), Inside::List(outlines)) if nodes.len() == outlines.len() => {
-                for (node, outline) in nodes.iter_mut().zip(outlines) {
-                    node.place_if_written(outline.as_ref());
-                }
-            }
-            (Value::Map(entries), Inside::Map(outlines)) if entries.len() == outlines.len() => {
-                for ((key, value), (key_outline, value_outline)) in entries.iter_mut().zip(outlines)
-                {
-                    key.place(key_outline);
-                    value.place_if_written(value_outline.as_ref());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn place_if_written(&mut self, outline: Option<&Outline>) {
-        if let Some(outline) = outline {
-            self.place(outline);
-        }
-    }
-
     /// Where a reader looks for this value of a key: at the value, but at the key when it is a list
     /// or a map or not there.
     pub(super) fn position_under(&self, key: &Self) -> Option<Position> {
@@ -150,75 +112,5 @@ impl fmt::Display for Value {
             Self::List(_) => f.write_str("a list"),
             Self::Map(_) => f.write_str("a map"),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = deserializer.deserialize_any(ValueVisitor)?;
-        Ok(Self { position: None, value })
-    }
-}
-
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
-    }
-
-    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
-    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
-        // No field takes a number that large; it is only shown.
-        Ok(i128::try_from(value).map_or(Value::Float(value as f64), Value::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut nodes = Vec::new();
-        while let Some(node) = list.next_element()? {
-            nodes.push(node);
-        }
-        Ok(Value::List(nodes))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Value::Map(entries))
     }
 }

@@ -46,11 +46,12 @@ impl RedisStore {
     ) -> Result<Vec<MemberId>, StoreError> {
         let live = self.link.live(&self.link.line(), keys).await?;
         let mut connection = live.connection();
+        let host = hostname::get().unwrap_or_default();
         let command = |by_name| {
             let mut command =
                 MEMBERS.on_keys(&[keys.config(), &keys.beside(&beat.id.process_text())], by_name);
             command.arg(beat.id.to_string()).arg(beat.program).arg(env!("CARGO_PKG_VERSION"));
-            command.arg(beat.host).arg(std::process::id()).arg(beat.lives_ms);
+            command.arg(&*host.to_string_lossy()).arg(std::process::id()).arg(beat.lives_ms);
             command.arg("").arg(live.server_time(beat.since));
             command
         };

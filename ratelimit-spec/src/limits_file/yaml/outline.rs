@@ -8,8 +8,8 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
-use super::problem::Position;
 use super::scan::{Kind, Token};
+use crate::limits_file::problem::Position;
 
 /// The place of a node, and of what it holds. `None` is a value that is not written.
 #[derive(Debug, PartialEq, Eq)]

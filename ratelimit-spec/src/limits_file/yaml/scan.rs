@@ -8,8 +8,8 @@
 //! The guard must never take for text what the parser takes for structure. That is why values end
 //! with their line, and why the characters that only the parser takes for line breaks are refused.
 
-use super::problem::{Position, Problem};
-use super::{MAX_BYTES, MAX_DEPTH};
+use crate::limits_file::problem::{Position, Problem};
+use crate::limits_file::{MAX_BYTES, MAX_DEPTH};
 
 mod cursor;
 mod token;

@@ -1,16 +1,16 @@
 //! The guard and the outline, held against the YAML parser.
 
-#[path = "../../tests/properties/seeded.rs"]
+#[path = "../../../tests/properties/seeded.rs"]
 mod seeded;
 
 use proptest::prelude::*;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use self::seeded::seeded;
-use super::node::{Node, Value};
 use super::outline::outline;
 use super::scan::scan;
-use super::{LimitsFile, MAX_DEPTH, Position};
+use crate::limits_file::node::{Node, Value};
+use crate::limits_file::{LimitsFile, MAX_DEPTH, Position, read};
 
 /// What lies on the way to a node: the entry of a map, its key or its value, or the element of a
 /// list.
@@ -150,7 +150,7 @@ fn every_place_is_the_one_the_parser_gives() {
         "a:   1\n\n# x\n\nb:\t2\n",
         "{a: 1}: 2\n[b]: 3\n",
         "a:\n  b: 1\n  # shallow\n # shallower\n  c: 2\n",
-        include_str!("reference.yaml"),
+        include_str!("../reference.yaml"),
     ] {
         assert!(check(text), "{text}");
     }
@@ -158,7 +158,7 @@ fn every_place_is_the_one_the_parser_gives() {
 
 #[test]
 fn the_reference_sets_every_option() {
-    let text = include_str!("reference.yaml");
+    let text = include_str!("../reference.yaml");
     let file = LimitsFile::parse(text).expect("the reference is without problems");
     let name_of = |line: &str| line.trim_start().split(':').next().map(str::to_owned);
     let options: Vec<String> = text
@@ -166,7 +166,7 @@ fn the_reference_sets_every_option() {
         .filter(|line| !line.trim_start().starts_with(['#', '-', '"']))
         .filter_map(name_of)
         .collect();
-    for option in super::read::options() {
+    for option in read::options() {
         assert!(options.iter().any(|known| known == option), "{option} is missing");
     }
     let read = format!("{file:?}");

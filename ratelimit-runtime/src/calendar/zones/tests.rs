@@ -1,4 +1,8 @@
-use super::*;
+use jiff::Timestamp;
+use ratelimit_spec::{Calendar, CalendarUnit};
+
+use super::{by_the_date, zone};
+use crate::calendar::bounds;
 
 /// A time in UTC, in milliseconds.
 fn ms(utc: &str) -> u64 {

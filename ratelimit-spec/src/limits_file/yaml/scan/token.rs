@@ -4,13 +4,13 @@ use crate::limits_file::problem::Position;
 
 /// A piece of a limits file and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::limits_file) struct Token {
-    pub(in crate::limits_file) kind: Kind,
-    pub(in crate::limits_file) position: Position,
+pub(in crate::limits_file::yaml) struct Token {
+    pub(in crate::limits_file::yaml) kind: Kind,
+    pub(in crate::limits_file::yaml) position: Position,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::limits_file) enum Kind {
+pub(in crate::limits_file::yaml) enum Kind {
     /// Text, quoted or not: a key or a value.
     Scalar,
     /// `:` after a key.

@@ -1,0 +1,96 @@
+//! Stands in for the Redis store without the feature `redis`: no address names one, so none is ever made.
+
+use std::{convert::Infallible, ops::Deref, sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+
+use self::address::Address;
+use super::{Heartbeat, MemberId, MemoryStore, StateKeys};
+use crate::{SetupError, StoreError, engine::Engine, events::Events};
+
+pub(crate) mod address {
+    use std::{convert::Infallible, fmt};
+
+    use crate::{Problem, ProblemKind, SetupError};
+
+    pub(crate) struct Address(pub(super) Infallible);
+
+    impl Address {
+        /// Refuses every address, and does not show it, since it may contain a password.
+        pub(crate) fn parse(_: &str) -> Result<Self, SetupError> {
+            let message = "`store` is an address, which requires the crate feature `redis`; enable it, \
+                           or write `memory`";
+            Err(Problem::new(ProblemKind::Store, message).about("store").into())
+        }
+    }
+
+    impl fmt::Display for Address {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.0 {}
+        }
+    }
+}
+
+pub(crate) struct Certificates {
+    pub(crate) root: Option<Vec<u8>>,
+}
+
+/// A store that does not exist.
+#[derive(Debug)]
+pub struct RedisStore(Infallible);
+
+/// Provides the methods of `Store`.
+impl Deref for RedisStore {
+    type Target = MemoryStore;
+
+    fn deref(&self) -> &MemoryStore {
+        match self.0 {}
+    }
+}
+
+impl RedisStore {
+    pub(crate) fn new(
+        Address(never): Address,
+        _: Certificates,
+        _: Duration,
+        _: Events,
+        _: Arc<Engine>,
+    ) -> Self {
+        match never {}
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_closed(&self, _: &StateKeys) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn reopened(&self) -> Arc<Notify> {
+        match self.0 {}
+    }
+
+    pub(crate) fn health(&self) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn end(&self) {
+        match self.0 {}
+    }
+
+    pub(crate) async fn check(&self, _: &str) -> Result<(), SetupError> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn heartbeat(&self, _: &Heartbeat<'_>) -> Result<Vec<MemberId>, StoreError> {
+        match self.0 {}
+    }
+    pub(crate) async fn leave(&self, _: &Heartbeat<'_>) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,90 @@
+//! A package of its own, in a workspace of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const SOURCE: &str = r#"
+#[ratelimit_runtime::rate_limit(key = "orders:{user_id}")]
+pub async fn orders(user_id: u64) -> u64 {
+    user_id
+}
+"#;
+
+/// The errors of a package, without their places.
+pub(crate) fn errors(told: &str) -> Vec<&str> {
+    let errors = told.lines().filter(|line| line.starts_with("error"));
+    errors.filter(|line| !line.contains("could not compile")).collect()
+}
+
+/// A package of its own, in a workspace of its own.
+pub(crate) struct Shop {
+    name: &'static str,
+    dir: PathBuf,
+}
+
+impl Shop {
+    /// Depends on the runtime by this name, with these options of the dependency.
+    pub(crate) fn new(name: &'static str, dependency: &str, options: &str) -> Self {
+        let shop = Self { name, dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join(name) };
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+        let runtime = workspace.join("ratelimit-runtime");
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+             [dependencies]\n{dependency} = {{ package = \"ratelimit-runtime\", path = {runtime:?}{options} }}\n"
+        );
+        // What an earlier run has left would decide too.
+        let _ = fs::remove_dir_all(&shop.dir);
+        fs::create_dir_all(shop.dir.join("src")).unwrap();
+        // With the versions of this workspace nothing has to be fetched.
+        fs::copy(workspace.join("Cargo.lock"), shop.dir.join("Cargo.lock")).unwrap();
+        shop.write("Cargo.toml", &manifest);
+        shop.write("src/lib.rs", SOURCE);
+        shop
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.dir.join(name), text).unwrap();
+    }
+
+    /// What cargo says to this state of the package.
+    pub(crate) fn check(&self, limits: Option<&str>) -> String {
+        let mut cargo = self.cargo("check");
+        cargo.envs(limits.map(|limits| ("RATELIMIT_LIMITS", limits)));
+        let output = cargo.output().expect("cargo runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([command, "--offline"]).current_dir(&self.dir);
+        cargo.env("CARGO_TARGET_DIR", self.target());
+        for variable in ["RUSTFLAGS", "RATELIMIT_LIMITS", "CARGO_TERM_QUIET"] {
+            cargo.env_remove(variable);
+        }
+        cargo
+    }
+
+    /// Beside the package and not in it, so that a later run finds the dependencies compiled.
+    fn target(&self) -> PathBuf {
+        self.dir.with_file_name("packages.target")
+    }
+
+    /// Builds the program of this package and returns its path.
+    pub(crate) fn program(&self) -> PathBuf {
+        let output = self.cargo("build").output().expect("cargo runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.target().join("debug").join(self.name)
+    }
+
+    pub(crate) fn compiles(&self) {
+        let told = self.check(None);
+        assert!(told.contains("Finished") && !told.contains("error"), "{told}");
+    }
+
+    pub(crate) fn does_not_compile(&self) -> String {
+        let told = self.check(None);
+        assert!(told.contains(&format!("could not compile `{}`", self.name)), "{told}");
+        told
+    }
+}
