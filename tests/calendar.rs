@@ -121,7 +121,7 @@ async fn what_is_no_calendar_is_refused_at_startup() {
         (
             "limiters:\n  \"mail:{user}\": { algorithm: token_bucket }\n",
             "`mail:{user}`: calendar window `day` requires `fixed_window`, but the algorithm is `token_bucket`; \
-             write `fixed_window`, or a length such as `1d`",
+             write `fixed_window`, or a length such as `1d` (`algorithm` is set at limits:2:31)",
         ),
         (
             "limiters:\n  a: { rate: 1, per: week }\n",
@@ -130,7 +130,7 @@ async fn what_is_no_calendar_is_refused_at_startup() {
         ),
         (
             "prefixes:\n  - { prefix: a, rate: 1, per: week }\n",
-            "limits:2:32: `a`: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
+            "limits:2:32: `a*`: calendar window `week` requires `fixed_window`, but the algorithm is `sliding_window`; \
              write `fixed_window`, or a length such as `7d`",
         ),
     ] {
@@ -149,8 +149,8 @@ async fn a_quota_in_code_names_the_calendar() {
     assert_eq!(quota.fixed_window(), quota);
     assert_eq!(
         quota.token_bucket(3).unwrap_err().to_string(),
-        "calendar window `month` requires `fixed_window`, not `token_bucket`; use a length with \
-         `Quota::new`"
+        "calendar window `month` requires `fixed_window`, but the algorithm is `token_bucket`; write \
+         `fixed_window`, or a length such as `31d`"
     );
     assert!(Quota::calendar(0, CalendarUnit::Day, "UTC").is_err());
     let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();

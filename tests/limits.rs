@@ -252,8 +252,8 @@ async fn a_burst_of_keys_that_exist_at_run_time_needs_a_token_bucket_too() {
     let error = refused(embedded(&yaml)).await;
     for (place, name) in [("1:46", "late"), ("3:49", "test:*"), ("4:37", "default")] {
         let problem = format!(
-            "limits:{place}: `burst` of `{name}` requires `token_bucket`, but the algorithm is `sliding_window`; \
-             write `algorithm: token_bucket`, or remove `burst`"
+            "limits:{place}: `{name}`: `burst` requires `token_bucket`, but the algorithm is `sliding_window`; \
+             set `algorithm` to `token_bucket`, or remove `burst`"
         );
         assert!(error.contains(&problem), "{error}");
     }

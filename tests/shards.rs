@@ -161,11 +161,11 @@ async fn what_cannot_be_split_is_refused_at_startup() {
     for (entry, problem) in [
         (
             "shards: 4",
-            "`bulk` costs 30 permits per call, but limits:2:19 splits a rate of 100 into 4 shards, so no call can succeed; lower `permits`, or raise the rate",
+            "`bulk`: `permits` is 30, but 4 shards split a `rate` of 100, so no call can succeed; lower `permits`, or raise `rate` (`shards` is set at limits:2:19)",
         ),
         (
             "shards: 101",
-            "`bulk` cannot be sharded as set at limits:2:19: `shards: 101` leaves a part without permits; write at most 100, which is the `rate`",
+            "limits:2:19: `bulk`: `shards: 101` leaves a shard without permits; write at most 100, which is the `rate` (`rate` is set at tests/shards.rs:",
         ),
     ] {
         let yaml = format!("limiters:\n  bulk: {{ {entry} }}\n");

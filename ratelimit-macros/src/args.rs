@@ -48,6 +48,14 @@ macro_rules! arguments {
                 }
             }
 
+            /// Returns whether an argument is neither given nor reported as broken.
+            pub(crate) fn is_absent(&self, argument: &str) -> bool {
+                match argument {
+                    $($name => self.$field.is_absent(),)*
+                    _ => true,
+                }
+            }
+
             /// Returns the name as written in the attribute, or `None` if the argument has no value.
             pub(crate) fn name_of(&self, argument: &str) -> Option<&Ident> {
                 match argument {

@@ -1,7 +1,6 @@
 //! Validation rules. Every rule runs even if others fail, so that one build reports all errors.
 
-mod algorithm;
-mod calendar;
+mod conflicts;
 mod declared;
 mod limits;
 mod names;
@@ -10,10 +9,9 @@ mod settlement;
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
-use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, TimeZone, Wait, parse_duration};
+use ratelimit_spec::{OnStoreError, Settings, Wait, parse_duration};
 use syn::{Expr, Ident, LitStr};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -32,14 +30,9 @@ pub(crate) struct Guard<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) parts: Vec<Part>,
     pub(crate) numbers: Numbers,
-    pub(crate) time_zone: Option<TimeZone>,
-    pub(crate) mode: Option<Mode>,
-    pub(crate) algorithm: Option<Algorithm>,
+    /// The settings of the annotation; a constant stands as 1 among them.
+    pub(crate) said: Settings,
     pub(crate) burst: Option<Expr>,
-    pub(crate) warm_up: Option<Duration>,
-    pub(crate) wait: Option<Wait>,
-    pub(crate) on_store_error: Option<OnStoreError>,
-    pub(crate) refund_on: Option<RefundOn>,
     pub(crate) refund_if: Option<&'a Expr>,
     pub(crate) actual: Option<&'a Expr>,
     pub(crate) bind: Option<&'a Ident>,
@@ -48,27 +41,18 @@ pub(crate) struct Guard<'a> {
     pub(crate) skip_if: Option<&'a Expr>,
 }
 
-/// Arguments that are words; `None` if absent or unknown.
-struct Words {
-    mode: Option<Mode>,
-    algorithm: Option<Algorithm>,
-    wait: Option<Wait>,
-    on_store_error: Option<OnStoreError>,
-    refund_on: Option<RefundOn>,
-}
-
 impl Guard<'_> {
     /// Returns whether a call can be rejected.
     pub(crate) fn can_reject(&self) -> bool {
-        let waits = matches!(self.wait, None | Some(Wait::Forever));
-        let asks_the_store = self.on_store_error == Some(OnStoreError::Reject);
+        let waits = matches!(self.said.wait, None | Some(Wait::Forever));
+        let asks_the_store = self.said.on_store_error == Some(OnStoreError::Reject);
         let computed = matches!(self.permits, Permits::Computed(_));
         !waits || asks_the_store || computed || self.fallback.is_some()
     }
 
     /// Returns whether the result of the body decides how many permits the call keeps.
     pub(crate) fn settles(&self) -> bool {
-        self.refund_on.is_some() || self.refund_if.is_some() || self.actual.is_some()
+        self.said.refund_on.is_some() || self.refund_if.is_some() || self.actual.is_some()
     }
 }
 
@@ -97,31 +81,29 @@ pub(crate) fn validate<'a>(
     let key = key(args, problems);
     let rate = args.rate.given().and_then(|rate| numbers::number(rate, problems));
     let burst = args.burst.given().and_then(|burst| numbers::number(burst, problems));
-    let warm_up = args.warm_up.value().and_then(|text| read(text, parse_duration, problems));
-    let per = args.per.value().and_then(|per| parsed(per, problems));
-    let time_zone = args.time_zone.value().and_then(|name| parsed(name, problems));
-    let words = Words {
+    let limits = limits::limits(args, problems);
+    let said = Settings {
+        rate: numbers::known(&args.rate).filter(|_| rate.is_some()),
+        burst: numbers::known(&args.burst).filter(|_| burst.is_some()),
+        per: args.per.value().and_then(|per| parsed(per, problems)),
+        time_zone: args.time_zone.value().and_then(|name| parsed(name, problems)),
+        limits: limits.as_ref().map(|limits| limits.known.as_slice().into()),
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
         algorithm: args.algorithm.value().and_then(|word| parsed(word, problems)),
+        warm_up: args.warm_up.value().and_then(|text| read(text, parse_duration, problems)),
         wait: args.wait.value().and_then(|word| parsed(word, problems)),
         on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
         refund_on: args.refund_on.value().and_then(|word| parsed(word, problems)),
+        ..Settings::default()
     };
     settlement::check(args, function, problems);
     let permits = numbers::permits(&args.permits, problems);
     let declared = declared(key.as_ref(), args.place(), lookup, problems);
-    let algorithm = algorithm::algorithm(args, words.algorithm, &declared);
-    let limits = limits::limits(args, algorithm, problems);
-    let numbers = declared.numbers(args, rate, per, problems);
-    let numbers = Numbers { limits, ..numbers };
-    fallback_can_be_called(args, &words, &declared, problems);
-    algorithm::burst_is_a_buckets(args, algorithm, &declared, problems);
-    algorithm::warm_up_is_a_buckets(args, warm_up, algorithm, &declared, problems);
-    algorithm::can_be_counted(args, words.algorithm, per, problems);
-    calendar::windows_are_its(args, per, algorithm, &declared, problems);
-    calendar::zone_has_a_calendar(args, per, &declared, problems);
-    limits::permits_fit_all(args, permits, problems);
-    numbers::permits_fit(args, permits, algorithm, &declared, problems);
+    let numbers = declared.numbers(args, rate, said.per, problems);
+    fallback_can_be_called(args, &said, &declared, problems);
+    let pairs = limits.as_ref().map_or(&[][..], |limits| &limits.pairs);
+    conflicts::check(args, &said, pairs, permits, &declared, problems);
+    let numbers = Numbers { limits: limits.and_then(|limits| limits.code), ..numbers };
     let key = key?;
     let parts = names::parts(&key, function, problems);
     // A misspelled parameter is not also another template.
@@ -132,14 +114,8 @@ pub(crate) fn validate<'a>(
         key,
         parts,
         numbers,
-        time_zone,
-        mode: words.mode,
-        algorithm: words.algorithm,
+        said,
         burst,
-        warm_up,
-        wait: words.wait,
-        on_store_error: words.on_store_error,
-        refund_on: words.refund_on,
         refund_if: args.refund_if.value(),
         actual: args.actual.value(),
         bind: args.bind.value(),
@@ -208,16 +184,16 @@ fn read<T, E: Display>(
 /// A fallback that is never called shows that the author expected rejections.
 fn fallback_can_be_called(
     args: &Args,
-    words: &Words,
+    said: &Settings,
     declared: &Declared<'_>,
     problems: &mut Problems,
 ) {
     let Slot::Given(fallback) = &args.fallback else {
         return;
     };
-    let waits_forever = args.wait.is_absent() || words.wait == Some(Wait::Forever);
+    let waits_forever = args.wait.is_absent() || said.wait == Some(Wait::Forever);
     let never_refuses = args.on_store_error.is_absent()
-        || matches!(words.on_store_error, Some(OnStoreError::Local | OnStoreError::Allow));
+        || matches!(said.on_store_error, Some(OnStoreError::Local | OnStoreError::Allow));
     let fixed = matches!(
         args.permits,
         Slot::Absent | Slot::Given(Arg { value: Number::Literal { .. }, .. })

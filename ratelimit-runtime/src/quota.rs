@@ -35,7 +35,7 @@ use crate::{Algorithm, CalendarUnit};
 /// assert_eq!(quota, Quota::new(5, Duration::from_secs(90 * 60))?.token_bucket(8)?);
 ///
 /// let error = Quota::new(0, Duration::from_secs(1)).unwrap_err();
-/// assert_eq!(error.to_string(), "rate 0 rejects every call; use 1 to 2147483647 permits");
+/// assert_eq!(error.to_string(), "`rate` is 0, which rejects every call; write a number from 1 to 2147483647");
 /// # Ok(())
 /// # }
 /// ```
@@ -215,11 +215,6 @@ impl Quota {
 
     pub(crate) fn rule(&self) -> Rule {
         self.0.rule
-    }
-
-    /// The most permits one request can get.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.0.capacity()
     }
 }
 

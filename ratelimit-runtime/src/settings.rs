@@ -9,9 +9,7 @@ mod tally;
 
 use std::time::Duration;
 
-use ratelimit_spec::{
-    Algorithm, Calendar, Merged, Per, Rule, Settings as Layer, Sourced, TimeZone,
-};
+use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, TimeZone};
 
 pub use self::given::Settings;
 pub(crate) use self::{
@@ -68,15 +66,19 @@ pub(crate) fn by_precedence<'a>(mut layers: Layers<'a>) -> Layers<'a> {
 impl Effective {
     /// Takes each setting from the nearest layer that has it.
     pub(crate) fn resolve(layers: Layers<'_>, keys: Keys) -> Result<Self, Unresolved> {
-        let layers = by_precedence(layers);
-        let mut set = Merged::of(&layers).or_built_in(Source::BuiltIn);
-        let enabled = set.enabled();
-        let several =
-            several::limits(&layers).or_else(|why| if enabled { Err(why) } else { Ok(None) })?;
-        set.limits = None;
-        let quotas = match several.filter(|_| enabled) {
-            Some(limits) => several::settle(&mut set, &limits)?,
-            None => Quotas::from(settle_one(&mut set, &layers)?),
+        let all = Merged::of(&by_precedence(layers)).or_built_in(Source::BuiltIn);
+        let is_of_several = |conflict: &Conflict| {
+            matches!(conflict.settings, ["limits", ..] | ["rate" | "per", "limits"])
+        };
+        let mut conflicts = if all.enabled() { all.check() } else { Vec::new() };
+        conflicts.retain(is_of_several);
+        if !conflicts.is_empty() {
+            return Err(Unresolved::Several(conflicts));
+        }
+        let mut set = all.in_force();
+        let quotas = match set.limits.take().filter(|_| set.enabled()) {
+            Some(limits) => several::settle(&mut set, &limits),
+            None => Quotas::from(settle_one(&mut set)?),
         };
         Ok(Self { set, quotas, keys })
     }
@@ -84,11 +86,6 @@ impl Effective {
     /// The permits of a window, and of what splits it.
     pub(crate) fn rate(&self) -> u32 {
         self.set.rate.map_or(0, |rate| rate.value)
-    }
-
-    /// The window, with what it is called.
-    pub(crate) fn window(&self) -> Sourced<Per, Source> {
-        self.set.per.unwrap_or(built_in(Per { length: self.quotas[0].per(), unit: None }))
     }
 
     /// The numbers a store holds.
@@ -122,20 +119,6 @@ impl Effective {
         })
     }
 
-    /// What decides whether it can be split.
-    pub(crate) fn splitting(&self) -> Layer {
-        Layer {
-            shards: Some(self.set.shards()),
-            mode: Some(self.set.mode()),
-            algorithm: Some(self.set.algorithm()),
-            rate: Some(self.rate()),
-            burst: self.set.burst.map(|burst| burst.value),
-            warm_up: self.set.warm_up.map(|warm_up| warm_up.value),
-            limits: self.set.limits.as_ref().map(|limits| limits.value.clone()),
-            ..Layer::default()
-        }
-    }
-
     /// The settings as a report shows them. Several limits take the place of the numbers of one.
     pub(crate) fn rows(&self) -> Vec<Setting> {
         let mut set = self.set.clone();
@@ -148,7 +131,7 @@ impl Effective {
 }
 
 /// Makes the settings those of one limit, and returns it.
-fn settle_one(set: &mut Merged<Source>, layers: &Layers<'_>) -> Result<Quota, Unresolved> {
+fn settle_one(set: &mut Merged<Source>) -> Result<Quota, Unresolved> {
     let enabled = set.enabled();
     // A limiter that is turned off needs no numbers.
     let rate = set.rate.or((!enabled).then_some(built_in(0)));
@@ -158,24 +141,10 @@ fn settle_one(set: &mut Merged<Source>, layers: &Layers<'_>) -> Result<Quota, Un
     let per = set.per.or(idle.then_some(built_in(second))).ok_or(Unresolved::Missing("per"))?;
     (set.rate, set.per) = (Some(rate), Some(per));
     let is_bucket = set.algorithm() == Algorithm::TokenBucket;
-    // Both say what a token bucket stores; the nearer one counts.
-    let stored = layers.iter().find(|(_, said)| said.burst.is_some() || said.warm_up.is_some());
-    let warms_up = stored.is_some_and(|(_, said)| said.warm_up.is_some());
-    set.warm_up = set.warm_up.filter(|_| is_bucket && warms_up);
-    set.burst = (is_bucket && !warms_up).then(|| set.burst.unwrap_or(rate));
+    set.warm_up = set.warm_up.filter(|_| is_bucket);
+    set.burst = (is_bucket && set.warm_up.is_none()).then(|| set.burst.unwrap_or(rate));
     let zone = set.time_zone.unwrap_or(built_in(TimeZone::default()));
     set.time_zone = per.value.unit.map(|_| zone);
-    let rule = match set.algorithm() {
-        Algorithm::SlidingWindow => Rule::SlidingWindow,
-        Algorithm::TokenBucket => match (set.warm_up, set.burst) {
-            (Some(warm_up), _) => Rule::WarmingBucket { warm_up: warm_up.value },
-            (None, burst) => Rule::TokenBucket { burst: burst.unwrap_or(rate).value },
-        },
-        Algorithm::FixedWindow => {
-            let calendar = per.value.unit.map(|unit| Calendar { unit, zone: zone.value });
-            Rule::FixedWindow { calendar }
-        }
-        Algorithm::LeakyBucket => Rule::LeakyBucket,
-    };
+    let rule = set.rule().unwrap_or_default();
     Ok(Quota::stored(rate.value.into(), whole_ms(per.value.length), rule))
 }

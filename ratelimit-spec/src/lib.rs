@@ -9,6 +9,7 @@
 
 pub mod algorithm;
 pub mod calendar;
+mod check;
 pub mod duration;
 pub mod key;
 mod limit;
@@ -26,18 +27,19 @@ pub mod words;
 
 pub use algorithm::Algorithm;
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
+pub use check::Conflict;
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
-pub use limit::{Limit, check_limits, in_order, together};
+pub use limit::{Limit, in_order, together};
 pub use limits_file::{
     Context, LimiterEntry, LimitsFile, MAX_SHARDS, Match, Override, Position, PrefixEntry, Problem,
-    ShardsError, Step, Unmatched, check_shards, expand_env, shard_of,
+    Step, Unmatched, expand_env, shard_of,
 };
 pub use name::KeyName;
 pub use network::{Network, NetworkError};
-pub use per::{CalendarError, Per};
-pub use quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError, time_zone};
-pub use rule::{Rule, RuleError, check_warm_up};
+pub use per::Per;
+pub use quota::{MAX_LIMITS, Quota, QuotaError, check_count, check_number, time_zone};
+pub use rule::Rule;
 pub use settings::{Merged, Settings, Sourced};
 pub use suggest::nearest;
 pub use template::{Placeholder, Template, TemplateError};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
+use crate::check::{Conflict, requires_a_bucket};
 use crate::duration::format_duration;
-use crate::quota::{LimitProblem, MAX_LIMITS, Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, check_count};
 use crate::rule::Rule;
 
 /// One of several limits on one key, as it is written: its key may decide how it is counted.
@@ -129,15 +130,13 @@ pub fn in_order(limits: impl IntoIterator<Item = Quota>) -> Vec<Quota> {
 ///
 /// # Errors
 ///
-/// Returns an error if there are none or more than [`MAX_LIMITS`], or one of them cannot apply beside
+/// Returns an error if there are none or more than [`MAX_LIMITS`](crate::MAX_LIMITS), or one of them cannot apply beside
 /// the others.
 pub fn together(limits: impl IntoIterator<Item = Quota>) -> Result<Vec<Quota>, QuotaError> {
-    let limits: Vec<Quota> = limits.into_iter().take(MAX_LIMITS + 1).collect();
-    match limits.len() {
-        0 => return Err(QuotaError::no_limits()),
-        1 => return Ok(limits),
-        2..=MAX_LIMITS => {}
-        _ => return Err(QuotaError::too_many_limits()),
+    let limits: Vec<Quota> = limits.into_iter().collect();
+    check_count(limits.len())?;
+    if limits.len() == 1 {
+        return Ok(limits);
     }
     let is_alone =
         |quota: &&Quota| quota.rule.calendar().is_some() || quota.rule.warm_up().is_some();
@@ -145,7 +144,7 @@ pub fn together(limits: impl IntoIterator<Item = Quota>) -> Result<Vec<Quota>, Q
         return Err(QuotaError::alone(*alone));
     }
     match conflicts(&limits, |_| None).into_iter().next() {
-        Some(problem) => Err(QuotaError::together(problem)),
+        Some(conflict) => Err(conflict.into()),
         None => Ok(in_order(limits)),
     }
 }
@@ -154,32 +153,29 @@ pub fn together(limits: impl IntoIterator<Item = Quota>) -> Result<Vec<Quota>, Q
 /// limits with one window and one algorithm, a limit that can never be the one that refuses. There is
 /// at most one problem for each limit.
 #[must_use]
-pub fn check_limits(written: &[Limit], algorithm: Algorithm) -> Vec<LimitProblem> {
+pub(crate) fn check_limits(written: &[Limit], algorithm: Algorithm) -> Vec<Conflict> {
     let limits: Vec<Quota> = written.iter().map(|limit| limit.quota(algorithm)).collect();
     conflicts(&limits, |index| uncountable(&limits[index], written[index].burst))
 }
 
-fn conflicts(limits: &[Quota], own: impl Fn(usize) -> Option<String>) -> Vec<LimitProblem> {
-    let mut problems: Vec<LimitProblem> = Vec::new();
+fn conflicts(limits: &[Quota], own: impl Fn(usize) -> Option<String>) -> Vec<Conflict> {
+    let mut found: Vec<Conflict> = Vec::new();
     for (index, limit) in limits.iter().enumerate().rev() {
-        let others = (0..limits.len())
-            .filter(|other| *other != index && problems.iter().all(|known| known.index != *other));
+        let others = (0..limits.len()).filter(|other| {
+            *other != index && found.iter().all(|known| known.limit != Some(*other))
+        });
         let message = own(index)
             .or_else(|| duplicate(limit, &limits[..index]))
             .or_else(|| others.filter_map(|n| limit.unreachable_under(&limits[n])).next());
-        problems.extend(message.map(|message| LimitProblem::new(index, message)));
+        found.extend(message.map(|message| Conflict::of_limit(index, message)));
     }
-    problems.reverse();
-    problems
+    found.reverse();
+    found
 }
 
 fn uncountable(limit: &Quota, burst: Option<u32>) -> Option<String> {
     if burst.is_some() && limit.rule.burst().is_none() {
-        let (this, algorithm) = (limit.in_short(), limit.rule.algorithm());
-        return Some(format!(
-            "`burst` is what a token bucket holds, and `{this}` is a `{algorithm}`; write `algorithm: \
-             token_bucket`, or remove `burst`"
-        ));
+        return Some(requires_a_bucket("burst", limit.rule.algorithm()));
     }
     limit.rule.check(limit.rate, limit.per).err().map(|error| error.to_string())
 }
@@ -221,7 +217,7 @@ mod tests {
     fn at_fault(limits: &[Limit]) -> Vec<usize> {
         let found = |limits: &[Limit]| -> Vec<usize> {
             let problems = check_limits(limits, Algorithm::SlidingWindow);
-            problems.iter().map(|problem| problem.index).collect()
+            problems.iter().filter_map(|problem| problem.limit).collect()
         };
         let backwards: Vec<Limit> = limits.iter().rev().copied().collect();
         assert_eq!(found(&backwards).len(), found(limits).len(), "{limits:?}");

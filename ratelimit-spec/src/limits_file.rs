@@ -33,7 +33,7 @@ mod yaml;
 
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
-pub use shards::{MAX_SHARDS, ShardsError, check_shards, shard_of};
+pub use shards::{MAX_SHARDS, shard_of};
 
 use node::{Node, Value};
 use problem::Report;

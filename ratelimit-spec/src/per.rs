@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::algorithm::Algorithm;
 use crate::calendar::CalendarUnit;
 use crate::duration::{format_duration, parse_duration};
 use crate::quote::Quoted;
@@ -82,63 +81,7 @@ impl Per {
         }
         parse_duration(text).map_err(|error| WordError::new(error.to_string()))
     }
-
-    /// Whether this rule has such windows.
-    ///
-    /// # Errors
-    ///
-    /// When it is a unit of the calendar, and the rule is not that of fixed windows.
-    pub fn check(self, algorithm: Algorithm) -> Result<(), CalendarError> {
-        match self.unit {
-            Some(unit) if algorithm != Algorithm::FixedWindow => {
-                Err(CalendarError(Wrong::Algorithm(unit, algorithm)))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether windows of this kind begin by the clocks of a zone, for who gives one.
-    ///
-    /// # Errors
-    ///
-    /// When it is a length, which is the same everywhere.
-    pub fn check_zoned(self) -> Result<(), CalendarError> {
-        match self.unit {
-            Some(_) => Ok(()),
-            None => Err(CalendarError(Wrong::Length(self))),
-        }
-    }
 }
-
-/// Settings that do not make windows of a calendar.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CalendarError(Wrong);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wrong {
-    Algorithm(CalendarUnit, Algorithm),
-    Length(Per),
-}
-
-impl fmt::Display for CalendarError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Wrong::Algorithm(unit, algorithm) => write!(
-                f,
-                "calendar window `{unit}` requires `fixed_window`, but the algorithm is `{algorithm}`; \
-                 write `fixed_window`, or a length such as `{}`",
-                format_duration(unit.nominal())
-            ),
-            Wrong::Length(per) => write!(
-                f,
-                "`time_zone` has no effect, because `per` is the fixed length `{per}`; write a calendar \
-                 unit such as `day`, or remove `time_zone`"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CalendarError {}
 
 #[cfg(test)]
 mod tests {
@@ -157,16 +100,5 @@ mod tests {
             "unknown `per` value `daily`; write `1d`, or `day` for windows of the calendar"
         );
         assert_eq!(error("soon"), parse_duration("soon").unwrap_err().to_string());
-        assert!(day.check(Algorithm::FixedWindow).is_ok() && day.check_zoned().is_ok());
-        assert_eq!(
-            day.check(Algorithm::LeakyBucket).unwrap_err().to_string(),
-            "calendar window `day` requires `fixed_window`, but the algorithm is `leaky_bucket`; \
-             write `fixed_window`, or a length such as `1d`"
-        );
-        assert_eq!(
-            length.check_zoned().unwrap_err().to_string(),
-            "`time_zone` has no effect, because `per` is the fixed length `1d`; \
-             write a calendar unit such as `day`, or remove `time_zone`"
-        );
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::algorithm::Algorithm;
-use crate::calendar::{Calendar, CalendarUnit, TimeZone};
+use crate::calendar::{Calendar, TimeZone};
+use crate::check::Conflict;
 use crate::duration::{MAX_PER, MIN_PER, format_duration, parse_duration};
 use crate::quote::Quoted;
-use crate::rule::{Rule, RuleError};
+use crate::rule::Rule;
 use crate::words::{MAX_RATE, WordError};
 
 /// The most limits on one key.
@@ -35,9 +35,11 @@ impl Quota {
     /// Returns an error if `rate` is not in 1 to [`MAX_RATE`], or `per` not a whole number of
     /// milliseconds from [`MIN_PER`] to [`MAX_PER`].
     pub fn new(rate: u64, per: Duration) -> Result<Self, QuotaError> {
-        let rate = checked(rate)?;
+        let rate = u64::from(check_number("rate", rate.into())?);
         if per < MIN_PER || per > MAX_PER || !per.subsec_nanos().is_multiple_of(1_000_000) {
-            return Err(QuotaError(Wrong::Window(per)));
+            let (least, most) = (format_duration(MIN_PER), format_duration(MAX_PER));
+            let advice = format!("use whole milliseconds from {least} to {most}");
+            return Err(QuotaError(format!("window {per:?} is not supported; {advice}")));
         }
         Ok(Self { rate, per, rule: Rule::SlidingWindow })
     }
@@ -49,7 +51,8 @@ impl Quota {
     /// Returns an error if `rate` is not in 1 to [`MAX_RATE`].
     pub fn of_calendar(rate: u64, calendar: Calendar) -> Result<Self, QuotaError> {
         let rule = Rule::FixedWindow { calendar: Some(calendar) };
-        Ok(Self { rate: checked(rate)?, per: calendar.unit.nominal(), rule })
+        let rate = u64::from(check_number("rate", rate.into())?);
+        Ok(Self { rate, per: calendar.unit.nominal(), rule })
     }
 
     /// A token bucket with the same rate and window.
@@ -59,11 +62,8 @@ impl Quota {
     /// Returns an error if `burst` is not in 1 to [`MAX_RATE`], the bucket is too large to be counted
     /// exactly, or the windows are those of a calendar.
     pub fn token_bucket(self, burst: u64) -> Result<Self, QuotaError> {
-        match u32::try_from(burst) {
-            Ok(0) => Err(QuotaError(Wrong::NoBurst)),
-            Ok(burst @ 1..=MAX_RATE) => self.counted_by(Rule::TokenBucket { burst }),
-            _ => Err(QuotaError(Wrong::HighBurst(burst))),
-        }
+        let burst = check_number("burst", burst.into())?;
+        self.counted_by(Rule::TokenBucket { burst })
     }
 
     /// Another rule with the same rate and window.
@@ -74,9 +74,9 @@ impl Quota {
     /// calendar.
     pub fn counted_by(self, rule: Rule) -> Result<Self, QuotaError> {
         if let Some(Calendar { unit, .. }) = self.rule.calendar() {
-            return Err(QuotaError(Wrong::Calendar(unit, rule.algorithm())));
+            return Err(Conflict::of_calendar(unit, rule.algorithm()).into());
         }
-        rule.check(self.rate, self.per).map_err(|error| QuotaError(Wrong::Rule(error)))?;
+        rule.check(self.rate, self.per)?;
         Ok(Self { rule, ..self })
     }
 
@@ -98,11 +98,30 @@ impl Quota {
     }
 }
 
-fn checked(rate: u64) -> Result<u64, QuotaError> {
-    match rate {
-        0 => Err(QuotaError(Wrong::NoRate)),
-        _ if rate <= MAX_RATE.into() => Ok(rate),
-        _ => Err(QuotaError(Wrong::HighRate(rate))),
+/// Checks a rate, a burst or a number of permits, by the name of the setting.
+///
+/// # Errors
+///
+/// Returns an error if it is not in 1 to [`MAX_RATE`].
+pub fn check_number(name: &str, number: i128) -> Result<u32, QuotaError> {
+    let wrong = match u32::try_from(number) {
+        Ok(0) => "0, which rejects every call",
+        Ok(number @ 1..=MAX_RATE) => return Ok(number),
+        _ if number < 0 => "negative",
+        _ => "too large",
+    };
+    Err(QuotaError(format!("`{name}` is {wrong}; write a number from 1 to {MAX_RATE}")))
+}
+
+/// Checks how many limits a key has.
+///
+/// # Errors
+///
+/// Returns an error if there are none, or more than [`MAX_LIMITS`].
+pub fn check_count(limits: usize) -> Result<(), QuotaError> {
+    match limits {
+        1..=MAX_LIMITS => Ok(()),
+        _ => Err(QuotaError(format!("`limits` has {limits} entries; write 1 to {MAX_LIMITS}"))),
     }
 }
 
@@ -134,7 +153,10 @@ impl FromStr for Quota {
 
     /// Reads what [`Display`](fmt::Display) writes.
     fn from_str(text: &str) -> Result<Self, QuotaError> {
-        let unreadable = || QuotaError(Wrong::Text(text.to_owned()));
+        let unreadable = || {
+            let example = "`100 per 1s` or `100 per 1s, token bucket of 500`";
+            QuotaError(format!("{} is not a quota; write one such as {example}", Quoted(text)))
+        };
         let (rate, rest) = text.split_once(" per ").ok_or_else(unreadable)?;
         let rate = rate.parse().map_err(|_| unreadable())?;
         let (per, rule) = match rest.split_once(", ") {
@@ -166,114 +188,35 @@ impl FromStr for Quota {
 
 /// Numbers that cannot be a quota. Its [`Display`](fmt::Display) says what to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaError(Wrong);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wrong {
-    NoRate,
-    HighRate(u64),
-    Window(Duration),
-    NoBurst,
-    HighBurst(u64),
-    Rule(RuleError),
-    Word(WordError),
-    Calendar(CalendarUnit, Algorithm),
-    Text(String),
-    NoLimits,
-    TooManyLimits,
-    Together(LimitProblem),
-    Alone(Quota),
-}
+pub struct QuotaError(String);
 
 impl QuotaError {
-    pub(crate) fn no_limits() -> Self {
-        Self(Wrong::NoLimits)
-    }
-
-    pub(crate) fn too_many_limits() -> Self {
-        Self(Wrong::TooManyLimits)
-    }
-
-    pub(crate) fn together(problem: LimitProblem) -> Self {
-        Self(Wrong::Together(problem))
-    }
-
     pub(crate) fn alone(quota: Quota) -> Self {
-        Self(Wrong::Alone(quota))
+        Self(format!(
+            "`{quota}` cannot be combined with other limits; use a quota without a calendar window or warm-up"
+        ))
     }
 }
 
 impl From<WordError> for QuotaError {
     fn from(error: WordError) -> Self {
-        Self(Wrong::Word(error))
+        Self(error.to_string())
+    }
+}
+
+impl From<Conflict> for QuotaError {
+    fn from(conflict: Conflict) -> Self {
+        Self(conflict.to_string())
     }
 }
 
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Wrong::NoRate => write!(f, "rate 0 rejects every call; use 1 to {MAX_RATE} permits"),
-            Wrong::HighRate(rate) => {
-                write!(f, "rate {rate} is too large; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::Window(per) => write!(
-                f,
-                "window {per:?} is not supported; use whole milliseconds from {} to {}",
-                format_duration(MIN_PER),
-                format_duration(MAX_PER)
-            ),
-            Wrong::NoBurst => write!(f, "burst 0 rejects every call; use 1 to {MAX_RATE} permits"),
-            Wrong::HighBurst(burst) => {
-                write!(f, "burst {burst} is too large; use 1 to {MAX_RATE} permits")
-            }
-            Wrong::Rule(error) => error.fmt(f),
-            Wrong::Word(error) => error.fmt(f),
-            Wrong::Calendar(unit, algorithm) => write!(
-                f,
-                "calendar window `{unit}` requires `fixed_window`, not `{algorithm}`; use a length \
-                 with `Quota::new`"
-            ),
-            Wrong::Text(text) => write!(
-                f,
-                "{} is not a quota; write one such as `100 per 1s` or `100 per 1s, token bucket of \
-                 500`",
-                Quoted(text)
-            ),
-            Wrong::NoLimits => f.write_str("there is no limit; use at least 1"),
-            Wrong::TooManyLimits => write!(f, "too many limits; use at most {MAX_LIMITS}"),
-            Wrong::Together(problem) => problem.fmt(f),
-            Wrong::Alone(quota) => write!(
-                f,
-                "`{quota}` cannot be combined with other limits; use a quota without a calendar \
-                 window or warm-up"
-            ),
-        }
+        f.write_str(&self.0)
     }
 }
 
 impl std::error::Error for QuotaError {}
-
-/// A limit that cannot stand beside the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitProblem {
-    /// Which of the limits, counted from 0.
-    pub index: usize,
-    message: String,
-}
-
-impl LimitProblem {
-    pub(crate) fn new(index: usize, message: String) -> Self {
-        Self { index, message }
-    }
-}
-
-impl fmt::Display for LimitProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LimitProblem {}
 
 /// Reads a time zone, for a calendar window.
 ///
@@ -315,7 +258,11 @@ mod tests {
                 "1 per day (UTC), leaky bucket",
                 format!("`1 per day (UTC), leaky bucket` is not a quota; {example}"),
             ),
-            ("0 per 1s", "rate 0 rejects every call; use 1 to 2147483647 permits".to_owned()),
+            (
+                "0 per 1s",
+                "`rate` is 0, which rejects every call; write a number from 1 to 2147483647"
+                    .to_owned(),
+            ),
             ("1 per 60", "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
             (
                 "1 per day (Europe/Viena)",
@@ -323,7 +270,8 @@ mod tests {
             ),
             (
                 "1 per 1s, token bucket of 0",
-                "burst 0 rejects every call; use 1 to 2147483647 permits".into(),
+                "`burst` is 0, which rejects every call; write a number from 1 to 2147483647"
+                    .into(),
             ),
         ] {
             assert_eq!(text.parse::<Quota>().unwrap_err().to_string(), expected);

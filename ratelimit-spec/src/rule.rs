@@ -1,9 +1,9 @@
 //! How permits are counted, with the numbers that only one algorithm has.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::calendar::Calendar;
+use crate::check::Conflict;
 use crate::duration::{MAX_PER, MIN_PER, format_duration};
 
 /// How permits are counted. A match on it has no wildcard inside this workspace, so that a new rule
@@ -108,91 +108,51 @@ impl Rule {
     /// # Errors
     ///
     /// Returns an error if a bucket is too large, or takes too long to warm up.
-    pub fn check(self, rate: u64, per: Duration) -> Result<(), RuleError> {
-        let name = match self {
+    pub fn check(self, rate: u64, per: Duration) -> Result<(), Conflict> {
+        let settings: &[_] = match self {
             Self::SlidingWindow | Self::FixedWindow { .. } => return Ok(()),
             Self::WarmingBucket { warm_up } => {
                 check_warm_up(rate, warm_up)?;
-                "rate"
+                &["rate", "per"]
             }
-            Self::TokenBucket { burst } if u64::from(burst) != rate => "burst",
-            Self::TokenBucket { .. } | Self::LeakyBucket => "rate",
+            Self::TokenBucket { burst } if u64::from(burst) != rate => &["burst", "per"],
+            Self::TokenBucket { .. } | Self::LeakyBucket => &["rate", "per", "algorithm"],
         };
         let number = self.capacity(rate);
         let most = u128::from(MAX_TICKS) / per.as_millis().max(1);
         if u128::from(number) <= most {
             return Ok(());
         }
-        Err(RuleError(Wrong::TooLarge { name, number, per, most }))
+        let (name, per) = (settings[0], format_duration(per));
+        let message = format!(
+            "a `{name}` of {number} in `{per}` is too large to be counted exactly; write at most {most}, or a \
+             shorter `per`"
+        );
+        Err(Conflict::new(settings, message))
     }
 }
 
 /// Checks that a token bucket of this rate can take this long to warm up.
-///
-/// # Errors
-///
-/// Returns an error if the warm-up is not a whole number of milliseconds from [`MIN_PER`] to
-/// [`MAX_PER`], or too long to be counted exactly.
-pub fn check_warm_up(rate: u64, warm_up: Duration) -> Result<(), RuleError> {
+fn check_warm_up(rate: u64, warm_up: Duration) -> Result<(), Conflict> {
     if warm_up < MIN_PER || warm_up > MAX_PER || !warm_up.subsec_nanos().is_multiple_of(1_000_000) {
-        return Err(RuleError(Wrong::WarmUp(warm_up)));
+        let (least, most) = (format_duration(MIN_PER), format_duration(MAX_PER));
+        let message = format!(
+            "warm-up {warm_up:?} is not supported; use whole milliseconds from {least} to {most}"
+        );
+        return Err(Conflict::new(&["warm_up"], message));
     }
     let most = MAX_WARM_UP_TICKS / rate.max(1);
     if warm_up.as_millis() > u128::from(most) {
-        return Err(RuleError(Wrong::TooSlow { rate, warm_up, most: Duration::from_millis(most) }));
+        let (warm_up, most) =
+            (format_duration(warm_up), format_duration(Duration::from_millis(most)));
+        let message = format!(
+            "a `warm_up` of {warm_up} at a `rate` of {rate} is too long to be counted exactly; write at most \
+             `{most}`, or a smaller `rate`"
+        );
+        return Err(Conflict::new(&["warm_up", "rate"], message));
     }
     Ok(())
 }
-
-/// Numbers that a rule cannot count exactly. Its [`Display`](fmt::Display) says what to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleError(Wrong);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wrong {
-    TooLarge { name: &'static str, number: u64, per: Duration, most: u128 },
-    TooSlow { rate: u64, warm_up: Duration, most: Duration },
-    WarmUp(Duration),
-}
-
-impl RuleError {
-    /// The setting at fault: `rate`, `burst` or `warm_up`.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self.0 {
-            Wrong::TooLarge { name, .. } => name,
-            Wrong::TooSlow { .. } | Wrong::WarmUp(_) => "warm_up",
-        }
-    }
-}
-
-impl fmt::Display for RuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Wrong::TooLarge { name, number, per, most } => write!(
-                f,
-                "a `{name}` of {number} in `{}` is too large to be counted exactly; write at most \
-                 {most}, or a shorter `per`",
-                format_duration(*per)
-            ),
-            Wrong::TooSlow { rate, warm_up, most } => write!(
-                f,
-                "a `warm_up` of {} at a `rate` of {rate} is too long to be counted exactly; write \
-                 at most `{}`, or a smaller `rate`",
-                format_duration(*warm_up),
-                format_duration(*most)
-            ),
-            Wrong::WarmUp(warm_up) => write!(
-                f,
-                "warm-up {warm_up:?} is not supported; use whole milliseconds from {} to {}",
-                format_duration(MIN_PER),
-                format_duration(MAX_PER)
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RuleError {}
 
 #[cfg(test)]
 mod tests {

@@ -109,6 +109,15 @@ macro_rules! settings {
                 rows
             }
 
+            /// The layer that a setting came from.
+            #[must_use]
+            pub fn source_of(&self, name: &str) -> Option<S> {
+                match name {
+                    $(stringify!($name) => self.$name.as_ref().map(|set| set.source),)+
+                    _ => None,
+                }
+            }
+
             $(default_of!($(#[$doc])* $name: $ty $(= $default)?);)+
         }
     };
@@ -166,21 +175,6 @@ settings! {
 }
 
 impl Settings {
-    /// Fills the settings that are absent here from another layer. Several limits and one are
-    /// alternatives: a layer that has either of them needs neither from there.
-    #[must_use]
-    pub fn or(self, other: &Self) -> Self {
-        let one = self.rate.is_some() || self.per.is_some();
-        let mut other = other.clone();
-        if self.limits.is_some() {
-            (other.rate, other.per, other.burst, other.warm_up) = (None, None, None, None);
-        }
-        if one {
-            other.limits = None;
-        }
-        self.filled_from(&other)
-    }
-
     /// The length of the window.
     #[must_use]
     pub fn length(&self) -> Option<Duration> {
@@ -206,7 +200,6 @@ mod tests {
         assert_eq!(row("burst"), None);
         let in_order = rows.iter().map(|(name, ..)| Settings::NAMES.iter().position(|n| n == name));
         assert!(in_order.is_sorted());
-        assert_eq!(near.filled_from(&far).max_debt, Some(3));
     }
 
     #[test]
@@ -214,8 +207,10 @@ mod tests {
         let one = Settings { rate: Some(5), burst: Some(7), ..Settings::default() };
         let limits: Arc<[Limit]> = [Limit::new(1, Duration::from_secs(1))].into();
         let several = Settings { limits: Some(limits), ..Settings::default() };
-        let over = several.clone().or(&one);
-        assert_eq!((over.rate, over.burst, over.limits.is_some()), (None, None, true));
-        assert_eq!(one.clone().or(&several), one);
+        let in_force = |near, far| Merged::of(&[(0, near), (1, far)]).in_force();
+        let set = in_force(&several, &one);
+        assert_eq!((set.rate, set.burst, set.limits.is_some()), (None, None, true));
+        let set = in_force(&one, &several);
+        assert_eq!((set.rate.is_some(), set.burst.is_some(), set.limits), (true, true, None));
     }
 }

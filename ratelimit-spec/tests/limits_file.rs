@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
-    Algorithm, CalendarUnit, Limit, LimitsFile, Match, Mode, OnDrift, OnStoreError, RefundOn,
-    Settings, Step, Unmatched, Wait,
+    Algorithm, CalendarUnit, Limit, LimitsFile, Match, Merged, Mode, OnDrift, OnStoreError,
+    RefundOn, Settings, Sourced, Step, Unmatched, Wait,
 };
 
 fn parse(text: &str) -> LimitsFile {
@@ -263,20 +263,20 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "limiters:\n  a: { rate: 5, per: 1s, shards: 6 }\n",
-            "2:34: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+            "2:34: `shards: 6` leaves a shard without permits; write at most 5, which is the `rate`",
         ),
         (
             "limiters:\n  a:\n    shards: 6\n    overrides:\n      - { key: a, rate: 5 }\n",
-            "5:25: `shards: 6` leaves a part without permits; write at most 5, which is the `rate`",
+            "5:25: `shards: 6` leaves a shard without permits; write at most 5, which is the `rate`",
         ),
         (
             "default: { shards: 2, algorithm: leaky_bucket }\n",
-            "1:20: a leaky bucket spaces its permits evenly, which its parts cannot; remove `shards`, or \
-             choose another `algorithm`",
+            "1:20: `shards` cannot be combined with `leaky_bucket`, which spaces permits evenly; remove \
+             `shards`, or write another algorithm",
         ),
         (
             "prefixes:\n  - { prefix: a, shards: 2, mode: per_client }\n",
-            "2:26: a `per_client` limiter is counted in each process, which leaves nothing to split; remove \
+            "2:26: `shards` cannot be combined with mode `per_client`, which counts in each process; remove \
              `shards`",
         ),
         (
@@ -294,10 +294,12 @@ fn numbers_and_durations_are_what_they_seem() {
             "1:33: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
         ),
         (
-            "limiters:\n  \"a:{b}\":\n    keep_alive: 30s\n    overrides:\n      - { key: \"a:1\", per: 1h }\n",
-            "5:28: `keep_alive` of `30s` is shorter than `per`; write at least `1h`",
+            "limiters:\n  \"a:{b}\":\n    per: 1m\n    overrides:\n      - { key: \"a:1\", keep_alive: 30s }\n",
+            "5:35: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
         ),
     ]);
+    // A longer window further down keeps its limiter for longer.
+    parse("limiters: { \"a:{b}\": { keep_alive: 30s, overrides: [{ key: \"a:1\", per: 1h }] } }\n");
 }
 
 #[test]
@@ -323,8 +325,9 @@ fn several_limits_are_read_as_they_stand() {
     );
     // Nobody is nobody, whatever the limits around it are.
     assert_eq!(entry.overrides[0].settings.rate, Some(0));
-    let over = entry.overrides[0].settings.clone().or(&entry.settings);
-    assert_eq!((over.rate, over.limits), (Some(0), None));
+    let layers = [(0, &entry.overrides[0].settings), (1, &entry.settings)];
+    let set = Merged::of(&layers).in_force();
+    assert_eq!((set.rate.map(|rate| rate.value), set.limits), (Some(0), None));
 }
 
 #[test]
@@ -335,7 +338,7 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
             "limits: 5",
             "3:13: `limits` cannot be `5`; write a list such as `[{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`",
         ),
-        ("limits: []", "3:5: `limits` has 0 limits; write 1 to 8"),
+        ("limits: []", "3:5: `limits` has 0 entries; write 1 to 8"),
         (
             "limits: [5]",
             "3:14: a limit cannot be `5`; write fields such as `{ rate: 10, per: 1s }`",
@@ -351,7 +354,7 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
         ),
         (
             "limits: [{ rate: 5, per: 1s, burst: 9 }]",
-            "3:14: `burst` is what a token bucket holds, and `5 per 1s` is a `sliding_window`; write `algorithm: token_bucket`, or remove `burst`",
+            "3:14: `burst` requires `token_bucket`, but the algorithm is `sliding_window`; set `algorithm` to `token_bucket`, or remove `burst`",
         ),
         (
             "limits: [{ rate: 10, per: 1s }, { rate: 100000, per: 1h }]",
@@ -363,7 +366,7 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
         ),
         (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    rate: 5",
-            "4:11: `rate` cannot stand beside `limits`; write it in one of the limits, or remove `limits`",
+            "4:11: `rate` cannot be combined with `limits`; remove one of them",
         ),
         (
             "limits: [{ rate: 2, per: 1s }, { rate: 9, per: day }]",
@@ -371,7 +374,7 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
         ),
         (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    overrides:\n      - { key: a, rate: 5 }",
-            "5:25: `rate` alone does not change the `limits` of the limiter; write `per` too, or `limits`",
+            "5:25: `rate` alone cannot replace `limits`; write `per` too, or write `limits`",
         ),
         (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    keep_alive: 30s",
@@ -391,13 +394,13 @@ fn a_burst_belongs_to_a_token_bucket() {
         ),
         (
             "default: { algorithm: leaky_bucket, burst: 5 }\n",
-            "1:44: `burst` is what a token bucket holds, and this is a `leaky_bucket`; write \
-             `algorithm: token_bucket`, or remove `burst`",
+            "1:44: `burst` requires `token_bucket`, but the algorithm is `leaky_bucket`; set `algorithm` to \
+             `token_bucket`, or remove `burst`",
         ),
         (
             "limiters:\n  \"a:{b}\":\n    algorithm: fixed_window\n    overrides:\n      - { key: \"a:1\", burst: 9 }\n",
-            "5:30: `burst` is what a token bucket holds, and this is a `fixed_window`; write \
-             `algorithm: token_bucket`, or remove `burst`",
+            "5:30: `burst` requires `token_bucket`, but the algorithm is `fixed_window`; set `algorithm` to \
+             `token_bucket`, or remove `burst`",
         ),
         (
             "default: { algorithm: leaky_bucket, rate: 2000000000, per: 1h }\n",
@@ -417,17 +420,16 @@ fn a_warm_up_belongs_to_a_token_bucket_without_a_burst() {
     check_reports(&[
         (
             "default: { algorithm: leaky_bucket, warm_up: 5s }\n",
-            "1:46: `warm_up` is what a token bucket can do, and this is a `leaky_bucket`; write \
-             `algorithm: token_bucket`, or remove `warm_up`",
+            "1:46: `warm_up` requires `token_bucket`, but the algorithm is `leaky_bucket`; set `algorithm` to \
+             `token_bucket`, or remove `warm_up`",
         ),
         (
             "default: { limits: [{ rate: 2, per: 1s }], warm_up: 5s }\n",
-            "1:53: `warm_up` cannot stand beside `limits`, none of which warms up; remove one of the two",
+            "1:53: `warm_up` cannot be combined with `limits`; remove one of them",
         ),
         (
             "default: { algorithm: token_bucket, burst: 5, warm_up: 5s }\n",
-            "1:56: `warm_up` says how much a token bucket stores, and so does `burst`; remove one \
-             of the two",
+            "1:56: `warm_up` cannot be combined with `burst`; remove one of them",
         ),
         (
             "default: { algorithm: token_bucket, rate: 2000000000, warm_up: 1s }\n",
@@ -791,11 +793,14 @@ fn a_secret_in_the_file_is_not_repeated() {
 fn settings_fill_each_other_in() {
     let file =
         parse("default: { rate: 5, per: 1s }\nlimiters: { a: { rate: 2, enabled: false } }\n");
-    let settings = file.limiter("a").unwrap().settings.clone().or(&file.default);
-    assert_eq!(settings.rate, Some(2));
-    assert_eq!(settings.length(), Some(Duration::from_secs(1)));
-    assert_eq!(settings.enabled, Some(false));
-    assert_eq!(settings.mode, None);
+    let set =
+        Merged::of(&[("a", &file.limiter("a").unwrap().settings), ("default", &file.default)]);
+    assert_eq!(set.rate, Some(Sourced { value: 2, source: "a" }));
+    assert_eq!(
+        set.per.map(|per| (per.value.length, per.source)),
+        Some((Duration::from_secs(1), "default"))
+    );
+    assert_eq!((set.enabled(), set.mode), (false, None));
 }
 
 #[test]

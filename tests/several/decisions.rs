@@ -168,13 +168,12 @@ async fn limits_that_cannot_hold_together_are_refused() {
         ),
         (
             "limiters: { x: { rate: 5, limits: [{ rate: 10, per: 1s }] } }",
-            "limits:1:24: `rate` cannot stand beside `limits`; write it in one of the limits, or remove \
-             `limits`",
+            "limits:1:24: `rate` cannot be combined with `limits`; remove one of them",
         ),
     ] {
         let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
     let nine = (0..9_u32).map(|n| quota(100 + n, SECOND + n * Duration::from_millis(100)));
-    assert_eq!(Quotas::new(nine).unwrap_err().to_string(), "too many limits; use at most 8");
+    assert_eq!(Quotas::new(nine).unwrap_err().to_string(), "`limits` has 9 entries; write 1 to 8");
 }

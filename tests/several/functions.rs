@@ -68,8 +68,8 @@ async fn the_file_sets_other_limits_or_one() {
     assert_eq!(quotas("limits: [{ rate: 9, per: 1h }]").await.unwrap(), "9 per 1h");
     assert_eq!(
         quotas("rate: 5").await.unwrap_err(),
-        "limits:1:42: `rate` alone cannot replace the `limits` of `several:{user_id}`; write `per` too, \
-         or write `limits`"
+        "limits:1:42: `several:{user_id}`: `rate` alone cannot replace `limits`; write `per` too, or write `limits` \
+         (`limits` is set at tests/several/functions.rs:9)"
     );
     let nobody = built(&clock, "limiters: { \"several:{user_id}\": { rate: 0 } }").await.unwrap();
     let rejection = nobody.scope(search(1)).await.unwrap_err();
@@ -90,8 +90,8 @@ async fn a_cost_above_one_of_the_limits_keeps_the_program_from_starting() {
     let error = error.unwrap_err();
     assert!(
         error.ends_with(
-            "`several-pairs` costs 2 permits per call, but limits:1:32 limits it to 1 per 1s, so no call \
-             can succeed; lower `permits`, or raise the rate"
+            "`several-pairs`: `permits` is 2, but one limit is 1 per `1s`, so no call can succeed; lower \
+             `permits`, or raise the limit (`limits` is set at limits:1:32)"
         ),
         "{error}"
     );

@@ -27,7 +27,7 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     if let Some(per) = per {
         settings.extend(site::per(runtime, *per));
     }
-    if let Some(zone) = guard.time_zone.map(TimeZone::name) {
+    if let Some(zone) = guard.said.time_zone.map(TimeZone::name) {
         settings.extend(generated!(.time_zone(#zone)));
     }
     if let Some(limits) = limits {
@@ -38,28 +38,30 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
         settings.extend(generated!(.limits(&[#(#limits),*])));
     }
     settings.extend(site::declared(runtime, &guard.numbers));
-    if let Some(mode) = guard.mode.map(|mode| site::word(runtime, "Mode", mode)) {
+    if let Some(mode) = guard.said.mode.map(|mode| site::word(runtime, "Mode", mode)) {
         settings.extend(generated!(.mode(#mode)));
     }
-    if let Some(algorithm) = guard.algorithm {
+    if let Some(algorithm) = guard.said.algorithm {
         let algorithm = site::word(runtime, "Algorithm", algorithm);
         settings.extend(generated!(.algorithm(#algorithm)));
     }
     if let Some(burst) = &guard.burst {
         settings.extend(quote_spanned!(reported_at(ends(burst).1)=> .burst(#burst)));
     }
-    if let Some(warm_up) = guard.warm_up.map(site::milliseconds) {
+    if let Some(warm_up) = guard.said.warm_up.map(site::milliseconds) {
         settings.extend(generated!(.warm_up_ms(#warm_up)));
     }
-    if let Some(wait) = guard.wait.map(|wait| site::wait(runtime, wait)) {
+    if let Some(wait) = guard.said.wait.map(|wait| site::wait(runtime, wait)) {
         settings.extend(generated!(.wait(#wait)));
     }
     if let Some(policy) =
-        guard.on_store_error.map(|policy| site::word(runtime, "OnStoreError", policy))
+        guard.said.on_store_error.map(|policy| site::word(runtime, "OnStoreError", policy))
     {
         settings.extend(generated!(.on_store_error(#policy)));
     }
-    if let Some(outcome) = guard.refund_on.map(|outcome| site::word(runtime, "RefundOn", outcome)) {
+    if let Some(outcome) =
+        guard.said.refund_on.map(|outcome| site::word(runtime, "RefundOn", outcome))
+    {
         settings.extend(generated!(.refund_on(#outcome)));
     }
     settings.extend(match guard.permits {

@@ -46,7 +46,7 @@ pub(super) fn settled(
 fn settlement(runtime: &Runtime, guard: &Guard<'_>, n: usize, function: &Function) -> TokenStream {
     let (private, permit, used) =
         (runtime.private(), numbered("__permit", n), numbered("__used", n));
-    let refund_on = guard.refund_on.map(|_| {
+    let refund_on = guard.said.refund_on.map(|_| {
         let (from, to) = function.return_type_span();
         let arguments = quote_spanned!(reported_at(from)=> &#permit, &__result);
         runtime.call("refund_on", (from, to), &arguments)

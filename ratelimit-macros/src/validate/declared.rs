@@ -125,11 +125,12 @@ impl Declared<'_> {
         DeclaredNumbers { rate, per, time_zone: time_zone.unwrap_or_default() }
     }
 
-    /// Returns a number of the key's own entry, which takes precedence over the annotation, with its place.
-    pub(super) fn overriding(&self, number: fn(&Settings) -> Option<u32>) -> Option<(u32, String)> {
-        let (found, _) = self.found?;
-        let entry = self.entry?;
-        number(&entry.settings).map(|number| (number, found.place_of(entry)))
+    /// Returns where the file sets what the annotation does not.
+    pub(super) fn place(&self) -> String {
+        self.found.map_or_else(String::new, |(found, _)| match self.entry {
+            Some(entry) => found.place_of(entry),
+            None => found.name.clone(),
+        })
     }
 
     /// Returns whether the file can cause rejections that the annotation excludes.

@@ -140,6 +140,11 @@ impl LoadedFile {
         self.at(self.limits.position(path))
     }
 
+    /// The same of one field of `default`.
+    pub(super) fn place_of_default(&self, field: &str) -> Place {
+        self.place(&[Step::Key("default"), Step::Key(field)])
+    }
+
     /// The same of one field of a limiter, or of the limiter where the field is not in its entry.
     pub(super) fn place_of(&self, key: &str, field: Option<&str>) -> Place {
         let entry = [Step::Key("limiters"), Step::Key(key)];

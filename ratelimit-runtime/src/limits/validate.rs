@@ -1,16 +1,14 @@
 //! Holds the limits file against the compiled program, before any traffic.
 
-mod bucket;
-mod calendar;
+mod conflicts;
 mod overlap;
-mod run_time;
 mod several;
 
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    LimiterEntry, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, check_shards,
-    check_warm_up, in_order, nearest,
+    LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, in_order,
+    nearest,
 };
 
 use super::file::{LoadedFile, Source as FileSource};
@@ -66,9 +64,8 @@ fn check(
     }
     overlap::check(by_key, &mut problems);
     if let Some(file) = file {
-        run_time::idle_fields(file, by_key, &mut problems);
         unmatched(file, by_key, &mut problems, &mut warnings);
-        calendar::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
+        conflicts::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
     }
     if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
 }
@@ -162,40 +159,37 @@ fn limiter(
         layers.extend(declared.iter().map(|said| (Source::Compiled, said)));
         layers.push((Source::Global, global));
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
-        let layers = by_precedence(layers);
-        let at = |field: &str| written(file, entry, key, variant, field);
-        match Effective::resolve(layers.clone(), Keys::Many) {
-            Err(why) => {
-                let place = match &why {
-                    Unresolved::Alone(name, _, Source::LimitsFile | Source::Override) => at(name),
-                    Unresolved::Together(_, Source::LimitsFile | Source::Override) => at("limits"),
-                    _ => place(sites[0]),
-                };
-                problems.push(refused(place, key, why.setting(), why.complaint(key)));
-                return;
+        let set = Merged::of(&by_precedence(layers.clone())).or_built_in(Source::BuiltIn);
+        let at = |source, field: &'static str| match source {
+            Source::Override | Source::LimitsFile => written(file, entry, key, variant, field),
+            Source::Default => {
+                file.map_or_else(|| place(sites[0]), |file| file.place_of_default(field))
             }
-            Ok(effective) if !effective.set.enabled() => {
-                warnings.push(Event::Disabled { limiter: key.into() });
+            _ => place(sites[0]),
+        };
+        let (resolved, is_shadow) = (Effective::resolve(layers, Keys::Many), set.shadow());
+        if let Err(why @ Unresolved::Missing(setting)) = &resolved {
+            problems.push(refused(place(sites[0]), key, setting, why.complaint(key)));
+            return;
+        }
+        if !set.enabled() {
+            warnings.push(Event::Disabled { limiter: key.into() });
+            continue;
+        }
+        // Whatever it would refuse is admitted.
+        if is_shadow && resolved.is_ok() {
+            if variant.is_none() {
+                warnings.push(Event::ShadowMode { limiter: key.into() });
             }
-            // Whatever it would refuse is admitted.
-            Ok(effective) if effective.set.shadow() => {
-                if variant.is_none() {
-                    warnings.push(Event::ShadowMode { limiter: key.into() });
-                }
-            }
-            Ok(effective) => {
-                let set = |source, field: &'static str| match source {
-                    Source::Annotation | Source::BuiltIn => place(sites[0]),
-                    _ => at(field),
-                };
-                for (field, source) in bucket::idle(&layers, &effective) {
-                    let (place, algorithm) = (set(source, field), effective.set.algorithm());
-                    problems.push(bucket::complaint(place, key, field, algorithm));
-                }
-                calendar::check(&layers, &effective, key, &set, problems);
-                for site in sites {
-                    problems.extend(unusable(key, site, &effective, &at));
-                }
+            continue;
+        }
+        let found = problems.len();
+        // An override repeats what its limiter says, which is reported there.
+        let own = variant.map(|_| Source::Override);
+        conflicts::report(&set, own, key, &at, problems);
+        if problems.len() == found {
+            for site in sites {
+                unusable(key, site, &set, &at, problems);
             }
         }
     }
@@ -232,115 +226,63 @@ fn written(
 fn unusable(
     key: &str,
     site: &Annotation,
-    effective: &Effective,
-    at: &dyn Fn(&str) -> Place,
-) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let here = || place(site);
-    problems.extend(uncountable(key, here(), effective, at));
-    problems.extend(unsplittable(key, here(), effective, at));
-    problems.extend(several::above_a_limit(key, site, effective, at));
-    let rate = effective.rate();
-    let burst = effective.set.burst.map(|burst| burst.value);
-    let rule = effective.set.algorithm().rule(burst.unwrap_or(rate));
-    let whole = u32::try_from(rule.capacity(rate.into())).unwrap_or(u32::MAX);
-    let capacity = whole / effective.set.shards();
-    if let Cost::Literal(permits) = site.cost
-        && effective.set.limits.is_none()
-        && permits > capacity
-        && (rate > 0 || !site.fallible)
-    {
-        let cannot = if rate == 0 {
-            "so every call would wait forever; raise it, or let the function return a rejection"
-        } else {
-            "so no call can succeed; lower `permits`, or raise the rate"
-        };
-        let field = if rate > 0 && burst.is_some() { "burst" } else { "rate" };
-        let sets = match effective.set.shards() {
-            shards if permits <= whole => {
-                format!("{} splits a {field} of {whole} into {shards} shards", at("shards"))
-            }
-            _ => format!("{} sets a {field} of {whole}", at(field)),
-        };
-        let message = format!("`{key}` costs {permits} permits per call, but {sets}, {cannot}");
-        problems.push(refused(here(), key, field, message));
+    set: &Merged<Source>,
+    at: &dyn Fn(Source, &'static str) -> Place,
+    problems: &mut Vec<Problem>,
+) {
+    let at = |field| at(set.source_of(field).unwrap_or(Source::BuiltIn), field);
+    let mut refuse = |field, message| problems.push(refused(place(site), key, field, message));
+    if let Cost::Literal(permits) = site.cost {
+        if let Some(conflict) = set.check_cost(permits) {
+            let field = conflict.settings[0];
+            refuse(field, format!("`{key}`: {conflict} (`{field}` is set at {})", at(field)));
+        } else if permits > 0 && !site.fallible && set.rate.is_some_and(|rate| rate.value == 0) {
+            let message = format!(
+                "`{key}` cannot reject calls, but {} sets `rate: 0`; let the function return a rejection, or \
+                 raise the rate",
+                at("rate")
+            );
+            refuse("rate", message);
+        }
     }
-    let word = effective.set.refund_on();
-    let source = effective.set.refund_on.map(|refund_on| refund_on.source);
-    let is_written = source == Some(Source::Annotation);
-    if word != RefundOn::Never && !is_written && !site.judges {
+    let word = set.refund_on();
+    let source = set.source_of("refund_on");
+    if word != RefundOn::Never && source != Some(Source::Annotation) && !site.judges {
         let message = format!(
             "`{key}` is compiled without refunds, but {} sets `refund_on: {word}`; write `refund_on = \
              \"{word}\"` in its attribute, or remove `refund_on`",
             at("refund_on")
         );
-        problems.push(refused(here(), key, "refund_on", message));
+        refuse("refund_on", message);
     }
     if site.fallible {
-        return problems;
+        return;
     }
-    if effective.set.wait() != Wait::Forever {
+    if set.wait() != Wait::Forever {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `wait: {}`; let the function return a rejection, \
              or remove `wait`",
             at("wait"),
-            effective.set.wait()
+            set.wait()
         );
-        problems.push(refused(here(), key, "wait", message));
+        refuse("wait", message);
     }
-    if effective.set.max_waiters() == 0 {
+    if set.max_waiters() == 0 {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `max_waiters: 0`; give its attribute a `wait` with \
              an end, or let 1 call or more wait",
             at("max_waiters")
         );
-        problems.push(refused(here(), key, "max_waiters", message));
+        refuse("max_waiters", message);
     }
-    if effective.set.on_store_error() == OnStoreError::Reject {
+    if set.on_store_error() == OnStoreError::Reject {
         let message = format!(
             "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; let the function return \
              a rejection, or write `local` or `allow`",
             at("on_store_error")
         );
-        problems.push(refused(here(), key, "on_store_error", message));
+        refuse("on_store_error", message);
     }
-    problems
-}
-
-/// What no algorithm, or not this one, can count by.
-fn uncountable(
-    key: &str,
-    here: Place,
-    effective: &Effective,
-    at: &dyn Fn(&str) -> Place,
-) -> Option<Problem> {
-    let (rate, per, burst) =
-        (effective.rate(), effective.window().value.length, effective.set.burst);
-    let algorithm = effective.set.algorithm();
-    if let Some(warm_up) = effective.set.warm_up
-        && let Err(error) = check_warm_up(rate.into(), warm_up.value)
-    {
-        let message = format!("`{key}` cannot use the value set at {}: {error}", at("warm_up"));
-        return Some(refused(here, key, "warm_up", message));
-    }
-    let rule = algorithm.rule(burst.map_or(rate, |burst| burst.value));
-    let checked = rule.check(rate.into(), per);
-    let too_large = checked.err()?;
-    let name = too_large.name();
-    let message = format!("`{key}` cannot use the value set at {}: {too_large}", at(name));
-    Some(refused(here, key, name, message))
-}
-
-/// What cannot be split the way the file says.
-fn unsplittable(
-    key: &str,
-    here: Place,
-    effective: &Effective,
-    at: &dyn Fn(&str) -> Place,
-) -> Option<Problem> {
-    let problem = check_shards(&effective.splitting()).err()?;
-    let message = format!("`{key}` cannot be sharded as set at {}: {problem}", at("shards"));
-    Some(refused(here, key, "shards", message))
 }
 
 /// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any

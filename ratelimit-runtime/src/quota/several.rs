@@ -96,8 +96,8 @@ mod tests {
         let warm = Quota::per_second(2).warming_bucket(Duration::from_secs(4)).unwrap();
         let day = Quota::calendar(1000, CalendarUnit::Day, "Europe/Vienna").unwrap();
         for (quotas, expected) in [
-            (vec![], "there is no limit; use at least 1"),
-            (vec![hour; 9], "too many limits; use at most 8"),
+            (vec![], "`limits` has 0 entries; write 1 to 8"),
+            (vec![hour; 9], "`limits` has 9 entries; write 1 to 8"),
             (
                 vec![hour, warm],
                 "`2 per 1s, token bucket that warms up in 4s` cannot be combined with other limits; use \

@@ -167,7 +167,7 @@ impl Core {
             Unresolved::Missing(what) => {
                 format!("no `{what}` in the attribute or the limits file")
             }
-            other => other.complaint(&self.family.key),
+            several @ Unresolved::Several(_) => several.complaint(&self.family.key),
         })
     }
 

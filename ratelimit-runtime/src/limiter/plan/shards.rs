@@ -7,8 +7,6 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use ratelimit_spec::check_shards;
-
 use crate::{
     Settings,
     limiter::{
@@ -34,7 +32,7 @@ pub(in crate::limiter) fn shards(
     let whole = of <= 1 || share.is_some() || rate == 0 || numbers.follow;
     // A limits file that contradicts an annotation is refused at startup; a limiter that exists only
     // at run time stays whole.
-    if whole || !limits.store.is_shared() || check_shards(&numbers.effective.splitting()).is_err() {
+    if whole || !limits.store.is_shared() || numbers.effective.set.check_shards().is_some() {
         return None;
     }
     if let Members::Any(shards) = before

@@ -5,7 +5,7 @@ use crate::limit::Limit;
 use crate::limits_file::fields::{Field, Section};
 use crate::limits_file::node::{Node, Value};
 use crate::limits_file::problem::{Position, Report};
-use crate::quota::MAX_LIMITS;
+use crate::quota::check_count;
 use crate::quote::either;
 use crate::words::MAX_RATE;
 
@@ -21,10 +21,8 @@ pub(super) fn limits(
         report.wrong(field, &format!("a list such as `[{EXAMPLE}, {{ rate: 1000, per: 1h }}]`"));
         return Default::default();
     };
-    if nodes.is_empty() || nodes.len() > MAX_LIMITS {
-        report.add(field.position, || {
-            format!("`limits` has {} limits; write 1 to {MAX_LIMITS}", nodes.len())
-        });
+    if let Err(error) = check_count(nodes.len()) {
+        report.refuse(field, &error);
         return Default::default();
     }
     let read = |node: &Node| {
