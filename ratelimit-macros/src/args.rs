@@ -14,15 +14,16 @@ use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token};
 use crate::problems::Problems;
 use crate::suggest;
 
-pub(crate) use limits::Limit;
+pub(crate) use limits::Limits;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::quota;
 pub(crate) use value::{Number, krate, ungrouped};
-use value::{condition, function, identifier, permits, rate, text};
+use value::{Value, condition, function, identifier, permits};
 
-/// One row per argument: its field and name, the type of its value, how that is read, and a good value for messages.
+/// One row per argument: its field, its name where that is another one, the type of its value, how that is read,
+/// and a good value for messages.
 macro_rules! arguments {
-    ($($field:ident, $name:literal: $ty:ty = $read:path, $example:literal;)*) => {
+    ($($field:ident $($name:literal)?: $ty:ty = $read:expr, $example:literal;)*) => {
         /// The arguments of one `#[rate_limit(..)]`.
         #[derive(Default)]
         pub(crate) struct Args {
@@ -31,19 +32,19 @@ macro_rules! arguments {
             pub(crate) below: Option<Span>,
         }
 
-        const NAMES: &[&str] = &[$($name),*];
+        const NAMES: &[&str] = &[$(name!($field $($name)?)),*];
 
         impl Args {
             fn store(&mut self, name: Ident, value: syn::Result<Expr>) -> syn::Result<()> {
                 match name.to_string().as_str() {
-                    $($name => self.$field.set(name, value, $read),)*
+                    $(name!($field $($name)?) => self.$field.set(name, value, $read),)*
                     unknown => Err(self.unknown(unknown, &name)),
                 }
             }
 
             fn give_up(&mut self, argument: &str) {
                 match argument {
-                    $($name => self.$field.give_up(),)*
+                    $(name!($field $($name)?) => self.$field.give_up(),)*
                     _ => {}
                 }
             }
@@ -51,7 +52,7 @@ macro_rules! arguments {
             /// Returns whether an argument is neither given nor reported as broken.
             pub(crate) fn is_absent(&self, argument: &str) -> bool {
                 match argument {
-                    $($name => self.$field.is_absent(),)*
+                    $(name!($field $($name)?) => self.$field.is_absent(),)*
                     _ => true,
                 }
             }
@@ -59,7 +60,7 @@ macro_rules! arguments {
             /// Returns the name as written in the attribute, or `None` if the argument has no value.
             pub(crate) fn name_of(&self, argument: &str) -> Option<&Ident> {
                 match argument {
-                    $($name => self.$field.name(),)*
+                    $(name!($field $($name)?) => self.$field.name(),)*
                     _ => None,
                 }
             }
@@ -67,34 +68,41 @@ macro_rules! arguments {
 
         fn example(name: &Ident) -> &'static str {
             match name.to_string().as_str() {
-                $($name => $example,)*
+                $(name!($field $($name)?) => $example,)*
                 _ => "..",
             }
         }
     };
 }
 
-arguments! {
-    key, "key": LitStr = text, "\"orders:{user_id}\"";
-    rate, "rate": Number = rate, "100";
-    per, "per": LitStr = text, "\"1s\"";
-    time_zone, "time_zone": LitStr = text, "\"Europe/Vienna\"";
-    limits, "limits": Vec<Limit> = limits::limits, "[(10, \"1s\"), (1000, \"1h\")]";
-    mode, "mode": LitStr = text, "\"per_client\"";
-    algorithm, "algorithm": LitStr = text, "\"token_bucket\"";
-    burst, "burst": Number = rate, "200";
-    warm_up, "warm_up": LitStr = text, "\"10s\"";
-    permits, "permits": Number = permits, "1";
-    wait, "wait": LitStr = text, "\"2s\"";
-    on_store_error, "on_store_error": LitStr = text, "\"reject\"";
-    refund_on, "refund_on": LitStr = text, "\"err\"";
-    refund_if, "refund_if": Expr = function, "path::to::function";
-    actual, "actual": Expr = function, "path::to::function";
-    bind, "bind": Ident = identifier, "permit";
-    fallback, "fallback": Expr = function, "path::to::function";
-    skip_if, "skip_if": Expr = condition, "user.is_admin";
-    krate, "crate": Path = krate, "::path::to::runtime";
+macro_rules! name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $name:literal) => {
+        $name
+    };
 }
+
+/// The settings that are arguments too, and the arguments that only the attribute has.
+macro_rules! settings_and_more {
+    ($($(#[$doc:meta])* $setting:ident: $of_file:ty $(= $default:expr)? =>
+        $(number $range:tt)? $(argument($ty:ty, $example:literal))?;)+) => {
+        arguments! {
+            key: LitStr = Value::read, "\"orders:{user_id}\"";
+            $($($setting: $ty = Value::read, $example;)?)+
+            permits: Number = permits, "1";
+            refund_if: Expr = function, "path::to::function";
+            actual: Expr = function, "path::to::function";
+            bind: Ident = identifier, "permit";
+            fallback: Expr = function, "path::to::function";
+            skip_if: Expr = condition, "user.is_admin";
+            krate "crate": Path = krate, "::path::to::runtime";
+        }
+    };
+}
+
+ratelimit_spec::settings!(settings_and_more);
 
 impl Args {
     /// Parses all arguments; errors go to `problems`.

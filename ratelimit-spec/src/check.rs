@@ -1,59 +1,13 @@
 //! The rules across settings, each written once. The macro, the limits file and code only add the place.
 
-use std::fmt;
-
 use crate::algorithm::Algorithm;
-use crate::calendar::{Calendar, CalendarUnit};
+use crate::calendar::Calendar;
+use crate::conflict::{Conflict, requires_a_bucket};
 use crate::duration::{MIN_PER, format_duration};
 use crate::limit::{Limit, check_limits};
 use crate::rule::Rule;
 use crate::settings::Merged;
 use crate::words::Mode;
-
-/// Settings that cannot apply together. Its [`Display`](fmt::Display) says what to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The setting at fault, then those that it conflicts with.
-    pub settings: &'static [&'static str],
-    /// Which of several limits is at fault, counted from 0.
-    pub limit: Option<usize>,
-    message: String,
-}
-
-impl Conflict {
-    pub(crate) fn new(settings: &'static [&'static str], message: impl Into<String>) -> Self {
-        Self { settings, limit: None, message: message.into() }
-    }
-
-    pub(crate) fn of_limit(limit: usize, message: String) -> Self {
-        Self { settings: &["limits", "algorithm"], limit: Some(limit), message }
-    }
-
-    pub(crate) fn of_calendar(unit: CalendarUnit, algorithm: Algorithm) -> Self {
-        let message = format!(
-            "calendar window `{unit}` requires `fixed_window`, but the algorithm is `{algorithm}`; write \
-             `fixed_window`, or a length such as `{}`",
-            format_duration(unit.nominal())
-        );
-        Self::new(&["per", "algorithm"], message)
-    }
-
-    fn combined(settings: &'static [&'static str; 2]) -> Self {
-        let [one, other] = settings;
-        Self::new(
-            settings,
-            format!("`{one}` cannot be combined with `{other}`; remove one of them"),
-        )
-    }
-}
-
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Conflict {}
 
 /// The smaller a source, the nearer its layer.
 impl<S: Copy + Ord> Merged<S> {
@@ -143,7 +97,7 @@ impl<S: Copy + Ord> Merged<S> {
             let Limit { rate, per, .. } = limits.value[limit];
             let message =
                 never(format!("one limit is {rate} per `{}`", format_duration(per)), "the limit");
-            return Some(Conflict { limit: Some(limit), ..Conflict::new(&["limits"], message) });
+            return Some(Conflict::of_limit(limit, message));
         }
         let rate = set.rate.filter(|rate| rate.value > 0)?.value;
         let whole = set.rule()?.burst().unwrap_or(rate);
@@ -289,14 +243,6 @@ impl<S: Copy + Ord> Merged<S> {
             format!("`keep_alive` of `{this}` is shorter than `per`; write at least `{least}`");
         (keep_alive < per).then(|| Conflict::new(settings, message))
     }
-}
-
-/// The message about a setting of token buckets under another algorithm.
-pub(crate) fn requires_a_bucket(name: &str, algorithm: Algorithm) -> String {
-    format!(
-        "`{name}` requires `token_bucket`, but the algorithm is `{algorithm}`; set `algorithm` to `token_bucket`, or \
-         remove `{name}`"
-    )
 }
 
 #[cfg(test)]

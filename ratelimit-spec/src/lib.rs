@@ -10,6 +10,7 @@
 pub mod algorithm;
 pub mod calendar;
 mod check;
+mod conflict;
 pub mod duration;
 pub mod key;
 mod limit;
@@ -27,7 +28,7 @@ pub mod words;
 
 pub use algorithm::Algorithm;
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
-pub use check::Conflict;
+pub use conflict::Conflict;
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, in_order, together};

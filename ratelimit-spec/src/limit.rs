@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
-use crate::check::{Conflict, requires_a_bucket};
+use crate::conflict::{Conflict, requires_a_bucket};
 use crate::duration::format_duration;
 use crate::quota::{Quota, QuotaError, check_count};
 use crate::rule::Rule;

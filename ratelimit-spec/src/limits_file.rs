@@ -24,6 +24,8 @@ mod node;
 mod problem;
 mod reach;
 mod read;
+mod schema;
+mod shape;
 mod shards;
 #[cfg(feature = "limits-file")]
 mod yaml;
@@ -33,6 +35,7 @@ mod yaml;
 
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
+pub use schema::schema;
 pub use shards::{MAX_SHARDS, shard_of};
 
 use node::{Node, Value};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::calendar::{Calendar, TimeZone};
-use crate::check::Conflict;
+use crate::conflict::Conflict;
 use crate::duration::{MAX_PER, MIN_PER, format_duration, parse_duration};
 use crate::quote::Quoted;
 use crate::rule::Rule;
@@ -105,6 +105,8 @@ impl Quota {
 /// Returns an error if it is not in 1 to [`MAX_RATE`].
 pub fn check_number(name: &str, number: i128) -> Result<u32, QuotaError> {
     let wrong = match u32::try_from(number) {
+        // A call for 0 permits is free, but an annotation would limit nothing by it.
+        Ok(0) if name == "permits" => "0",
         Ok(0) => "0, which rejects every call",
         Ok(number @ 1..=MAX_RATE) => return Ok(number),
         _ if number < 0 => "negative",

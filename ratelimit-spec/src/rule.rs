@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calendar::Calendar;
-use crate::check::Conflict;
+use crate::conflict::Conflict;
 use crate::duration::{MAX_PER, MIN_PER, format_duration};
 
 /// How permits are counted. A match on it has no wildcard inside this workspace, so that a new rule

@@ -52,8 +52,58 @@ impl Show for Arc<[Limit]> {
     }
 }
 
+/// The table: hands all rows to a macro.
+///
+/// A row is a name, a type and, where it has one, a default; then, for a number, the least and the greatest
+/// that a limits file can set; then, for an argument of the attribute, how it is read, and a good value for
+/// messages.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $ty:ty $(= $default:expr)?;)+) => {
+    ($with:ident) => {
+        $with! {
+            /// Whether it limits at all.
+            enabled: bool = true =>;
+            /// Whether it only counts the calls that it would reject.
+            shadow: bool = false =>;
+            /// Permits per window; 0 rejects every call.
+            rate: u32 => number(0 " (nobody)", MAX_RATE) argument(Number, "100");
+            /// The window: a length, or a unit of the calendar.
+            per: Per => argument(LitStr, "\"1s\"");
+            /// The clocks by which the windows of a calendar begin.
+            time_zone: TimeZone => argument(LitStr, "\"Europe/Vienna\"");
+            /// Several limits that apply together, instead of one rate and window.
+            limits: Arc<[Limit]> => argument(Limits, "[(10, \"1s\"), (1000, \"1h\")]");
+            /// Which processes share the budget.
+            mode: Mode = Mode::Overall => argument(LitStr, "\"per_client\"");
+            /// How permits are counted.
+            algorithm: Algorithm = Algorithm::SlidingWindow => argument(LitStr, "\"token_bucket\"");
+            /// What a token bucket stores.
+            burst: u32 => number(1 "", MAX_RATE) argument(Number, "200");
+            /// How long a token bucket takes to warm up.
+            warm_up: Duration => argument(LitStr, "\"10s\"");
+            /// How long a call may wait for its permits.
+            wait: Wait = Wait::Forever => argument(LitStr, "\"2s\"");
+            /// How many calls of one process may wait at the same time.
+            max_waiters: u32 = 10_000 => number(0 " (nobody waits)", u32::MAX);
+            /// How many permits can be owed for charges.
+            max_debt: u32 => number(0 " (nothing is owed)", u32::MAX);
+            /// What a call gets while the store is unavailable.
+            on_store_error: OnStoreError = OnStoreError::Local => argument(LitStr, "\"reject\"");
+            /// Which calls give their permits back, by their result.
+            refund_on: RefundOn = RefundOn::Never => argument(LitStr, "\"err\"");
+            /// What happens to the state when the numbers change.
+            on_drift: OnDrift = OnDrift::Reset =>;
+            /// How long an idle limiter is kept.
+            keep_alive: Duration =>;
+            /// How many shards it is split into.
+            shards: u32 = 1 => number(1 "", MAX_SHARDS);
+        }
+    };
+}
+
+macro_rules! layers {
+    ($($(#[$doc:meta])* $name:ident: $ty:ty $(= $default:expr)? => $($kind:ident $more:tt)*;)+) => {
         /// What one layer says of a limiter. A setting that is absent is decided elsewhere.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Settings {
@@ -135,44 +185,7 @@ macro_rules! default_of {
     };
 }
 
-settings! {
-    /// Whether it limits at all.
-    enabled: bool = true;
-    /// Whether it only counts the calls that it would reject.
-    shadow: bool = false;
-    /// Permits per window; 0 rejects every call.
-    rate: u32;
-    /// The window: a length, or a unit of the calendar.
-    per: Per;
-    /// The clocks by which the windows of a calendar begin.
-    time_zone: TimeZone;
-    /// Several limits that apply together, instead of one rate and window.
-    limits: Arc<[Limit]>;
-    /// Which processes share the budget.
-    mode: Mode = Mode::Overall;
-    /// How permits are counted.
-    algorithm: Algorithm = Algorithm::SlidingWindow;
-    /// What a token bucket stores.
-    burst: u32;
-    /// How long a token bucket takes to warm up.
-    warm_up: Duration;
-    /// How long a call may wait for its permits.
-    wait: Wait = Wait::Forever;
-    /// How many calls of one process may wait at the same time.
-    max_waiters: u32 = 10_000;
-    /// How many permits can be owed for charges.
-    max_debt: u32;
-    /// What a call gets while the store is unavailable.
-    on_store_error: OnStoreError = OnStoreError::Local;
-    /// Which calls give their permits back, by their result.
-    refund_on: RefundOn = RefundOn::Never;
-    /// What happens to the state when the numbers change.
-    on_drift: OnDrift = OnDrift::Reset;
-    /// How long an idle limiter is kept.
-    keep_alive: Duration;
-    /// How many shards it is split into.
-    shards: u32 = 1;
-}
+settings!(layers);
 
 impl Settings {
     /// The length of the window.

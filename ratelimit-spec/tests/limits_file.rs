@@ -8,8 +8,13 @@ use ratelimit_spec::{
     RefundOn, Settings, Sourced, Step, Unmatched, Wait,
 };
 
+#[path = "limits_file/schema.rs"]
+mod schema;
+
 fn parse(text: &str) -> LimitsFile {
-    LimitsFile::parse(text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"))
+    let file = LimitsFile::parse(text);
+    assert!(schema::accepts(text), "the schema refuses\n{text}");
+    file.unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"))
 }
 
 /// The report on a file that is wrong, one line for each problem.
@@ -23,6 +28,8 @@ fn report(text: &str) -> String {
 fn check_reports(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         assert_eq!(report(text), *expected, "in\n{text}");
+        let is_unknown = expected.contains("unknown field") || expected.contains("is not a field");
+        assert!(!is_unknown || !schema::accepts(text), "the schema accepts\n{text}");
     }
 }
 
@@ -55,7 +62,7 @@ fn every_option_is_read() {
         refund_on: Some(RefundOn::Never),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
-        shards: Some(1),
+        ..file.default.clone()
     };
     assert_eq!(file.default, default);
 
@@ -115,8 +122,8 @@ fn other_ways_to_write_a_file_are_read_too() {
 
 #[test]
 fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
-    let settings = "`enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `wait`, \
-                    `max_waiters`, `max_debt`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`";
+    let settings = format!("`{}`", Settings::NAMES[..Settings::NAMES.len() - 1].join("`, `"));
+    let last = Settings::NAMES[Settings::NAMES.len() - 1];
     check_reports(&[
         ("limitters: {}\n", "1:1: unknown field `limitters`; did you mean `limiters`?"),
         (
@@ -141,14 +148,14 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "limiters:\n  checkout: { quota: 5 }\n",
             &format!(
                 "2:15: unknown field `quota` in limiter `checkout`; expected {settings}, \
-                 `shards` or `overrides`"
+                 `{last}` or `overrides`"
             ),
         ),
         ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",
             &format!(
-                "2:3: unknown field `overrides` in `default`; expected {settings} or `shards`"
+                "2:3: unknown field `overrides` in `default`; expected {settings} or `{last}`"
             ),
         ),
         (
@@ -242,8 +249,14 @@ fn numbers_and_durations_are_what_they_seem() {
         assert_eq!(report(&in_limiter(field)), message, "{field}");
     }
     check_reports(&[
-        ("revision: -1\n", "1:11: `revision` cannot be `-1`; write a whole number such as `7`"),
-        ("instances: 0\n", "1:12: `instances` cannot be `0`; write a whole number from 1"),
+        (
+            "revision: -1\n",
+            "1:11: `revision` cannot be `-1`; write a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            "instances: 0\n",
+            "1:12: `instances` cannot be `0`; write a whole number from 1 to 4294967295",
+        ),
         (
             "limiters:\n  a: { max_debt: -1 }\n",
             "2:18: `max_debt` cannot be `-1`; write a whole number from 0 (nothing is owed) to 4294967295",
@@ -714,14 +727,16 @@ limiters:
   checkout: {}
 store: ''
 ";
-    let expected = "\
+    let settings = format!("`{}`", Settings::NAMES.join("`, `"));
+    let expected = format!(
+        "\
 3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
 4:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`
 5:11: unknown `mode` value `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected `enabled`, `shadow`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, \
-`burst`, `warm_up`, `wait`, `max_waiters`, `max_debt`, `on_store_error`, `refund_on`, `on_drift`, `keep_alive`, `shards` or `overrides`
+6:5: unknown field `quota` in limiter `checkout`; expected {settings} or `overrides`
 7:3: duplicate limiter `checkout`; it is already there on line 2
-8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it";
+8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it"
+    );
     assert_eq!(report(text), expected);
 
     let many: String = (0..1000).map(|n| format!("field{n}: 1\n")).collect();

@@ -11,6 +11,7 @@ mod features;
 mod interop;
 mod java;
 mod redis;
+mod schema;
 mod shell;
 mod test;
 
@@ -41,6 +42,11 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         about: "measures us beside our peers and writes docs/benchmarks.md; see benches/README.md",
         run: bench::run_part,
+    },
+    Command {
+        name: "schema",
+        about: "writes docs/ratelimit.schema.json, the JSON schema of the limits file",
+        run: schema::write,
     },
     Command {
         name: "ci",

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprArray, ExprTuple, Ident, LitStr};
 
 use super::slot::Arg;
-use super::value::{Number, expected, rate, text, ungrouped};
+use super::value::{Number, Value, expected, ungrouped};
 
 /// One pair of the list.
 pub(crate) struct Limit {
@@ -13,19 +13,23 @@ pub(crate) struct Limit {
     pub(crate) source: Expr,
 }
 
-pub(super) fn limits(name: &Ident, value: Expr) -> syn::Result<Vec<Limit>> {
-    let Expr::Array(ExprArray { elems, .. }) = value else {
-        return Err(expected(name, "a list of `(rate, per)` pairs", &value));
-    };
-    let limits = elems.into_iter().map(|element| limit(ungrouped(element)));
-    let (limits, errors): (Vec<_>, Vec<_>) = limits.partition(Result::is_ok);
-    let errors = errors.into_iter().filter_map(Result::err);
-    match errors.reduce(|mut all, error| {
-        all.combine(error);
-        all
-    }) {
-        Some(errors) => Err(errors),
-        None => Ok(limits.into_iter().flatten().collect()),
+pub(crate) type Limits = Vec<Limit>;
+
+impl Value for Limits {
+    fn read(name: &Ident, value: Expr) -> syn::Result<Self> {
+        let Expr::Array(ExprArray { elems, .. }) = value else {
+            return Err(expected(name, "a list of `(rate, per)` pairs", &value));
+        };
+        let limits = elems.into_iter().map(|element| limit(ungrouped(element)));
+        let (limits, errors): (Vec<_>, Vec<_>) = limits.partition(Result::is_ok);
+        let errors = errors.into_iter().filter_map(Result::err);
+        match errors.reduce(|mut all, error| {
+            all.combine(error);
+            all
+        }) {
+            Some(errors) => Err(errors),
+            None => Ok(limits.into_iter().flatten().collect()),
+        }
     }
 }
 
@@ -40,7 +44,7 @@ fn limit(source: Expr) -> syn::Result<Limit> {
     let named = |name: &str, part: &Expr| Ident::new(name, syn::spanned::Spanned::span(part));
     let (amount, window) = (ungrouped(parts[0].clone()), ungrouped(parts[1].clone()));
     let rate_name = named("rate", &amount);
-    let value = rate(&rate_name, amount)?;
-    let per = text(&named("per", &window), window)?;
+    let value = Number::read(&rate_name, amount)?;
+    let per = LitStr::read(&named("per", &window), window)?;
     Ok(Limit { rate: Arg { name: rate_name, value }, per, source })
 }

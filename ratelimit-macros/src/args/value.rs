@@ -15,18 +15,27 @@ pub(crate) enum Number {
     Code(Expr),
 }
 
-pub(super) fn text(name: &Ident, value: Expr) -> syn::Result<LitStr> {
-    match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
-        other => Err(expected(name, "a string literal", &other)),
+/// The value of a setting.
+pub(super) trait Value: Sized {
+    fn read(name: &Ident, value: Expr) -> syn::Result<Self>;
+}
+
+impl Value for LitStr {
+    fn read(name: &Ident, value: Expr) -> syn::Result<Self> {
+        match value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+            other => Err(expected(name, "a string literal", &other)),
+        }
     }
 }
 
-pub(super) fn rate(name: &Ident, value: Expr) -> syn::Result<Number> {
-    match whole(&value) {
-        Some(number) => Ok(Number::Literal { value: number, source: value }),
-        None if matches!(value, Expr::Path(_)) => Ok(Number::Code(value)),
-        None => Err(not_a_rate(name, &value)),
+impl Value for Number {
+    fn read(name: &Ident, value: Expr) -> syn::Result<Self> {
+        match whole(&value) {
+            Some(number) => Ok(Self::Literal { value: number, source: value }),
+            None if matches!(value, Expr::Path(_)) => Ok(Self::Code(value)),
+            None => Err(not_a_rate(name, &value)),
+        }
     }
 }
 

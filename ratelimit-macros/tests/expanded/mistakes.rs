@@ -4,7 +4,7 @@
 // }
 
 ::core::compile_error! {
-    "unknown argument `colour`; expected `key`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `permits`, `wait`, `on_store_error`, `refund_on`, `refund_if`, `actual`, `bind`, `fallback`, `skip_if` or `crate`"
+    "unknown argument `colour`; expected `key`, `rate`, `per`, `time_zone`, `limits`, `mode`, `algorithm`, `burst`, `warm_up`, `wait`, `on_store_error`, `refund_on`, `permits`, `refund_if`, `actual`, `bind`, `fallback`, `skip_if` or `crate`"
 }
 ::core::compile_error! {
     "`rate` is 0, which rejects every call; write a number from 1 to 2147483647"

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::node::{Node, Value};
 use super::problem::{Position, Report};
+use super::shape::{DURATION, Shape};
 use crate::duration::parse_duration;
 use crate::per::Per;
 use crate::quote::{Quoted, either};
@@ -94,23 +95,26 @@ impl Report {
         if let Value::Bool(value) = field.value.value {
             return Some(value);
         }
-        self.wrong(field, "`true` or `false`");
+        self.wrong(field, &Shape::Flag.expected());
         None
     }
 
-    /// A whole number from `least` to the greatest that the type and `most` allow.
+    /// A whole number in the range of the shape.
     pub(super) fn number<T: TryFrom<i128>>(
         &mut self,
         field: &Field<'_>,
-        (least, most): (i128, i128),
-        expected: &str,
+        shape: Shape,
     ) -> Option<T> {
-        let number = match field.value.value {
-            Value::Int(value) if (least..=most).contains(&value) => T::try_from(value).ok(),
+        let number = match (&field.value.value, shape) {
+            (Value::Int(value), Shape::Number(least, _, most))
+                if (least.into()..=most.into()).contains(value) =>
+            {
+                T::try_from(*value).ok()
+            }
             _ => None,
         };
         if number.is_none() {
-            self.wrong(field, expected);
+            self.wrong(field, &shape.expected());
         }
         number
     }
@@ -139,7 +143,7 @@ impl Report {
             Value::Int(number) => Some(number.to_string()),
             Value::Float(number) => Some(number.to_string()),
             _ => {
-                self.wrong(field, "a duration such as `500ms`, `1s` or `1h30m`");
+                self.wrong(field, &DURATION.expected());
                 None
             }
         }
@@ -149,13 +153,13 @@ impl Report {
     pub(super) fn word<T: FromStr<Err: Display>>(
         &mut self,
         field: &Field<'_>,
-        expected: &str,
+        shape: Shape,
     ) -> Option<T> {
         let text = match &field.value.value {
             Value::Text(text) => text.clone(),
             Value::Int(number) => number.to_string(),
             _ => {
-                self.wrong(field, expected);
+                self.wrong(field, &shape.expected());
                 return None;
             }
         };

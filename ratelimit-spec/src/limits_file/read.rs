@@ -1,42 +1,134 @@
 //! What a limits file means.
 
 use super::fields::{Field, Section};
-use super::node::{Node, Value};
+use super::node::{self, Node};
 use super::problem::Report;
+use super::shape::{DURATION, Shape};
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Unmatched, expand_env};
 use crate::key::check_prefix;
 use crate::network::Network;
-use crate::quote::{Quoted, either};
+use crate::quote::Quoted;
 use crate::settings::Settings;
 use crate::template::Template;
 
 mod entries;
 mod limits;
 mod settings;
+mod value;
 
+pub(super) use limits::FIELDS as LIMIT_FIELDS;
 use settings::SettingsReader;
+pub(super) use settings::settings;
+use value::Value;
 
-const FILE_FIELDS: &[&str] = &[
-    "store",
-    "tls_ca",
-    "key_prefix",
-    "revision",
-    "strict",
-    "unmatched",
-    "shadow",
-    "deadline",
-    "instances",
-    "trusted_proxies",
-    "default",
-    "limiters",
-    "prefixes",
+/// A field of the file.
+pub(super) struct FileField {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) shape: Shape,
+    read: fn(&Field<'_>, Shape, &mut LimitsFile, &mut Report),
+}
+
+pub(super) const FILE_FIELDS: &[FileField] = &[
+    FileField {
+        name: "store",
+        about: "Where state is kept; `${..}` stands for environment variables.",
+        shape: Shape::Text("`memory` or a URL such as `redis://127.0.0.1:6379/0`", "memory"),
+        read: |field, shape, file, report| file.store = expandable(field, shape, report),
+    },
+    FileField {
+        name: "tls_ca",
+        about: "The file with the certificates that a TLS connection trusts.",
+        shape: Shape::Text("the path of a file", "/etc/ssl/redis-ca.pem"),
+        read: |field, shape, file, report| file.tls_ca = expandable(field, shape, report),
+    },
+    FileField {
+        name: "key_prefix",
+        about: "What the name of every limiter starts with.",
+        shape: Shape::Text("a text such as `\"shop:\"`", "shop:"),
+        read: |field, shape, file, report| file.key_prefix = key_prefix(field, shape, report),
+    },
+    FileField {
+        name: "revision",
+        about: "Of two programs with different files, the one with the higher revision decides.",
+        shape: Shape::Number(0, "", u64::MAX),
+        read: |field, shape, file, report| file.revision = report.number(field, shape),
+    },
+    FileField {
+        name: "strict",
+        about: "Whether every annotated key must be declared.",
+        shape: Shape::Flag,
+        read: |field, _, file, report| file.strict = report.boolean(field).unwrap_or(true),
+    },
+    FileField {
+        name: "unmatched",
+        about: "What happens when an entry matches no limiter of the program.",
+        shape: Shape::Word(Unmatched::WORDS),
+        read: |field, shape, file, report| {
+            file.unmatched = report.word(field, shape).unwrap_or_default();
+        },
+    },
+    FileField {
+        name: "shadow",
+        about: "Whether all limiters are in shadow mode.",
+        shape: Shape::Flag,
+        read: |field, _, file, report| file.shadow = report.boolean(field).unwrap_or(false),
+    },
+    FileField {
+        name: "deadline",
+        about: "How long one decision may take.",
+        shape: DURATION,
+        read: |field, _, file, report| file.deadline = report.duration(field),
+    },
+    FileField {
+        name: "instances",
+        about: "How many processes share the limits.",
+        shape: Shape::Number(1, "", u32::MAX as u64),
+        read: |field, shape, file, report| file.instances = report.number(field, shape),
+    },
+    FileField {
+        name: "trusted_proxies",
+        about: "The proxies whose word about the address of a client counts.",
+        shape: Shape::Other(
+            "a list of address ranges such as `[10.0.0.0/8]`",
+            r#""type": "array", "items": { "type": "string" }"#,
+        ),
+        read: |field, shape, file, report| file.trusted_proxies = networks(field, shape, report),
+    },
+    FileField {
+        name: "default",
+        about: "What applies where nothing else does.",
+        shape: Shape::Other(
+            "fields such as `{ rate: 5, per: 1s }`",
+            r##""$ref": "#/definitions/settings""##,
+        ),
+        read: |field, _, file, report| file.default = default(field, report),
+    },
+    FileField {
+        name: "limiters",
+        about: "The limiters, by key.",
+        shape: Shape::Other(
+            "a map such as `checkout: { rate: 5, per: 1s }`",
+            r##""type": ["object", "null"], "additionalProperties": { "$ref": "#/definitions/limiter" }"##,
+        ),
+        read: |field, shape, file, report| file.limiters = limiters(field, shape, report),
+    },
+    FileField {
+        name: "prefixes",
+        about: "Limits for keys built at run time, by how they start.",
+        shape: Shape::Other(
+            "a list of entries such as `- { prefix: \"test:\", rate: 2, per: 1s }`",
+            r##""type": ["array", "null"], "items": { "$ref": "#/definitions/prefix" }"##,
+        ),
+        read: |field, shape, file, report| file.prefixes = entries::prefixes(field, shape, report),
+    },
 ];
 
 /// The names of all options, for the test that looks for them in the reference.
 #[cfg(test)]
 pub(super) fn options() -> impl Iterator<Item = &'static str> {
-    let others = ["overrides"];
-    FILE_FIELDS.iter().chain(Settings::NAMES).copied().chain(others)
+    let names = FILE_FIELDS.iter().map(|field| field.name);
+    names.chain(Settings::NAMES.iter().copied()).chain(["overrides"])
 }
 
 /// The name of a setting, if it is one.
@@ -55,44 +147,12 @@ pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
         Vec::new()
     });
     for field in &fields {
-        if !file_field(field, &mut file, report) {
-            unknown_file_field(field, &section, report);
+        match FILE_FIELDS.iter().find(|known| known.name == field.name) {
+            Some(known) => (known.read)(field, known.shape, &mut file, report),
+            None => unknown_file_field(field, &section, report),
         }
     }
     file
-}
-
-/// Reads a field of the file. Returns false when there is no such field.
-fn file_field(field: &Field<'_>, file: &mut LimitsFile, report: &mut Report) -> bool {
-    match field.name {
-        "store" => {
-            let expected = "`memory` or a URL such as `redis://127.0.0.1:6379/0`";
-            file.store = expandable(field, expected, report);
-        }
-        "tls_ca" => file.tls_ca = expandable(field, "the path of a file", report),
-        "key_prefix" => file.key_prefix = key_prefix(field, report),
-        "revision" => {
-            let range = (0, u64::MAX.into());
-            file.revision = report.number(field, range, "a whole number such as `7`");
-        }
-        "strict" => file.strict = report.boolean(field).unwrap_or(true),
-        "unmatched" => {
-            let word = report.word(field, &either(Unmatched::WORDS));
-            file.unmatched = word.unwrap_or_default();
-        }
-        "shadow" => file.shadow = report.boolean(field).unwrap_or(false),
-        "deadline" => file.deadline = report.duration(field),
-        "instances" => {
-            let range = (1, u32::MAX.into());
-            file.instances = report.number(field, range, "a whole number from 1");
-        }
-        "trusted_proxies" => file.trusted_proxies = networks(field, report),
-        "default" => file.default = default(field, report),
-        "limiters" => file.limiters = limiters(field, report),
-        "prefixes" => file.prefixes = entries::prefixes(field, report),
-        _ => return false,
-    }
-    true
 }
 
 fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Report) {
@@ -102,21 +162,22 @@ fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Rep
             format!("`{name}` is not a field of the file; write it under `default` or a limiter")
         });
     } else {
-        report.unknown(field, FILE_FIELDS, section);
+        let names: Vec<_> = FILE_FIELDS.iter().map(|field| field.name).collect();
+        report.unknown(field, &names, section);
     }
 }
 
 /// A text in which `${..}` stands for something, which is not looked up here.
-fn expandable(field: &Field<'_>, expected: &str, report: &mut Report) -> Option<String> {
-    let text = report.text(field, expected)?;
+fn expandable(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<String> {
+    let text = report.text(field, &shape.expected())?;
     if let Err(message) = expand_env(text, |_| Some(String::new())) {
         report.refuse(field, &message);
     }
     Some(text.to_owned())
 }
 
-fn networks(field: &Field<'_>, report: &mut Report) -> Vec<Network> {
-    let expected = "a list of address ranges such as `[10.0.0.0/8]`";
+fn networks(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<Network> {
+    let expected = &shape.expected();
     let read = |node: &Node| {
         let field = Field { value: node, position: node.position.or(field.position), ..*field };
         let Some(text) = node.text() else {
@@ -126,7 +187,7 @@ fn networks(field: &Field<'_>, report: &mut Report) -> Vec<Network> {
         text.parse().map_err(|error| report.refuse(&field, &error)).ok()
     };
     match &field.value.value {
-        Value::List(nodes) => nodes.iter().filter_map(read).collect(),
+        node::Value::List(nodes) => nodes.iter().filter_map(read).collect(),
         _ => {
             report.wrong(field, expected);
             Vec::new()
@@ -134,9 +195,9 @@ fn networks(field: &Field<'_>, report: &mut Report) -> Vec<Network> {
     }
 }
 
-fn key_prefix(field: &Field<'_>, report: &mut Report) -> Option<String> {
+fn key_prefix(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<String> {
     let Some(prefix) = field.value.text() else {
-        report.wrong(field, "a text such as `\"shop:\"`");
+        report.wrong(field, &shape.expected());
         return None;
     };
     if let Err(error) = check_prefix(prefix) {
@@ -156,10 +217,10 @@ fn default(field: &Field<'_>, report: &mut Report) -> Settings {
     reader.finish_default(report)
 }
 
-fn limiters(field: &Field<'_>, report: &mut Report) -> Vec<LimiterEntry> {
+fn limiters(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<LimiterEntry> {
     let section = Section { place: "", entry: "limiter" };
     let fields = report.fields(field.value, &section).unwrap_or_else(|_| {
-        report.wrong(field, "a map such as `checkout: { rate: 5, per: 1s }`");
+        report.wrong(field, &shape.expected());
         Vec::new()
     });
     if let Some(field) = fields.get(MAX_LIMITERS) {

@@ -5,6 +5,7 @@ use crate::limits_file::fields::{Field, Section};
 use crate::limits_file::node::Node;
 use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::reach::unreachable;
+use crate::limits_file::shape::Shape;
 use crate::limits_file::{Match, Override, PrefixEntry};
 use crate::quote::{Quoted, either};
 use crate::settings::Settings;
@@ -51,14 +52,13 @@ pub(super) fn overrides(
 }
 
 /// Reads the settings of keys built at run time.
-pub(super) fn prefixes(field: &Field<'_>, report: &mut Report) -> Vec<PrefixEntry> {
+pub(super) fn prefixes(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<PrefixEntry> {
     let kind = Kind {
         noun: "an entry of `prefixes`",
         matchers: &["prefix"],
         inherited: &Settings::default(),
     };
-    let example = "a list of entries such as `- { prefix: \"test:\", rate: 2, per: 1s }`";
-    let entries = entries(field, &kind, example, report);
+    let entries = entries(field, &kind, &shape.expected(), report);
     let prefixes = entries.into_iter().map(|entry| PrefixEntry {
         prefix: match entry.matches {
             Match::Key(text) | Match::Prefix(text) => text,

@@ -1,21 +1,27 @@
 //! The fields that a limiter, an override, a prefix and the default have in common.
 
-use crate::algorithm::Algorithm;
-use crate::check::Conflict;
-use crate::limits_file::MAX_SHARDS;
-use crate::limits_file::fields::Field;
-use crate::limits_file::problem::{Position, Report};
-use crate::limits_file::read::{limits, setting};
-use crate::quote::either;
-use crate::settings::{Merged, Settings};
-use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Collects settings, and where each of them stands.
+use crate::algorithm::Algorithm;
+use crate::calendar::TimeZone;
+use crate::conflict::Conflict;
+use crate::limit::Limit;
+use crate::limits_file::fields::Field;
+use crate::limits_file::node;
+use crate::limits_file::problem::{Position, Report};
+use crate::limits_file::read::Value;
+use crate::limits_file::shape::Shape;
+use crate::limits_file::shards::MAX_SHARDS;
+use crate::per::Per;
+use crate::settings::{Merged, Settings};
+use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait};
+
+/// Collects settings, and the fields that set them.
 #[derive(Default)]
-pub(super) struct SettingsReader {
+pub(super) struct SettingsReader<'a> {
     settings: Settings,
-    places: Vec<(&'static str, Option<Position>)>,
-    limits_at: Vec<Option<Position>>,
+    fields: Vec<Field<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,69 +30,40 @@ enum Layer {
     Inherited,
 }
 
-impl SettingsReader {
-    /// Reads a field. Returns false when it is not one of [`Settings::NAMES`].
-    pub(super) fn field(&mut self, field: &Field<'_>, report: &mut Report) -> bool {
-        let settings = &mut self.settings;
-        self.places.extend(setting(field.name).map(|name| (name, field.position)));
-        match field.name {
-            "enabled" => settings.enabled = report.boolean(field),
-            "shadow" => settings.shadow = report.boolean(field),
-            "rate" => {
-                let expected = "a whole number from 0 (nobody) to 2147483647";
-                settings.rate = report.number(field, (0, MAX_RATE.into()), expected);
+macro_rules! reader {
+    ($($(#[doc = $doc:literal])* $name:ident: $ty:ty $(= $default:expr)? =>
+        $(number($least:literal $note:literal, $most:expr))? $(argument $argument:tt)?;)+) => {
+        impl<'a> SettingsReader<'a> {
+            /// Reads a field. Returns false when it is not one of [`Settings::NAMES`].
+            pub(super) fn field(&mut self, field: &Field<'a>, report: &mut Report) -> bool {
+                match field.name {
+                    $(stringify!($name) => {
+                        let range = None$(.or(Some(Shape::Number($least, $note, $most as u64))))?;
+                        let shape = range.or(<$ty>::SHAPE);
+                        self.settings.$name = shape.and_then(|shape| Value::read(field, shape, report));
+                    })+
+                    _ => return false,
+                }
+                self.fields.push(*field);
+                true
             }
-            "per" => {
-                settings.per = report.per(field);
-            }
-            "time_zone" => {
-                let expected = "a name of the IANA database such as `Europe/Vienna`";
-                settings.time_zone = report.word(field, expected);
-            }
-            "limits" => {
-                let read = limits::limits(field, report);
-                (settings.limits, self.limits_at) = (Some(read.0.into()), read.1);
-            }
-            "mode" => settings.mode = report.word(field, &either(Mode::WORDS)),
-            "algorithm" => {
-                settings.algorithm = report.word(field, &either(Algorithm::WORDS));
-            }
-            "burst" => {
-                let expected = "a whole number from 1 to 2147483647";
-                settings.burst = report.number(field, (1, MAX_RATE.into()), expected);
-            }
-            "warm_up" => {
-                settings.warm_up = report.duration(field);
-            }
-            "wait" => {
-                let expected = "`forever`, `none` or a duration such as `250ms`";
-                settings.wait = report.word(field, expected);
-            }
-            "max_waiters" => {
-                let expected = "a whole number from 0 (nobody waits) to 4294967295";
-                settings.max_waiters = report.number(field, (0, u32::MAX.into()), expected);
-            }
-            "max_debt" => {
-                let expected = "a whole number from 0 (nothing is owed) to 4294967295";
-                settings.max_debt = report.number(field, (0, u32::MAX.into()), expected);
-            }
-            "on_store_error" => {
-                settings.on_store_error = report.word(field, &either(OnStoreError::WORDS));
-            }
-            "refund_on" => settings.refund_on = report.word(field, &either(RefundOn::WORDS)),
-            "on_drift" => settings.on_drift = report.word(field, &either(OnDrift::WORDS)),
-            "keep_alive" => {
-                settings.keep_alive = report.duration(field);
-            }
-            "shards" => {
-                let expected = "a whole number from 1 to 256";
-                settings.shards = report.number(field, (1, MAX_SHARDS.into()), expected);
-            }
-            _ => return false,
         }
-        true
-    }
 
+        /// The settings: name, description and shape.
+        pub(in crate::limits_file) fn settings() -> impl Iterator<Item = (&'static str, &'static str, Shape)> {
+            let all = [$((
+                stringify!($name),
+                concat!($($doc),*).trim_start(),
+                None$(.or(Some(Shape::Number($least, $note, $most as u64))))?.or(<$ty>::SHAPE),
+            )),+];
+            all.into_iter().filter_map(|(name, about, shape)| Some((name, about, shape?)))
+        }
+    };
+}
+
+crate::settings!(reader);
+
+impl SettingsReader<'_> {
     /// Checks what was read for all limiters: a zone is for those with a calendar window.
     pub(super) fn finish_default(mut self, report: &mut Report) -> Settings {
         let time_zone = self.settings.time_zone.take();
@@ -106,9 +83,13 @@ impl SettingsReader {
     }
 
     fn place_of(&self, conflict: &Conflict) -> Option<Option<Position>> {
-        let limit = conflict.limit.and_then(|limit| self.limits_at.get(limit));
-        let place = |name: &&str| self.places.iter().find(|(known, _)| known == name);
-        let first = || conflict.settings.iter().find_map(place).map(|(_, position)| *position);
-        limit.copied().or_else(first)
+        let field = |name: &&str| self.fields.iter().find(|field| field.name == *name);
+        let field = conflict.settings.iter().find_map(field)?;
+        let limit = conflict.limit.filter(|_| field.name == "limits");
+        let node = match (&field.value.value, limit) {
+            (node::Value::List(nodes), Some(limit)) => nodes.get(limit),
+            _ => None,
+        };
+        Some(node.and_then(|node| node.position).or(field.position))
     }
 }

@@ -1,0 +1,81 @@
+//! The JSON schema of the limits file, written from the tables that the reader uses.
+
+use super::read::{FILE_FIELDS, LIMIT_FIELDS, settings};
+use super::shape::Shape;
+use crate::settings::Settings;
+
+const HEAD: &str = r##"{
+  "$schema": "http://json-schema.org/draft-07/schema#",
+  "title": "Limits file of ratelimit-runtime",
+  "type": ["object", "null"],
+  "additionalProperties": false,
+  "properties": {
+"##;
+
+const NAME: Shape = Shape::Text("", "orders:42");
+const OVERRIDES: Shape = Shape::Other(
+    "",
+    r##""type": ["array", "null"], "items": { "$ref": "#/definitions/override" }"##,
+);
+
+/// Returns the JSON schema of the limits file, for editors and other tools.
+///
+/// It accepts every file that [`LimitsFile`](super::LimitsFile) does, and no unknown field.
+///
+/// # Examples
+///
+/// ```
+/// let schema = ratelimit_spec::limits_file::schema();
+/// assert!(schema.contains("\"title\": \"Limits file of ratelimit-runtime\""));
+/// ```
+#[must_use]
+pub fn schema() -> String {
+    let fields = FILE_FIELDS.iter().map(|field| member(field.name, field.about, field.shape));
+    let key = member("key", "Exactly this name.", NAME);
+    let prefix = member("prefix", "Every name that starts like this.", NAME);
+    let overrides =
+        member("overrides", "Other limits for some names; the first match decides.", OVERRIDES);
+    let limit =
+        LIMIT_FIELDS.iter().map(|(name, shape)| format!("{name:?}: {{ {} }}", shape.schema()));
+    let definitions = [
+        object("settings", r#"["object", "null"]"#, "", []),
+        object("limiter", r#"["object", "null"]"#, "", [overrides]),
+        object(
+            "override",
+            r#""object""#,
+            r#""oneOf": [{ "required": ["key"] }, { "required": ["prefix"] }], "#,
+            [key, prefix.clone()],
+        ),
+        object("prefix", r#""object""#, r#""required": ["prefix"], "#, [prefix]),
+        format!(
+            "\"limit\": {{ \"type\": \"object\", \"required\": [\"rate\", \"per\"], \"additionalProperties\": false, \
+             \"properties\": {{\n      {}\n    }} }}",
+            lines(limit, 6)
+        ),
+    ];
+    let settings = settings().map(|(name, about, shape)| member(name, about, shape));
+    let definitions = definitions.into_iter().chain(settings);
+    format!(
+        "{HEAD}    {}\n  }},\n  \"definitions\": {{\n    {}\n  }}\n}}\n",
+        lines(fields, 4),
+        lines(definitions, 4)
+    )
+}
+
+/// An object with every setting and some fields of its own.
+fn object<const N: usize>(name: &str, ty: &str, more: &str, own: [String; N]) -> String {
+    let setting = |name: &&str| format!("{name:?}: {{ \"$ref\": \"#/definitions/{name}\" }}");
+    let properties = own.into_iter().chain(Settings::NAMES.iter().map(setting));
+    format!(
+        "{name:?}: {{ \"type\": {ty}, {more}\"additionalProperties\": false, \"properties\": {{\n      {}\n    }} }}",
+        lines(properties, 6)
+    )
+}
+
+fn member(name: &str, about: &str, shape: Shape) -> String {
+    format!("{name:?}: {{ \"description\": {about:?}, {} }}", shape.schema())
+}
+
+fn lines(members: impl Iterator<Item = String>, indent: usize) -> String {
+    members.collect::<Vec<_>>().join(&format!(",\n{}", " ".repeat(indent)))
+}
