@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::algorithm::Algorithm;
 use crate::calendar::TimeZone;
 use crate::duration::format_duration;
-use crate::limit::Limit;
+use crate::limit::{Limit, in_order};
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
@@ -47,8 +47,8 @@ impl Show for Duration {
 
 impl Show for Arc<[Limit]> {
     fn show(&self) -> String {
-        let limits = self.iter().map(|limit| limit.quota(Algorithm::default()));
-        limits.map(|limit| limit.to_string()).collect::<Vec<_>>().join(" and ")
+        let limits = in_order(self.iter().map(|limit| limit.quota(Algorithm::default())));
+        limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
     }
 }
 

@@ -7,8 +7,7 @@ mod several;
 use std::collections::BTreeMap;
 
 use ratelimit_spec::{
-    LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, in_order,
-    nearest,
+    LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, nearest,
 };
 
 use super::file::{LoadedFile, Source as FileSource};
@@ -81,35 +80,13 @@ fn refused(place: Place, key: &str, setting: &'static str, message: String) -> P
 
 /// Two call sites with one key share one limiter, so they must agree on it.
 fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) {
-    fn text<T: std::fmt::Debug>(value: Option<T>) -> Option<String> {
-        value.map(|value| format!("{value:?}"))
-    }
+    // How long a call waits, and what it does without a store, is its own affair.
+    let is_shared = |name: &str| !["wait", "on_store_error"].contains(&name);
     let fields = |site: &Annotation| {
-        let said = site.settings();
-        let mode = said.mode.map(|mode| mode.to_string());
-        let algorithm = said.algorithm.map(|algorithm| algorithm.to_string());
-        let burst = text(said.burst);
-        let rate = text(said.rate);
-        let warm_up = text(said.warm_up);
-        let per = said.per.map(|per| per.to_string());
-        let zone = said.time_zone.map(|zone| zone.to_string());
-        let limits = said.limits.map(|limits| {
-            let algorithm = said.algorithm.unwrap_or_default();
-            let limits = in_order(limits.iter().map(|limit| limit.quota(algorithm)));
-            limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-        });
-        let refund_on = said.refund_on.map(|refund_on| refund_on.to_string());
-        [
-            ("rate", rate),
-            ("per", per),
-            ("time_zone", zone),
-            ("limits", limits),
-            ("mode", mode),
-            ("algorithm", algorithm),
-            ("burst", burst),
-            ("warm_up", warm_up),
-            ("refund_on", refund_on),
-        ]
+        let rows = Merged::of(&[((), &site.settings())]).rows().into_iter();
+        rows.filter(|(name, ..)| is_shared(name))
+            .map(|(name, value, ())| (name, value))
+            .collect::<Vec<_>>()
     };
     if let Some(problem) = several::beside_one(key, sites) {
         problems.push(problem);
@@ -119,9 +96,9 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) 
         for (field, value) in fields(site) {
             let said_before = sites[..n].iter().find_map(|other| {
                 let (_, before) = fields(other).into_iter().find(|(name, _)| *name == field)?;
-                before.map(|before| (other, before))
+                Some((other, before))
             });
-            if let (Some(value), Some((other, before))) = (value, said_before)
+            if let Some((other, before)) = said_before
                 && value != before
             {
                 let message = format!(
