@@ -42,12 +42,12 @@ async fn accepted(yaml: &str) -> (Limits, Vec<String>) {
 async fn a_rate_below_a_call_s_cost_is_refused() {
     assert_eq!(
         refused("limiters:\n  \"orders:{user_id}\": { rate: 1 }\n").await,
-        "tests/startup.rs:11: `orders:{user_id}` costs 2 permits per call, but limits:2:31 sets a rate \
-         of 1, so no call can succeed; lower `permits`, or raise the rate"
+        "tests/startup.rs:11: `orders:{user_id}`: `permits` is 2, but `rate` is 1, so no call can succeed; lower \
+         `permits`, or raise `rate` (`rate` is set at limits:2:31)"
     );
     let nested = "limiters:\n  \"orders:{user_id}\":\n    overrides:\n      - { key: \"orders:7\", rate: 1 }\n";
     let error = refused(nested).await;
-    assert!(error.contains("but limits:4:34 sets a rate of 1"), "{error}");
+    assert!(error.contains("(`rate` is set at limits:4:34)"), "{error}");
     // Nobody is a decision, one of two permits a mistake.
     accepted("limiters:\n  \"orders:{user_id}\": { rate: 0 }\n").await;
 }
@@ -56,9 +56,7 @@ async fn a_rate_below_a_call_s_cost_is_refused() {
 async fn what_a_function_cannot_answer_is_refused() {
     let error = refused("limiters:\n  mail: { rate: 0 }\n").await;
     assert!(
-        error.ends_with(
-            "so every call would wait forever; raise it, or let the function return a rejection"
-        ),
+        error.ends_with("sets `rate: 0`; let the function return a rejection, or raise the rate"),
         "{error}"
     );
     let error = refused("limiters:\n  mail: { wait: none }\n").await;

@@ -138,7 +138,7 @@ pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) 
             ),
             Code::Sync(body) if is_rewritten(body) => problems.on(
                 sig.fn_token,
-                "an attribute above `#[rate_limit]` has taken the `async` away, as `#[tokio::test]` does; put `#[rate_limit]` \
+                "an attribute above `#[rate_limit]` has removed `async`, as `#[tokio::test]` does; put `#[rate_limit]` \
                  above it",
             ),
             Code::Sync(_) => problems.on(

@@ -54,7 +54,7 @@ fn advice(text: &str) -> Option<String> {
             return Some(format!("did you mean `{meant}`?"));
         }
     };
-    Some(format!("write `{length}`, or `{unit}` for windows of the calendar"))
+    Some(format!("write `{length}`, or `{unit}` for a calendar window"))
 }
 
 impl fmt::Display for Per {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(error("dya"), "unknown `per` value `dya`; did you mean `day`?");
         assert_eq!(
             error("daily"),
-            "unknown `per` value `daily`; write `1d`, or `day` for windows of the calendar"
+            "unknown `per` value `daily`; write `1d`, or `day` for a calendar window"
         );
         assert_eq!(error("soon"), parse_duration("soon").unwrap_err().to_string());
     }

@@ -67,7 +67,7 @@ macro_rules! settings {
             /// Whether it only counts the calls that it would reject.
             shadow: bool = false =>;
             /// Permits per window; 0 rejects every call.
-            rate: u32 => number(0 " (nobody)", MAX_RATE) argument(Number, "100");
+            rate: u32 => number(0 " (rejects every call)", MAX_RATE) argument(Number, "100");
             /// The window: a length, or a unit of the calendar.
             per: Per => argument(LitStr, "\"1s\"");
             /// The clocks by which the windows of a calendar begin.
@@ -85,9 +85,9 @@ macro_rules! settings {
             /// How long a call may wait for its permits.
             wait: Wait = Wait::Forever => argument(LitStr, "\"2s\"");
             /// How many calls of one process may wait at the same time.
-            max_waiters: u32 = 10_000 => number(0 " (nobody waits)", u32::MAX);
+            max_waiters: u32 = 10_000 => number(0 " (no call waits)", u32::MAX);
             /// How many permits can be owed for charges.
-            max_debt: u32 => number(0 " (nothing is owed)", u32::MAX);
+            max_debt: u32 => number(0 " (no debt)", u32::MAX);
             /// What a call gets while the store is unavailable.
             on_store_error: OnStoreError = OnStoreError::Local => argument(LitStr, "\"reject\"");
             /// Which calls give their permits back, by their result.

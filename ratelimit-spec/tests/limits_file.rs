@@ -201,7 +201,7 @@ fn what_is_there_twice_is_refused_at_the_second() {
 
 #[test]
 fn numbers_and_durations_are_what_they_seem() {
-    let a_rate = "write a whole number from 0 (nobody) to 2147483647";
+    let a_rate = "write a whole number from 0 (rejects every call) to 2147483647";
     let in_limiter = |field: &str| format!("limiters:\n  a:\n    {field}\n");
     for (field, message) in [
         ("rate: -1", format!("3:11: `rate` cannot be `-1`; {a_rate}")),
@@ -259,15 +259,15 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "limiters:\n  a: { max_debt: -1 }\n",
-            "2:18: `max_debt` cannot be `-1`; write a whole number from 0 (nothing is owed) to 4294967295",
+            "2:18: `max_debt` cannot be `-1`; write a whole number from 0 (no debt) to 4294967295",
         ),
         (
             "limiters:\n  a: { max_waiters: -1 }\n",
-            "2:21: `max_waiters` cannot be `-1`; write a whole number from 0 (nobody waits) to 4294967295",
+            "2:21: `max_waiters` cannot be `-1`; write a whole number from 0 (no call waits) to 4294967295",
         ),
         (
             "prefixes:\n  - prefix: a\n    max_waiters: many\n",
-            "3:18: `max_waiters` cannot be the text `many`; write a whole number from 0 (nobody waits) to \
+            "3:18: `max_waiters` cannot be the text `many`; write a whole number from 0 (no call waits) to \
              4294967295",
         ),
         (
@@ -294,7 +294,7 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "default: { max_waiters: 4294967296, max_waiter: 1 }\n",
-            "1:25: `max_waiters` cannot be `4294967296`; write a whole number from 0 (nobody waits) to \
+            "1:25: `max_waiters` cannot be `4294967296`; write a whole number from 0 (no call waits) to \
              4294967295\n\
              1:37: unknown field `max_waiter` in `default`; did you mean `max_waiters`?",
         ),
@@ -730,7 +730,7 @@ store: ''
     let settings = format!("`{}`", Settings::NAMES.join("`, `"));
     let expected = format!(
         "\
-3:11: `rate` cannot be `-1`; write a whole number from 0 (nobody) to 2147483647
+3:11: `rate` cannot be `-1`; write a whole number from 0 (rejects every call) to 2147483647
 4:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`
 5:11: unknown `mode` value `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected {settings} or `overrides`
