@@ -81,15 +81,16 @@ async fn ready(State(limits): State<Limits>) -> StatusCode {
 async fn main() -> Result<(), Box<dyn Error>> {
     // First, since limiters report to the recorder that they find.
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    // Reads `ratelimit.yaml` and the environment, and looks for changes.
-    let builder = Limits::builder().watch(Duration::from_secs(5));
-    let limits = builder.on_event(|event| eprintln!("{event}")).install().await?;
-
-    // Each client fails twenty times a minute, over all accounts.
+    // Each client fails twenty times a minute, over all accounts. Layers are made before the limits are installed, since
+    // the limits file is checked against them.
     let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))
         .refund_if(|response| response.status.is_success());
     let searches = Limit::new("search:{tenant?}", Quota::per_minute(100))
         .key("tenant", |request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned()));
+    // Reads `ratelimit.yaml` and the environment, and looks for changes.
+    let builder = Limits::builder().watch(Duration::from_secs(5));
+    let limits = builder.on_event(|event| eprintln!("{event}")).install().await?;
+
     let service = Router::new()
         .route("/login", post(login).layer(failures))
         .route("/search", get(search).layer(searches))

@@ -4,6 +4,10 @@
     reason = "the examples are processes, which live in real time"
 )]
 
+#[path = "examples/budget.rs"]
+mod budget;
+#[path = "examples/grpc.rs"]
+mod grpc;
 #[path = "examples/load.rs"]
 mod load;
 #[path = "examples/measured.rs"]

@@ -1,6 +1,8 @@
 //! What clients see of rate limits: status, headers, bodies, and who they are taken for.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "web/actix.rs"]
+mod actix;
 #[path = "web/bytes.rs"]
 mod bytes;
 #[path = "web/client_ip.rs"]

@@ -1,6 +1,12 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+#[cfg(feature = "tower")]
+use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{
@@ -320,6 +326,27 @@ inventory::collect!(Registered);
 /// Every annotated place the program was linked with.
 pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
+}
+
+/// Keys of layers, in the order of their names.
+#[cfg(feature = "tower")]
+static LAYERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Notes a key that a layer limits, so that the limits file may have an entry for it.
+#[cfg(feature = "tower")]
+pub(crate) fn note_layer(key: &str) {
+    LAYERS.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+}
+
+/// The keys of all layers that were made so far.
+#[cfg(feature = "tower")]
+pub(crate) fn layers() -> BTreeSet<String> {
+    LAYERS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+#[cfg(not(feature = "tower"))]
+pub(crate) fn layers() -> BTreeSet<String> {
+    BTreeSet::new()
 }
 
 /// The annotated place of a key without placeholders.

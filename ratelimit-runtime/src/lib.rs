@@ -62,6 +62,7 @@
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
+//! - `actix`: rejections as actix responses, the extractor `web::ClientIp`, `tower::Limit` and `web::Headers` as middleware.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
 //! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
 //! - `client`: outbound requests that wait for a limiter, and pause as an upstream asks; see the module `client`. With

@@ -30,8 +30,13 @@
 //! serve axum with `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into
 //! the extensions of the requests.
 //!
+//! With the feature `actix` both are middleware of actix, for `App::wrap`, `Scope::wrap` and `Resource::wrap`.
+//!
 //! The [`Decision`](crate::Decision) about a request is in the extensions of the request and of the response.
 
+#[cfg(feature = "actix")]
+mod actix;
+mod admission;
 mod body;
 mod compiled;
 mod grpc;
@@ -42,4 +47,6 @@ mod outcomes;
 mod part;
 mod service;
 
+#[cfg(feature = "actix")]
+pub use self::actix::{HeadersMiddleware, LimitMiddleware};
 pub use self::{body::LimitBody, headers::HeadersService, limit::Limit, service::LimitService};

@@ -4,6 +4,8 @@
 //! - [`Headers`] says which headers describe the limits.
 //! - [`response`] is the answer to a rejected request, for frameworks without a feature here.
 
+#[cfg(feature = "actix")]
+pub(crate) mod actix;
 #[cfg(feature = "axum")]
 mod axum;
 mod client_ip;
@@ -21,7 +23,7 @@ use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
 pub(crate) use self::headers::Reported;
 #[cfg(any(feature = "axum", feature = "tower"))]
-pub(crate) use self::peer::{UNKNOWN_PEER, peer_of};
+pub(crate) use self::peer::{peer_of, unknown_peer};
 #[cfg(any(feature = "tonic", feature = "tower"))]
 pub(crate) use self::problem::title;
 pub use self::{client_ip::ClientIp, headers::Headers};
@@ -68,6 +70,19 @@ pub fn response(rejection: &Rejection, headers: Headers) -> Response<String> {
     response.headers_mut().insert(CONTENT_TYPE, json);
     headers.write(Reported::rejected(rejection), response.headers_mut());
     response
+}
+
+/// The word of `refund_on` that applies to a response. A failure of the service (5xx) is an `err`. An error of the
+/// caller (4xx) is neither that nor an `ok`, so it always counts: neither bad requests nor wrong passwords are free.
+#[cfg(any(feature = "actix", feature = "axum"))]
+fn judge(status: http::StatusCode) -> Option<ratelimit_spec::RefundOn> {
+    use ratelimit_spec::RefundOn;
+
+    match status {
+        status if status.is_server_error() => Some(RefundOn::Err),
+        status if status.is_client_error() => None,
+        _ => Some(RefundOn::Ok),
+    }
 }
 
 /// The value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section 10.2.3. `None` if

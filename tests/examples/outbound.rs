@@ -1,4 +1,4 @@
-//! The examples that call others.
+//! The examples that call others, or work through jobs.
 
 use std::{thread, time::Duration};
 
@@ -38,4 +38,35 @@ async fn processes_share_the_limit_of_a_partner() {
     assert!(partner.worst_window(window) <= 5, "{:?}", partner.arrivals());
     let took = *partner.arrivals().last().unwrap() - partner.arrivals()[0];
     assert!((Duration::from_millis(2_900)..Duration::from_secs(8)).contains(&took), "{took:?}");
+}
+
+/// When a line says that something happened.
+fn seconds(line: &str) -> f32 {
+    line.split_once(" s: ").unwrap().0.trim().parse().unwrap()
+}
+
+#[test]
+fn jobs_wait_or_are_put_back() {
+    let lines = run("worker", None, &[]);
+    let mails: Vec<&String> = lines.iter().filter(|line| line.ends_with(" sent")).collect();
+    assert_eq!(mails.len(), 10, "{lines:#?}");
+    for (n, mail) in (0_u8..).zip(mails) {
+        assert!(seconds(mail) >= f32::from(n) * 0.2 - 0.02, "{lines:#?}");
+    }
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" exported")).count(), 3, "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains(" later: ")), "{lines:#?}");
+}
+
+#[test]
+fn workers_share_their_limits() {
+    let redis = RedisServer::start();
+    let work = || run("worker", Some(&redis), &["10"]);
+    let lines = thread::scope(|scope| {
+        [work, work].map(|work| scope.spawn(work)).map(|ended| ended.join().unwrap())
+    });
+    let sent = |lines: &Vec<String>| lines.iter().filter(|line| line.ends_with(" sent")).count();
+    assert_eq!(lines.each_ref().map(sent), [10, 10]);
+    // Twenty mails, a fifth of a second after each other.
+    let last = lines.iter().flatten().map(|line| seconds(line)).fold(0.0, f32::max);
+    assert!((3.4..8.0).contains(&last), "{lines:#?}");
 }

@@ -6,7 +6,10 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::LazyLock,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
 };
 
@@ -83,15 +86,26 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one on a port of its own. It has patience with the store, since a busy machine is no
-    /// outage.
+    /// Starts one on a port of its own.
     pub(crate) fn start(example: &str, redis: Option<&RedisServer>) -> Self {
-        let on = redis.map_or("memory".to_owned(), |redis| redis.port().to_string());
+        Self::with_limits(example, redis, "")
+    }
+
+    /// Starts one with a limits file of `examples`.
+    pub(crate) fn with_file(example: &str, redis: Option<&RedisServer>, limits: &str) -> Self {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples");
+        Self::with_limits(example, redis, &fs::read_to_string(examples.join(limits)).unwrap())
+    }
+
+    /// Starts one with these limits. It has patience with the store, since a busy machine is no outage.
+    fn with_limits(example: &str, redis: Option<&RedisServer>, yaml: &str) -> Self {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let file = |ending| {
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{on}.{ending}"))
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{number}.{ending}"))
         };
         let (log, limits) = (file("log"), file("yaml"));
-        fs::write(&limits, DEADLINE).unwrap();
+        fs::write(&limits, format!("{yaml}{DEADLINE}")).unwrap();
         let mut process = command(&["sh", "-c", WHILE_WANTED, "sh"], example, redis)
             .env("LISTEN", "127.0.0.1:0")
             .env("RATELIMIT_LIMITS", &limits)

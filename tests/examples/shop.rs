@@ -1,4 +1,4 @@
-//! The shop of the axum example, open to many at the same time.
+//! The shops of the examples with axum and actix, open to many at the same time.
 
 use std::time::Duration;
 
@@ -14,6 +14,16 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for two full windows.
 const RUN: Duration = Duration::from_millis(2500);
+
+type Start = fn(Option<&RedisServer>) -> Server;
+
+fn with_axum(redis: Option<&RedisServer>) -> Server {
+    Server::start("axum", redis)
+}
+
+fn with_actix(redis: Option<&RedisServer>) -> Server {
+    Server::with_file("actix", redis, "shop.yaml")
+}
 
 /// Whether the payments of a phase could be checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,8 +76,8 @@ fn admitted<'a>(answers: &[&'a Answer], route: Route) -> Vec<&'a Answer> {
     answers.iter().filter(admitted).copied().collect()
 }
 
-async fn holds_under_load(redis: Option<&RedisServer>) {
-    let server = Server::start("axum", redis);
+async fn holds_under_load(start: Start, redis: Option<&RedisServer>) {
+    let server = start(redis);
     let load = Load::start(&Shopper::new(&server.url));
     sleep(RUN).await;
     let answers = load.finish().await;
@@ -77,12 +87,27 @@ async fn holds_under_load(redis: Option<&RedisServer>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_keeps_its_limits_under_load() {
-    holds_under_load(None).await;
-    holds_under_load(Some(&RedisServer::start())).await;
+    holds_under_load(with_axum, None).await;
+    holds_under_load(with_axum, Some(&RedisServer::start())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_with_actix_keeps_its_limits_under_load() {
+    holds_under_load(with_actix, None).await;
+    holds_under_load(with_actix, Some(&RedisServer::start())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_outlives_its_redis() {
+    outlives_its_redis(with_axum).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_with_actix_outlives_its_redis() {
+    outlives_its_redis(with_actix).await;
+}
+
+async fn outlives_its_redis(start: Start) {
     const BEFORE: u64 = 0;
     const KILLED: u64 = 1;
     const DOWN: u64 = 2;
@@ -90,7 +115,7 @@ async fn the_shop_outlives_its_redis() {
     const AGAIN: u64 = 4;
 
     let redis = RedisServer::start();
-    let server = Server::start("axum", Some(&redis));
+    let server = start(Some(&redis));
     let shopper = Shopper::new(&server.url);
     let load = Load::start(&shopper);
     sleep(RUN).await;

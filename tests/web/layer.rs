@@ -299,6 +299,21 @@ async fn a_layer_and_a_function_with_one_template_share_a_limiter() {
     assert_eq!((limiter.allowed, limiter.rejected), (3, 2));
 }
 
+#[tokio::test]
+async fn an_entry_of_the_limits_file_may_be_a_layers() {
+    let build = async |key: &str| {
+        let yaml = format!("unmatched: error\nlimiters:\n  \"{key}\": {{ rate: 2, per: 1m }}\n");
+        Limits::builder().memory().limits_yaml(yaml).build().await
+    };
+    let error = build("finds:{user}").await.unwrap_err().to_string();
+    assert!(error.contains("did you mean `find:{user}`?"), "no layer has it yet: {error}");
+    let finds = Limit::new("finds:{user}", quota(1, MINUTE)).key("user", |_| 7);
+    let finds = finds.limits(&build("finds:{user}").await.unwrap());
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&finds, request()).await, expected, "the file's rate");
+    }
+}
+
 /// What a handler of the shop answers by an error of its own.
 struct Teapot(StatusCode);
 

@@ -33,9 +33,9 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{SECOND, header, quota, structured::list};
 
-type HttpClient = Client<HttpConnector, Full<Bytes>>;
+pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
-fn client(version: Version) -> HttpClient {
+pub(crate) fn client(version: Version) -> HttpClient {
     let mut builder = Client::builder(TokioExecutor::new());
     builder.http2_only(version == Version::HTTP_2).build_http()
 }
@@ -49,7 +49,7 @@ async fn serve(app: Router) -> String {
     format!("http://{address}")
 }
 
-async fn ask(
+pub(crate) async fn ask(
     client: &HttpClient,
     url: String,
     body: Bytes,
@@ -72,35 +72,39 @@ async fn admits_exactly_the_limit(limits: &Limits) {
         .route("/handler", post(async move || inside.scope(handler()).await))
         .layer(Headers::Ietf);
     let url = serve(app).await;
-    for (version, path) in [(Version::HTTP_11, "/layer"), (Version::HTTP_2, "/handler")] {
-        let client = client(version);
-        let mut asked = JoinSet::new();
-        for _ in 0..200 {
-            let (client, url) = (client.clone(), format!("{url}{path}"));
-            asked.spawn(async move { ask(&client, url, Bytes::new()).await });
-        }
-        let (mut left, mut rejected) = (BTreeMap::new(), 0);
-        while let Some(answer) = asked.join_next().await {
-            let answer = answer.unwrap();
-            assert_eq!(answer.version(), version);
-            let told = list(&header(&answer, "ratelimit").unwrap());
-            let [(_, parameters)] = &told[..] else { panic!("{told:?}") };
-            let (r, t) = (parameters[0].1, parameters[1].1);
-            assert!((3_590..=3_600).contains(&t), "{told:?}");
-            assert!(header(&answer, "ratelimit-policy").unwrap().ends_with(";q=40;w=3600"));
-            match answer.status() {
-                StatusCode::OK => *left.entry(r).or_insert(0) += 1,
-                StatusCode::TOO_MANY_REQUESTS => {
-                    let wait: u64 = header(&answer, "retry-after").unwrap().parse().unwrap();
-                    assert!(r == 0 && (3_590..=3_600).contains(&wait), "{told:?}");
-                    rejected += 1;
-                }
-                other => panic!("{other} from {path}"),
-            }
-        }
-        let each_once: BTreeMap<i64, i32> = (0..40).map(|left| (left, 1)).collect();
-        assert_eq!((left, rejected), (each_once, 160), "{path}");
+    admits_forty(&format!("{url}/layer"), Version::HTTP_11).await;
+    admits_forty(&format!("{url}/handler"), Version::HTTP_2).await;
+}
+
+/// Sends 200 requests to what admits 40 in an hour.
+pub(crate) async fn admits_forty(url: &str, version: Version) {
+    let client = client(version);
+    let mut asked = JoinSet::new();
+    for _ in 0..200 {
+        let (client, url) = (client.clone(), url.to_owned());
+        asked.spawn(async move { ask(&client, url, Bytes::new()).await });
     }
+    let (mut left, mut rejected) = (BTreeMap::new(), 0);
+    while let Some(answer) = asked.join_next().await {
+        let answer = answer.unwrap();
+        assert_eq!(answer.version(), version);
+        let told = list(&header(&answer, "ratelimit").unwrap());
+        let [(_, parameters)] = &told[..] else { panic!("{told:?}") };
+        let (r, t) = (parameters[0].1, parameters[1].1);
+        assert!((3_590..=3_600).contains(&t), "{told:?}");
+        assert!(header(&answer, "ratelimit-policy").unwrap().ends_with(";q=40;w=3600"));
+        match answer.status() {
+            StatusCode::OK => *left.entry(r).or_insert(0) += 1,
+            StatusCode::TOO_MANY_REQUESTS => {
+                let wait: u64 = header(&answer, "retry-after").unwrap().parse().unwrap();
+                assert!(r == 0 && (3_590..=3_600).contains(&wait), "{told:?}");
+                rejected += 1;
+            }
+            other => panic!("{other} from {url}"),
+        }
+    }
+    let each_once: BTreeMap<i64, i32> = (0..40).map(|left| (left, 1)).collect();
+    assert_eq!((left, rejected), (each_once, 160), "{url}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,16 +176,25 @@ async fn nothing_of_a_rejected_upload_is_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_policy_makes_a_lost_redis_an_error() {
     let server = RedisServer::start();
-    let yaml =
-        "limiters:\n  pay: { on_store_error: reject }\n  browse: { on_store_error: allow }\n";
-    let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).build().await.unwrap();
+    let limits = with_policies(&server).await;
     let limit = |name| Limit::new(name, quota(1_000_000, SECOND)).limits(&limits);
     let app = Router::new()
         .route("/pay", get(async || "ok").post(async || "ok").layer(limit("pay")))
         .route("/browse", post(async || "ok").layer(limit("browse")))
         .route("/search", post(async || "ok").layer(limit("search")));
     let url = serve(app).await;
-    let client = client(Version::HTTP_2);
+    pay_alone_is_unavailable(&url, Version::HTTP_2, &server).await;
+}
+
+pub(crate) async fn with_policies(server: &RedisServer) -> Limits {
+    let yaml =
+        "limiters:\n  pay: { on_store_error: reject }\n  browse: { on_store_error: allow }\n";
+    Limits::builder().redis(server.url()).limits_yaml(yaml).build().await.unwrap()
+}
+
+/// Sends requests before and after Redis is killed.
+pub(crate) async fn pay_alone_is_unavailable(url: &str, version: Version, server: &RedisServer) {
+    let client = client(version);
     let began = Instant::now();
     let mut killed = false;
     let mut unavailable = 0;

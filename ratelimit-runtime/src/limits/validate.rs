@@ -270,8 +270,9 @@ fn unmatched(
     problems: &mut Vec<Problem>,
     warnings: &mut Vec<Event>,
 ) {
+    let layers = annotation::layers();
     for entry in &file.limits.limiters {
-        if by_key.contains_key(&*entry.key) {
+        if by_key.contains_key(&*entry.key) || layers.contains(&entry.key) {
             continue;
         }
         let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());

@@ -8,11 +8,11 @@ use ratelimit_spec::{KeyName, KeyWriter, Placeholder, Template};
 
 use super::member::{Member, Value};
 use crate::{
-    Limits, Permit, Problem, ProblemKind, Reason, Rejection, SetupError,
+    Limits, Permit, Problem, ProblemKind, Rejection, SetupError,
     key::Displayed,
     limiter::{self, Claim, Core},
     registry::Declared,
-    web::{ClientIp, Headers, UNKNOWN_PEER, peer_of},
+    web::{ClientIp, Headers, peer_of, unknown_peer},
 };
 
 /// The placeholder that is the client's address unless it has a value.
@@ -156,10 +156,8 @@ impl CompiledMember {
     }
 
     fn client(&self, limits: &Limits, request: &request::Parts) -> Result<ClientIp, Rejection> {
-        let peer = peer_of(&request.extensions).ok_or_else(|| {
-            let rejection = Rejection::new(&self.template.text().into(), Reason::NotConfigured);
-            rejection.with_detail(UNKNOWN_PEER)
-        })?;
+        let peer = peer_of(&request.extensions);
+        let peer = peer.ok_or_else(|| unknown_peer(self.template.text()))?;
         Ok(ClientIp::found(peer, &request.headers, |address| limits.trusts(address)))
     }
 

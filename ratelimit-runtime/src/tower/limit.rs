@@ -11,7 +11,7 @@ use super::{
     part::IntoPart,
     service::LimitService,
 };
-use crate::{Limits, Settings, SetupError, web::Headers};
+use crate::{Limits, Settings, SetupError, annotation, web::Headers};
 
 /// A layer that limits requests, before their bodies are read.
 ///
@@ -20,7 +20,8 @@ use crate::{Limits, Settings, SetupError, web::Headers};
 /// for a permit unless [`Settings::wait`] or the limits file says so.
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
-/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota.
+/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota. Make a
+/// limit before the limits are installed: only then is its template known when the limits file is checked against the program.
 ///
 /// # Examples
 ///
@@ -64,6 +65,7 @@ impl Limit {
     }
 
     fn of(template: &str, settings: Option<Settings>) -> Self {
+        annotation::note_layer(template);
         let member = Member {
             template: template.to_owned(),
             settings,
@@ -158,6 +160,13 @@ impl Limit {
         Compiled::new(&self.members, self.headers, self.limits.clone())
     }
 
+    /// # Panics
+    ///
+    /// If it is not valid.
+    pub(super) fn valid(&self) -> Compiled {
+        self.compiled().unwrap_or_else(|error| panic!("{error}"))
+    }
+
     fn with_each(mut self, change: impl FnMut(&mut Member)) -> Self {
         self.members.iter_mut().for_each(change);
         self
@@ -171,10 +180,7 @@ impl<S> Layer<S> for Limit {
     ///
     /// If the limit is not valid; [`check`](Limit::check) returns the same as an error.
     fn layer(&self, inner: S) -> LimitService<S> {
-        match self.compiled() {
-            Ok(compiled) => LimitService::new(inner, compiled),
-            Err(error) => panic!("{error}"),
-        }
+        LimitService::new(inner, self.valid())
     }
 }
 

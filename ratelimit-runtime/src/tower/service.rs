@@ -10,15 +10,9 @@ use std::{
 use http::{Request, Response, request};
 use tower_service::Service;
 
-use super::{
-    body::LimitBody,
-    compiled::{Compiled, take},
-    grpc,
-    outcomes::{self, Outcome},
-};
+use super::{body::LimitBody, compiled::Compiled, grpc};
 use crate::{
-    Decision, Limits, Rejection,
-    limits::{Observer, observe},
+    Rejection,
     web::{Headers, response},
 };
 
@@ -69,50 +63,15 @@ async fn serve<S, B, R>(
 where
     S: Service<Request<B>, Response = Response<R>>,
 {
-    let (limits, observer) = (compiled.limits.clone(), Observer::current());
-    let limits = limits.unwrap_or_else(Limits::current);
     let (mut parts, body) = request.into_parts();
-    let taken = match compiled.claims(&limits, &parts) {
-        Ok(claims) => take(&limits, claims).await,
-        Err(rejection) => Err(rejection),
+    let admitted = match compiled.admit(&mut parts).await {
+        Ok(admitted) => admitted,
+        Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
     };
-    let record = |outcome: &Outcome| {
-        if let Some(observer) = &observer {
-            observer.record(outcome);
-        }
-    };
-    let held = match taken {
-        Ok(held) => held,
-        Err(rejection) => {
-            let response = reject(&rejection, compiled.headers, &parts);
-            record(&Err(rejection));
-            return Ok(response);
-        }
-    };
-    let mut outcomes: Vec<Outcome> =
-        held.iter().map(|(_, permit)| Ok((**permit).clone())).collect();
-    outcomes.iter().for_each(record);
-    note(&outcomes, &mut parts);
-
-    let call = inner.call(Request::from_parts(parts, body));
-    let (response, inside) = match &compiled.limits {
-        Some(limits) => limits.scope(observe(call)).await,
-        None => observe(call).await,
-    };
-    outcomes.extend(inside);
+    let (response, inside) = compiled.run(inner.call(Request::from_parts(parts, body))).await;
     let (mut parts, body) = response?.into_parts();
-    compiled.settle(held, &parts);
-    outcomes::describe(compiled.headers, &outcomes, &mut parts);
+    admitted.finish(compiled, inside, &mut parts);
     Ok(Response::from_parts(parts, LimitBody::inner(body)))
-}
-
-/// Puts the decision into the request, together with that of a layer outside of this one.
-fn note(outcomes: &[Outcome], request: &mut request::Parts) {
-    let outer = request.extensions.remove::<Decision>().map(Ok);
-    let all: Vec<Outcome> = outer.into_iter().chain(outcomes.iter().cloned()).collect();
-    if let Some(decision) = outcomes::strictest(&all) {
-        request.extensions.insert(decision);
-    }
 }
 
 fn reject<R>(

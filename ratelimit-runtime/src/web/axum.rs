@@ -7,8 +7,8 @@ use ::axum::{
 };
 use ratelimit_spec::RefundOn;
 
-use super::{ClientIp, Headers, UNKNOWN_PEER, peer_of, response};
-use crate::{FromRejection, Reason, Rejection, refund::Judged};
+use super::{ClientIp, Headers, judge, peer_of, response, unknown_peer};
+use crate::{FromRejection, Rejection, refund::Judged};
 
 /// Answers as [`web::response`](response) does, with the headers of [`Headers::Ietf`].
 impl IntoResponse for Rejection {
@@ -24,16 +24,10 @@ impl FromRejection for Response {
     }
 }
 
-/// A failure of the service (5xx) is an `err`. An error of the caller (4xx) is neither that nor an `ok`, so it always
-/// counts: neither bad requests nor wrong passwords are free.
 #[diagnostic::do_not_recommend]
 impl Judged for Response {
     fn outcome(&self) -> Option<RefundOn> {
-        match self.status() {
-            status if status.is_server_error() => Some(RefundOn::Err),
-            status if status.is_client_error() => None,
-            _ => Some(RefundOn::Ok),
-        }
+        judge(self.status())
     }
 }
 
@@ -42,9 +36,7 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let peer = peer_of(&parts.extensions).ok_or_else(|| {
-            Rejection::new(&"{ip}".into(), Reason::NotConfigured).with_detail(UNKNOWN_PEER)
-        })?;
+        let peer = peer_of(&parts.extensions).ok_or_else(|| unknown_peer("{ip}"))?;
         Ok(Self::from_headers(peer, &parts.headers))
     }
 }

@@ -13,7 +13,7 @@ use http::{
 use super::forwarded;
 use crate::{KeyPart, Limits};
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The bits of an IPv6 address that a provider assigns to one customer, as a rule.
 const PREFIX: u8 = 64;
@@ -30,7 +30,7 @@ const PREFIX: u8 = 64;
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
 /// mapped into IPv6 is an IPv4 address.
 ///
-/// With the feature `axum` it is an extractor.
+/// With the features `actix` and `axum` it is an extractor.
 ///
 /// # Examples
 ///

@@ -17,12 +17,15 @@ const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// The headers that describe limits.
+pub(crate) const DESCRIBING: [HeaderName; 5] = [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET];
+
 /// How the headers of an answer describe the limits of a request.
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1.
 ///
-/// With the feature `tower` it is a layer, which adds the headers to the answers of annotated
+/// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to the answers of annotated
 /// handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -61,7 +64,7 @@ impl Headers {
     /// Replaces the headers of rate limits by these, and adds the `Retry-After` of a rejection if there
     /// is none.
     pub(crate) fn write(self, reported: Reported<'_>, headers: &mut HeaderMap) {
-        for name in [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET] {
+        for name in DESCRIBING {
             headers.remove(name);
         }
         match self {

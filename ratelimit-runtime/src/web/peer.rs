@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::Extensions;
 
+use crate::{Reason, Rejection};
+
 /// Finds the address of the peer among what the server put in a request: a `SocketAddr`, an `IpAddr`,
 /// axum's `ConnectInfo<SocketAddr>`, or tonic's `TcpConnectInfo`.
 pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
@@ -38,6 +40,10 @@ fn by_tonic(_: &Extensions) -> Option<IpAddr> {
     None
 }
 
-/// What a server has to do so that a peer is known.
-pub(crate) const UNKNOWN_PEER: &str = "the address of the peer is unknown; serve with \
-    `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into the request's extensions";
+/// The rejection of a request whose client cannot be found.
+pub(crate) fn unknown_peer(limiter: &str) -> Rejection {
+    Rejection::new(&limiter.into(), Reason::NotConfigured).with_detail(
+        "the address of the peer is unknown; serve with `into_make_service_with_connect_info::<SocketAddr>()`, or \
+         insert a `SocketAddr` into the request's extensions",
+    )
+}

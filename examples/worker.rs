@@ -1,0 +1,71 @@
+//! A background worker: jobs wait for their permits, however long that takes, or for a while and are put back then.
+//!
+//!     cargo run -p examples --example worker
+//!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example worker 50
+//!
+//! The argument is the number of mails, 10 unless said otherwise. With Redis all workers share the limits, which are in
+//! `worker.yaml`.
+
+use std::{
+    collections::VecDeque,
+    env,
+    error::Error,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use ratelimit_runtime::{Limits, Rejection, rate_limit};
+use tokio::task::JoinSet;
+
+const LIMITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/worker.yaml");
+
+enum Job {
+    Mail(u32),
+    Export(u32),
+}
+
+/// The mail server takes five mails a second, evenly spaced. A call that waits for ever cannot be rejected, so the
+/// function returns what it likes.
+#[rate_limit(key = "mail", rate = 5, per = "1s", algorithm = "leaky_bucket")]
+async fn send_mail(number: u32) -> String {
+    format!("mail {number} sent")
+}
+
+/// An export that cannot begin within a second keeps no task waiting.
+#[rate_limit(key = "exports", rate = 1, per = "1s", wait = "1s")]
+async fn export(customer: u32) -> Result<String, Rejection> {
+    Ok(format!("customer {customer} exported"))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    Limits::builder().limits_file(LIMITS).deadline(Duration::from_secs(5)).install().await?;
+    let mails = env::args().nth(1).map_or(Ok(10), |mails| mails.parse())?;
+    let exports = (1..=3).map(Job::Export);
+    let jobs: VecDeque<Job> = exports.chain((1..=mails).map(Job::Mail)).collect();
+    let (jobs, started) = (Arc::new(Mutex::new(jobs)), Instant::now());
+
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        tasks.spawn(work(Arc::clone(&jobs), started));
+    }
+    tasks.join_all().await;
+    Ok(())
+}
+
+async fn work(jobs: Arc<Mutex<VecDeque<Job>>>, started: Instant) {
+    let next = || jobs.lock().expect("no task panics").pop_front();
+    while let Some(job) = next() {
+        let done = match job {
+            Job::Mail(number) => send_mail(number).await,
+            Job::Export(customer) => match export(customer).await {
+                Ok(done) => done,
+                Err(rejection) => {
+                    jobs.lock().expect("no task panics").push_back(Job::Export(customer));
+                    format!("customer {customer} later: {rejection}")
+                }
+            },
+        };
+        println!("{:6.2} s: {done}", started.elapsed().as_secs_f32());
+    }
+}

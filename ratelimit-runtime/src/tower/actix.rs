@@ -1,0 +1,174 @@
+//! actix: the same layers as middleware.
+
+use std::{
+    fmt,
+    future::{Ready, ready},
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use actix_web::{
+    Error, HttpMessage,
+    body::EitherBody,
+    dev::{Service, ServiceRequest, ServiceResponse, Transform},
+};
+
+use super::{compiled::Compiled, limit::Limit, outcomes};
+use crate::{
+    Decision, Rejection,
+    limits::observe,
+    web::{
+        Headers,
+        actix::{answer, heads},
+    },
+};
+
+type Call<B> = Pin<Box<dyn Future<Output = Result<ServiceResponse<B>, Error>>>>;
+
+/// With the feature `actix` a limit is a middleware, of an application, a scope, a resource or a route. Functions of a request see
+/// its method, URI, version and headers.
+impl<S, B> Transform<S, ServiceRequest> for Limit
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<EitherBody<B>>;
+    type Error = Error;
+    type InitError = ();
+    type Transform = LimitMiddleware<S>;
+    type Future = Ready<Result<LimitMiddleware<S>, ()>>;
+
+    /// # Panics
+    ///
+    /// If the limit is not valid; [`check`](Limit::check) returns the same as an error.
+    fn new_transform(&self, inner: S) -> Self::Future {
+        ready(Ok(LimitMiddleware { inner: Rc::new(inner), compiled: Arc::new(self.valid()) }))
+    }
+}
+
+/// An actix service whose requests are limited by a [`Limit`].
+pub struct LimitMiddleware<S> {
+    inner: Rc<S>,
+    compiled: Arc<Compiled>,
+}
+
+impl<S, B> Service<ServiceRequest> for LimitMiddleware<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<EitherBody<B>>;
+    type Error = Error;
+    type Future = Call<EitherBody<B>>;
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&self, request: ServiceRequest) -> Self::Future {
+        let (inner, compiled) = (Rc::clone(&self.inner), Arc::clone(&self.compiled));
+        Box::pin(async move { serve(&*inner, &compiled, request).await })
+    }
+}
+
+async fn serve<S, B>(
+    inner: &S,
+    compiled: &Compiled,
+    request: ServiceRequest,
+) -> Result<ServiceResponse<EitherBody<B>>, Error>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+{
+    let mut head = heads::of_request(request.request());
+    let admitted = match compiled.admit(&mut head).await {
+        Ok(admitted) => admitted,
+        Err(rejection) => return Ok(reject(&rejection, compiled.headers, request)),
+    };
+    if let Some(decision) = head.extensions.remove::<Decision>() {
+        request.extensions_mut().insert(decision);
+    }
+    let (response, inside) = compiled.run(inner.call(request)).await;
+    let mut response = response?;
+    let mut head = heads::of_response(response.response());
+    admitted.finish(compiled, inside, &mut head);
+    heads::write_back(head, response.response_mut());
+    Ok(response.map_into_left_body())
+}
+
+fn reject<B>(
+    rejection: &Rejection,
+    headers: Headers,
+    request: ServiceRequest,
+) -> ServiceResponse<EitherBody<B>> {
+    let mut response = answer(rejection, headers);
+    if let Some(decision) = rejection.decision() {
+        response.extensions_mut().insert(decision.clone());
+    }
+    request.into_response(response).map_into_right_body()
+}
+
+impl<S> fmt::Debug for LimitMiddleware<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitMiddleware").finish_non_exhaustive()
+    }
+}
+
+/// With the feature `actix` it is a middleware too, which adds the headers to the answers of annotated handlers and of the
+/// [`Limit`]s inside.
+impl<S, B> Transform<S, ServiceRequest> for Headers
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+    S::Future: 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<B>;
+    type Error = Error;
+    type InitError = ();
+    type Transform = HeadersMiddleware<S>;
+    type Future = Ready<Result<HeadersMiddleware<S>, ()>>;
+
+    fn new_transform(&self, inner: S) -> Self::Future {
+        ready(Ok(HeadersMiddleware { inner, headers: *self }))
+    }
+}
+
+/// An actix service whose answers have the headers of rate limits; made by [`Headers`].
+pub struct HeadersMiddleware<S> {
+    inner: S,
+    headers: Headers,
+}
+
+impl<S, B> Service<ServiceRequest> for HeadersMiddleware<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+    S::Future: 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<B>;
+    type Error = Error;
+    type Future = Call<B>;
+
+    fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&self, request: ServiceRequest) -> Self::Future {
+        let (call, headers) = (self.inner.call(request), self.headers);
+        Box::pin(async move {
+            let (response, outcomes) = observe(call).await;
+            let mut response = response?;
+            let mut head = heads::of_response(response.response());
+            outcomes::describe(headers, &outcomes, &mut head);
+            heads::write_back(head, response.response_mut());
+            Ok(response)
+        })
+    }
+}
+
+impl<S> fmt::Debug for HeadersMiddleware<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadersMiddleware").field("headers", &self.headers).finish_non_exhaustive()
+    }
+}

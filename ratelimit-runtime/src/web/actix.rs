@@ -1,0 +1,65 @@
+//! actix: rejections as responses, and the client's address as an extractor.
+
+pub(crate) mod heads;
+
+use std::future::{Ready, ready};
+
+use actix_web::{
+    FromRequest, HttpRequest, HttpResponse, ResponseError, dev::Payload, http::StatusCode,
+};
+use http::header::FORWARDED;
+use ratelimit_spec::RefundOn;
+
+use super::{
+    ClientIp, Headers, client_ip::X_FORWARDED_FOR, judge, problem, response, unknown_peer,
+};
+use crate::{FromRejection, Rejection, refund::Judged};
+
+/// Answers as [`web::response`](response) does, with the headers of [`Headers::Ietf`].
+impl ResponseError for Rejection {
+    fn status_code(&self) -> StatusCode {
+        heads::to_status(problem::status(self))
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        answer(self, Headers::Ietf)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl FromRejection for HttpResponse {
+    fn from_rejection(rejection: Rejection) -> Self {
+        rejection.error_response()
+    }
+}
+
+/// As for responses of axum.
+#[diagnostic::do_not_recommend]
+impl<B> Judged for HttpResponse<B> {
+    fn outcome(&self) -> Option<RefundOn> {
+        judge(heads::of_status(self.status()))
+    }
+}
+
+/// The answer to a rejected request.
+pub(crate) fn answer(rejection: &Rejection, headers: Headers) -> HttpResponse {
+    let (head, body) = response(rejection, headers).into_parts();
+    let mut answer = HttpResponse::build(heads::to_status(head.status));
+    for (name, value) in &head.headers {
+        answer.insert_header((name.as_str(), value.as_bytes()));
+    }
+    answer.body(body)
+}
+
+/// By the trusted proxies of [`Limits::current`](crate::Limits::current).
+impl FromRequest for ClientIp {
+    type Error = Rejection;
+    type Future = Ready<Result<Self, Rejection>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let is_of_proxy = |name: &_| [FORWARDED, X_FORWARDED_FOR].contains(name);
+        let headers = heads::of_headers(request.headers(), is_of_proxy);
+        let peer = request.peer_addr().ok_or_else(|| unknown_peer("{ip}"));
+        ready(peer.map(|peer| Self::from_headers(peer.ip(), &headers)))
+    }
+}

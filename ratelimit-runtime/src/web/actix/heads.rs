@@ -1,0 +1,87 @@
+//! Heads of requests and responses, whose types are of an older `http` in actix.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode as ActixStatus, Version as ActixVersion, header as actix},
+};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+    header::RETRY_AFTER, request, response,
+};
+
+use crate::{Decision, web::headers::DESCRIBING};
+
+/// The head of a request, with the address of the peer and the decision of an outer layer in its extensions.
+pub(crate) fn of_request(request: &HttpRequest) -> request::Parts {
+    use actix_web::HttpMessage;
+
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = Method::from_bytes(request.method().as_str().as_bytes()).unwrap_or_default();
+    head.uri = Uri::try_from(request.uri().to_string()).unwrap_or_default();
+    head.version = version(request.version());
+    head.headers = of_headers(request.headers(), |_| true);
+    if let Some(peer) = request.peer_addr() {
+        head.extensions.insert(peer);
+    }
+    if let Some(decision) = request.extensions().get::<Decision>() {
+        head.extensions.insert(decision.clone());
+    }
+    head
+}
+
+pub(crate) fn of_response<B>(response: &HttpResponse<B>) -> response::Parts {
+    let (mut head, ()) = Response::new(()).into_parts();
+    head.status = of_status(response.status());
+    head.headers = of_headers(response.headers(), |_| true);
+    head
+}
+
+/// Takes over what a layer wrote into the head of a response.
+pub(crate) fn write_back<B>(mut head: response::Parts, response: &mut HttpResponse<B>) {
+    for name in DESCRIBING.into_iter().chain([RETRY_AFTER]) {
+        let Ok(actix) = actix::HeaderName::from_bytes(name.as_str().as_bytes()) else { continue };
+        let value = head.headers.get(&name).map(HeaderValue::as_bytes);
+        match value.and_then(|value| actix::HeaderValue::from_bytes(value).ok()) {
+            Some(value) => drop(response.headers_mut().insert(actix, value)),
+            None => drop(response.headers_mut().remove(actix)),
+        }
+    }
+    if let Some(decision) = head.extensions.remove::<Decision>() {
+        response.extensions_mut().insert(decision);
+    }
+}
+
+/// The headers with some names.
+pub(super) fn of_headers(
+    headers: &actix::HeaderMap,
+    wanted: impl Fn(&HeaderName) -> bool,
+) -> HeaderMap {
+    let header = |(name, value): (&actix::HeaderName, &actix::HeaderValue)| {
+        let name = HeaderName::from_bytes(name.as_str().as_bytes()).ok()?;
+        let value = wanted(&name).then(|| HeaderValue::from_bytes(value.as_bytes()).ok())??;
+        Some((name, value))
+    };
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers.iter().filter_map(header) {
+        map.append(name, value);
+    }
+    map
+}
+
+pub(super) fn of_status(status: ActixStatus) -> StatusCode {
+    StatusCode::from_u16(status.as_u16()).unwrap_or_default()
+}
+
+pub(super) fn to_status(status: StatusCode) -> ActixStatus {
+    ActixStatus::from_u16(status.as_u16()).unwrap_or(ActixStatus::INTERNAL_SERVER_ERROR)
+}
+
+fn version(version: ActixVersion) -> Version {
+    match version {
+        ActixVersion::HTTP_09 => Version::HTTP_09,
+        ActixVersion::HTTP_10 => Version::HTTP_10,
+        ActixVersion::HTTP_2 => Version::HTTP_2,
+        ActixVersion::HTTP_3 => Version::HTTP_3,
+        _ => Version::HTTP_11,
+    }
+}
