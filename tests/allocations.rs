@@ -85,6 +85,65 @@ fn of_a_hundred(mut call: impl FnMut()) -> AllocationInfo {
     measure(|| (0..100).for_each(|_| call()))
 }
 
+#[rate_limit(key = "window:{id}", rate = 1000, per = "1h", wait = "none")]
+async fn window_of(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(
+    key = "bucket:{id}",
+    rate = 1000,
+    per = "1h",
+    algorithm = "token_bucket",
+    wait = "none"
+)]
+async fn bucket_of(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "bucket", rate = 1000, per = "1h", algorithm = "token_bucket", wait = "none")]
+async fn bucket() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[test]
+fn a_granted_call_on_the_embedded_store_allocates_nothing() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
+    ready(limits.scope(async {
+        for id in 0..10 {
+            // The log has its final size.
+            (0..200).for_each(|_| ready(window_of(id)).unwrap());
+            ready(bucket_of(id)).unwrap();
+        }
+        let window = measure(|| (0..100).for_each(|n| ready(window_of(n % 10)).unwrap()));
+        assert_eq!(window.count_total, 0, "a templated window: {window:?}");
+        let bucket_of_id = measure(|| (0..100).for_each(|n| ready(bucket_of(n % 10)).unwrap()));
+        assert_eq!(bucket_of_id.count_total, 0, "a templated bucket: {bucket_of_id:?}");
+        let fixed = of_a_hundred(|| ready(bucket()).unwrap());
+        assert_eq!(fixed.count_total, 0, "a fixed bucket: {fixed:?}");
+    }));
+}
+
+#[test]
+fn an_idle_key_takes_few_bytes() {
+    const KEYS: u64 = 20_000;
+    /// As long as the number in a name of 20 bytes, and different for each key.
+    const FIRST: u64 = 1_000_000_000_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
+    ready(limits.scope(async {
+        ready(bucket_of(0)).unwrap();
+        let used = measure(|| (FIRST..FIRST + KEYS).for_each(|id| ready(bucket_of(id)).unwrap()));
+        let each = used.bytes_current / i64::try_from(KEYS).unwrap();
+        println!("{each} bytes for each key that was used once");
+        assert!(each <= MOST_BYTES, "{each} bytes");
+    }));
+}
+
+/// The most memory that a key may take which is remembered and idle.
+const MOST_BYTES: i64 = 550;
+
 #[test]
 fn the_embedded_path_allocates_nothing_for_a_fixed_key_but_rejections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

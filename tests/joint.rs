@@ -219,8 +219,8 @@ impl Shared {
     /// Everything that counts of a limiter.
     fn state(&self, n: usize) -> (Option<String>, Vec<Vec<u8>>) {
         let keys = &self.limiters[n].0;
-        let log = self.server.cli(&["ZRANGE", keys.log(), "0", "-1", "WITHSCORES"]);
-        (self.server.cli(&["GET", keys.counter()]), log)
+        let log = self.server.cli(&["ZRANGE", &keys.log(), "0", "-1", "WITHSCORES"]);
+        (self.server.cli(&["GET", &keys.counter()]), log)
     }
 }
 

@@ -348,7 +348,7 @@ impl Twins {
     }
 
     fn ttls(&mut self) -> [i64; 3] {
-        let keys = [self.keys.config(), self.keys.counter(), self.keys.log()];
+        let keys = [self.keys.config(), &self.keys.counter(), &self.keys.log()];
         let mut pipe = redis::pipe();
         for key in keys {
             pipe.cmd("PTTL").arg(key);

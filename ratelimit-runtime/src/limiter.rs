@@ -15,8 +15,10 @@ mod per_process;
 mod permit;
 mod plan;
 mod queue;
+mod rare;
 mod rate_change;
 mod replies;
+mod rules;
 mod services;
 mod share;
 mod taken;
@@ -27,6 +29,7 @@ pub(crate) use self::{
     decide::Granted,
     local::Local,
     plan::Claim,
+    rules::Rules,
     services::{Reading, Services},
     taken::Taken,
     wait::acquire,

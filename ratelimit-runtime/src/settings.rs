@@ -42,7 +42,7 @@ pub(crate) struct Effective {
 }
 
 /// Whether a limiter's keys are one or many; many expire when idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Keys {
     One,
     Many,

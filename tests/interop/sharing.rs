@@ -90,7 +90,7 @@ async fn names_are_understood_alike(redisson: Redisson) {
         assert!(limiter.try_acquire(1).await.is_err(), "{name}");
         let keys = StateKeys::new(name);
         let found: HashSet<String> = server.cli(&["KEYS", "*"]);
-        let expected = [keys.config(), keys.counter(), keys.log()].map(str::to_owned);
+        let expected = [keys.config().to_owned(), keys.counter(), keys.log()];
         assert_eq!(found, HashSet::from(expected), "{name}");
         assert!(java.call::<bool>(&format!("delete {name}")), "{name}");
     }

@@ -89,5 +89,5 @@ async fn the_shortest_window_is_where_a_single_limit_would_be() {
     let alone = on_redis(&server).build().await.unwrap().limiter("x", quota(9, MINUTE));
     assert_eq!(alone.available_permits().await.unwrap(), 7);
     let keys = StateKeys::new("{x}:1h");
-    assert_eq!(server.cli::<i64>(&["GET", keys.counter()]), 48);
+    assert_eq!(server.cli::<i64>(&["GET", &keys.counter()]), 48);
 }

@@ -215,12 +215,13 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
         // Some of the keys are over, and some are in their last millisecond.
         let on = |command: &str, key: &str| redis::cmd(command).arg(key).clone();
         let expire = |key| on("PEXPIRE", key).arg(1 + n / 4 % 2).clone();
-        let mut commands = vec![expire(keys.config()), expire(keys.counter()), expire(keys.log())];
+        let mut commands =
+            vec![expire(keys.config()), expire(&keys.counter()), expire(&keys.log())];
         if n / 8 % 2 == 0 {
-            commands.push(on("DEL", keys.counter()));
+            commands.push(on("DEL", &keys.counter()));
         }
         if n / 16 % 2 == 0 {
-            commands.push(on("DEL", keys.log()));
+            commands.push(on("DEL", &keys.log()));
         }
         commands.push(call);
         let value = at_once(&mut redis, &commands);
@@ -232,7 +233,7 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
     std::thread::sleep(Duration::from_millis(20));
     assert!(in_time.len() > 100, "{} were decided before the hash was over", in_time.len());
     for keys in in_time {
-        let left: i64 = server.cli(&["EXISTS", keys.config(), keys.counter(), keys.log()]);
+        let left: i64 = server.cli(&["EXISTS", keys.config(), &keys.counter(), &keys.log()]);
         assert_eq!(left, 0, "{}", keys.config());
     }
 }

@@ -6,6 +6,8 @@
 //! configuration for less long replaces it, and not while it is held. What was in force within the
 //! last hour is not new to a key, so its return resets nothing.
 
+use std::sync::Arc;
+
 use ratelimit_spec::OnDrift;
 
 use super::Config;
@@ -29,12 +31,12 @@ pub(crate) struct Epoch {
 /// What a store keeps of a limiter's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     /// The last announcement.
     epoch: Epoch,
     heartbeat_ms: u64,
     /// Set if the configuration was written by no announcement.
-    change: Option<Change>,
+    change: Option<Box<Change>>,
     past: Option<Box<Past>>,
 }
 
@@ -60,9 +62,10 @@ impl Stored {
     pub(crate) fn written(config: Config, change: Change, before: Option<Self>, now: u64) -> Self {
         let Some(before) = before else {
             let epoch = Epoch { revision: 0, since: 0 };
-            return Self { config, epoch, heartbeat_ms: 0, change: Some(change), past: None };
+            let (config, change) = (Arc::new(config), Some(Box::new(change)));
+            return Self { config, epoch, heartbeat_ms: 0, change, past: None };
         };
-        Self { change: Some(change), ..before.replaced_by(config, now) }
+        Self { change: Some(Box::new(change)), ..before.replaced_by(config, now) }
     }
 
     /// Returns whether it was written by no announcement.
@@ -72,13 +75,13 @@ impl Stored {
 
     /// For how long no announcement replaces it, in milliseconds.
     pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
-        self.change.map_or(0, |change| change.held_until_ms.saturating_sub(now))
+        self.change.as_ref().map_or(0, |change| change.held_until_ms.saturating_sub(now))
     }
 
     /// The same with another configuration, which remembers this one.
     fn replaced_by(mut self, config: Config, now: u64) -> Self {
         if !self.config.same_limit(&config) {
-            let before = (self.config, now);
+            let before = (*self.config, now);
             let past = self.past.get_or_insert_default();
             past.configs.retain(|(known, at)| {
                 !known.same_limit(&before.0) && !known.same_limit(&config) && is_recent(*at, now)
@@ -86,7 +89,7 @@ impl Stored {
             past.configs.insert(0, before);
             past.configs.truncate(REMEMBERED);
         }
-        Self { config, ..self }
+        Self { config: Arc::new(config), ..self }
     }
 
     /// The same as announced by a process.
@@ -96,7 +99,7 @@ impl Stored {
 
     /// Whether a configuration is newer.
     fn is_older_than(&self, epoch: Epoch, now: u64) -> bool {
-        match self.change {
+        match &self.change {
             Some(change) => {
                 now >= change.held_until_ms
                     && epoch.since > change.made_us
@@ -190,7 +193,8 @@ pub(crate) fn reconcile(
     now: u64,
 ) -> (Stored, Reconciliation) {
     let Some(mut stored) = stored else {
-        let created = Stored { config: own, epoch, heartbeat_ms: now, change: None, past: None };
+        let created =
+            Stored { config: Arc::new(own), epoch, heartbeat_ms: now, change: None, past: None };
         return (created, Reconciled::Created.into());
     };
     if matches!(assertion, Assertion::Follow { .. }) {
@@ -223,7 +227,7 @@ pub(crate) fn reconcile(
     if !newer && !abandoned {
         return (stored, Reconciled::Followed.into());
     }
-    let replaced = Some(stored.config.keep_alive_ms(0));
+    let replaced = Some(Config { keep_alive_ms: 0, ..*stored.config });
     // A change from outside is only ever carried.
     let resets = newer
         && !stored.is_from_outside()

@@ -42,8 +42,24 @@ impl State {
     /// Apart, so that a sliding window pays nothing for the others.
     #[inline(never)]
     fn acquire_by_another(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
-        let verdicts = self.acquire_all(config, std::iter::once(permits), now);
-        verdicts.first().copied().unwrap_or_default()
+        let mut open = self.open(config, std::iter::once(permits), now);
+        let fits = permits <= open.free();
+        let Verdict { granted, remaining, .. } = open.answer(permits, fits);
+        let verdict = Verdict { granted, remaining, ahead: open.ahead(), ..open.outlook(permits) };
+        open.close(now);
+        verdict
+    }
+
+    /// Takes permits that are free, where that takes nothing but counting, and says how many are left.
+    /// If it does not, nothing is taken.
+    pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
+        match (self, config.rule) {
+            (Self::Log(log), Rule::SlidingWindow) => {
+                log.spend(config.rate, config.per_ms, permits, now)
+            }
+            (Self::Bucket(bucket), Rule::TokenBucket { .. }) => bucket.spend(config, permits, now),
+            _ => None,
+        }
     }
 
     /// What [`acquire`](Self::acquire) would say, without taking anything.

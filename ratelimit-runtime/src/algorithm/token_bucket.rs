@@ -79,6 +79,19 @@ impl Bucket {
         Level { backlog, lead, ahead, ..Level::empty(config) }
     }
 
+    /// Takes permits that are free, and says how many are left; nothing where the clock stepped back,
+    /// somebody reserved, or other numbers count.
+    pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
+        if !self.fits(config) || now < self.at || self.last > 0 {
+            return None;
+        }
+        let mut level = self.at(config, now);
+        let left = level.free().checked_sub(permits)?;
+        level.take(permits);
+        *self = level.at(now);
+        Some(left)
+    }
+
     fn lead(&self, now: u64) -> u64 {
         self.last.saturating_sub(now.max(self.at))
     }

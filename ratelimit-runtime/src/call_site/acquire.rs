@@ -148,9 +148,13 @@ impl Wanted {
         site.with_core(limits, key, |core| {
             let services = limits.services();
             let permits = u32::try_from(*permits).ok()?;
-            let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
             // Most calls keep nothing, and need no decision then.
-            if reply.is_ok() && !K::KEEPS && observer.is_none() {
+            let keeps = K::KEEPS || observer.is_some();
+            if !keeps && core.spend(services, permits) {
+                return Some(Ok(K::of(|_| Permit::of_no_limiter())));
+            }
+            let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
+            if reply.is_ok() && !keeps {
                 return Some(Ok(K::of(|_| Permit::of_no_limiter())));
             }
             let permit =

@@ -100,13 +100,13 @@ impl Core {
     ) -> Result<bool, StoreError> {
         let mut whole = self.kept(limits).await?.with_quota(quota);
         whole.mode = write.mode.unwrap_or(whole.mode);
-        let config = self.share.map_or(whole, |share| share.of(whole));
+        let config = self.share().map_or(whole, |share| share.of(whole));
         let (when, state, hold_ms) = (write.when, write.state, expiry_ms(write.hold));
         if !limits.store.write(&self.keys, config, when, state, hold_ms).await? {
             return Ok(false);
         }
         // This process has announced a configuration for the key.
-        self.rule(limits).state();
+        self.state(&self.rule(limits));
         self.note(config);
         match write.state {
             KeepState::Reset => limits.per_client.forget(&self.keys),
@@ -127,7 +127,7 @@ impl Core {
         let mut stored = Vec::<StoredConfig>::new();
         for core in self.limiters(limits) {
             let Some(one) = limits.store.read(&core.keys).await? else { continue };
-            match stored.first_mut().filter(|_| core.share.is_some()) {
+            match stored.first_mut().filter(|_| core.share().is_some()) {
                 Some(StoredConfig { config: whole, .. }) => {
                     let more = one.config.rule.burst().unwrap_or(0);
                     let rule = whole.rule.map_burst(|burst| burst.saturating_add(more));
@@ -177,7 +177,7 @@ impl Core {
         };
         // What this process counts itself expires with the configuration.
         let lapses_ms = limits.per_client.forget_after(&self.keys, after_ms);
-        self.looks.hurry(lapses_ms.unwrap_or(0));
+        self.rare().looks.hurry(lapses_ms.unwrap_or(0));
         self.changed();
         Ok(changed)
     }
@@ -234,7 +234,7 @@ impl Core {
             return Ok(own);
         };
         let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
-        if follows || self.rule(limits).is_stated() {
+        if follows || self.is_stated(&self.rule(limits)) {
             return Ok(stored);
         }
         let keep_alive_ms =

@@ -1,21 +1,22 @@
 //! One limiter under one key: what this process knows of it.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
-use once_cell::sync::OnceCell;
-use ratelimit_spec::KeyName;
+use once_cell::{race::OnceBox, sync::OnceCell};
 
 use tokio::time::Instant;
 
-use super::{denials::Denials, looks::Looks, queue::Queue, share::Share};
+use super::{denials::Denials, queue::Queue, rare::Rare, share::Share};
 use crate::{
-    Settings,
     settings::{Effective, Family, Unresolved},
-    store::{Config, MemberId, Outcome, Reply, Slot, StateKeys},
+    store::{Config, MemberId, Outcome, Reply, Slot, StateKeys, Terms},
 };
 
 /// In this order in memory, so that a decision made at once touches little of it.
@@ -24,38 +25,32 @@ pub(crate) struct Core {
     pub(crate) family: Arc<Family>,
     /// The number of the rule in use, to be read without it.
     pub(super) rule_number: AtomicU64,
-    /// Where it is counted, when each process has its own budget.
-    pub(super) own: OnceCell<Arc<Slot>>,
     /// Where it is counted, when the embedded store does.
     pub(super) stored: OnceCell<Arc<Slot>>,
     pub(crate) queue: Queue,
     /// Whether the rule in use is in shadow mode, to be read without it.
     pub(super) shadowed: AtomicBool,
-    /// The name without `key_prefix`, which overrides and prefixes go by.
-    pub(super) name: KeyName,
+    /// What only some limiters need.
+    pub(super) rare: OnceBox<Rare>,
     pub(super) denials: Denials,
     pub(crate) keys: StateKeys,
-    /// Which part of a limiter it is, when it is one.
-    pub(super) share: Option<Share>,
-    /// Counts the turns its own parts had.
-    pub(super) turns: AtomicU32,
-    /// The settings that a caller gave in code.
-    pub(super) given: Mutex<Option<Settings>>,
+    /// Where the name without `key_prefix`, which overrides and prefixes go by, stands in its key.
+    name: Range<u32>,
     pub(super) rule: ArcSwap<Rule>,
+    /// The number of the last rule that this process has stated to the store.
+    stated: AtomicU64,
     /// Whether it is an additional limit of a key, which is decided with the first.
     pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
-    pub(super) looks: Looks,
     /// Whether an unusable store was reported.
     pub(super) complained: AtomicBool,
-    /// The process that announced the stored configuration, if it is gone, by its bits.
-    gone: AtomicU64,
 }
 
-/// What this process is configured with for a key, as of one generation of the limits.
+/// What this process is configured with for a key, as of one generation of the limits. Keys of which
+/// nothing special is said share one.
 pub(super) struct Rule {
-    /// No other rule of this process has it.
+    /// No other rule of this process has it; above 0.
     pub(super) number: u64,
     pub(super) generation: u64,
     /// The revision of the limits file.
@@ -67,8 +62,12 @@ pub(super) struct Rule {
     pub(super) numbers: Result<Numbers, Unresolved>,
     /// The stored limiters of the key.
     pub(super) members: Members,
-    /// Whether this process has stated them to the store.
-    pub(super) stated: AtomicBool,
+    /// The number of the rule before, if it stated the same.
+    pub(super) continues: Option<u64>,
+    /// The configuration, for all limiters that go by it.
+    pub(super) config: OnceLock<Arc<Config>>,
+    /// What they are counted by in this process.
+    pub(super) terms: OnceLock<Arc<Terms>>,
 }
 
 /// The numbers themselves.
@@ -111,7 +110,7 @@ pub(super) struct Left {
 /// What the store said is in force, and when, by its clock.
 #[derive(Default)]
 struct InForce {
-    config: Option<Config>,
+    config: Option<Arc<Config>>,
     at_ms: u64,
     /// What it said is left, if other processes take of it too.
     left: Option<Box<Left>>,
@@ -137,47 +136,84 @@ impl Core {
         rule: Arc<Rule>,
         is_further: bool,
     ) -> Self {
+        // Wherever it is found it is the same text.
+        let at = keys.config().find(name).unwrap_or(0);
+        let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let name = index(at)..index(at + name.len());
         Self {
             keys,
             family,
-            name: name.into(),
-            share: None,
-            turns: AtomicU32::new(0),
-            given: Mutex::default(),
+            name,
+            rare: OnceBox::new(),
+            stated: AtomicU64::new(0),
             rule_number: AtomicU64::new(rule.number),
             shadowed: AtomicBool::new(rule.is_shadowed()),
             rule: ArcSwap::new(rule),
             is_further,
             in_force: Mutex::default(),
-            looks: Looks::default(),
             stored: OnceCell::new(),
-            own: OnceCell::new(),
             denials: Denials::default(),
             complained: AtomicBool::new(false),
-            gone: AtomicU64::new(0),
             queue: Queue::default(),
         }
     }
 
     /// The name without `key_prefix`.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        let Range { start, end } = self.name;
+        self.keys.config().get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// What it has made so far of what only some limiters need.
+    pub(super) fn made(&self) -> Option<&Rare> {
+        self.rare.get()
+    }
+
+    pub(super) fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// Which part of a limiter it is, when it is one.
+    pub(super) fn share(&self) -> Option<Share> {
+        self.made()?.share
+    }
+
+    /// Whether this process has stated the numbers of the rule to the store.
+    pub(super) fn is_stated(&self, rule: &Rule) -> bool {
+        self.stated.load(Ordering::Acquire) == rule.number
+    }
+
+    pub(super) fn state(&self, rule: &Rule) {
+        // A late reply to a request of an earlier rule changes nothing.
+        self.stated.fetch_max(rule.number, Ordering::AcqRel);
+    }
+
+    /// Takes what was stated of the rule before as stated of this one, which says the same.
+    pub(super) fn state_again(&self, rule: &Rule) {
+        let before = rule.continues.unwrap_or(rule.number);
+        let stated = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.stated.compare_exchange(before, rule.number, stated.0, stated.1);
     }
 
     /// What is in force, as far as this process knows.
     pub(crate) fn in_force(&self) -> Option<Config> {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config.as_deref().copied()
     }
 
     /// Takes note of what a reply says is in force. Returns whether that is news: other numbers than were
     /// known, and whether the reply is older than what is known.
-    pub(super) fn hear(&self, reply: &Reply) -> (bool, bool) {
+    pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> (bool, bool) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let overtaken = in_force.has_overtaken(reply);
-        let changed = in_force.config.is_none_or(|before| !before.same_limit(&reply.config));
+        let before = in_force.config.as_deref().copied();
+        let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         if !overtaken {
-            let config = (reply.outcome != Outcome::Unknown).then_some(reply.config);
-            (in_force.config, in_force.at_ms) = (config, reply.now_ms);
+            in_force.at_ms = reply.now_ms;
+            if reply.outcome == Outcome::Unknown {
+                in_force.config = None;
+            } else if before != Some(reply.config) {
+                in_force.config = Some(rule.shared(reply.config));
+            }
         }
         drop(in_force);
         self.complained.store(false, Ordering::Relaxed);
@@ -212,16 +248,19 @@ impl Core {
 
     /// The process that announced the stored configuration, if it is gone.
     pub(super) fn gone(&self) -> Option<MemberId> {
-        MemberId::of_bits(self.gone.load(Ordering::Relaxed))
+        MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))
     }
 
     pub(super) fn note_gone(&self, announcer: Option<MemberId>) {
-        self.gone.store(MemberId::bits(announcer), Ordering::Relaxed);
+        if announcer.is_some() || self.made().is_some() {
+            self.rare().gone.store(MemberId::bits(announcer), Ordering::Relaxed);
+        }
     }
 
     /// Takes note of numbers this process wrote itself.
     pub(super) fn note(&self, config: Config) {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = Some(config);
+        let config = Some(self.rule.load().shared(config));
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = config;
     }
 }
 

@@ -10,11 +10,12 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering, fence},
     },
     time::Duration,
 };
 
+use once_cell::race::OnceBox;
 use tokio::time::Instant;
 
 use super::replies::answers_of;
@@ -38,13 +39,10 @@ const REMEMBERED: usize = 4;
 pub(crate) struct Denials {
     /// Whether there is anything to look up.
     any: AtomicBool,
-    known: Mutex<Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    changes: u64,
-    refusals: Vec<Refusal>,
+    /// How often something may have become free before its time.
+    changes: AtomicU32,
+    /// None before the first refusal.
+    known: OnceBox<Mutex<Vec<Refusal>>>,
 }
 
 /// A reply for this many permits that cannot change until then.
@@ -70,7 +68,7 @@ pub(super) enum Caller {
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     at: Instant,
-    changes: u64,
+    changes: u32,
 }
 
 impl Denials {
@@ -80,7 +78,7 @@ impl Denials {
             return None;
         }
         let mut known = self.known();
-        let refusal = known.refusals.iter_mut().find(|refusal| refusal.permits == permits)?;
+        let refusal = known.iter_mut().find(|refusal| refusal.permits == permits)?;
         let now = clock::instant();
         match caller {
             Caller::Waiting => (now < refusal.until).then(|| refusal.as_of(now)),
@@ -92,7 +90,7 @@ impl Denials {
     #[cold]
     pub(super) fn parts(&self, permits: u32, repeated: &Reply) -> Option<Arc<[Answer]>> {
         let known = self.known();
-        let refusal = known.refusals.iter().find(|refusal| refusal.permits == permits)?;
+        let refusal = known.iter().find(|refusal| refusal.permits == permits)?;
         let passed = repeated.now_ms.saturating_sub(refusal.reply.now_ms);
         let aged = |reply: &Reply| Reply {
             retry_after_ms: reply.retry_after_ms.saturating_sub(passed),
@@ -107,7 +105,7 @@ impl Denials {
 
     /// To be called before a request is sent.
     pub(super) fn mark(&self) -> Mark {
-        Mark { at: clock::instant(), changes: self.known().changes }
+        Mark { at: clock::instant(), changes: self.changes.load(Ordering::Acquire) }
     }
 
     /// Takes note of the replies to a request, unless something changed here since it was sent.
@@ -115,12 +113,18 @@ impl Denials {
         let counted =
             |heard: &&Heard| matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused);
         let Some(last) = replies.iter().rev().find(counted) else { return };
+        let refuses = replies.iter().any(|heard| heard.reply.retry_after_ms > 0);
+        if !refuses && !self.any.load(Ordering::Acquire) {
+            return;
+        }
         let mut known = self.known();
-        if known.changes != sent.changes {
+        // Either this sees the change, or the change sees what is known by now.
+        fence(Ordering::SeqCst);
+        if self.changes.load(Ordering::Acquire) != sent.changes {
             return;
         }
         let now = clock::instant();
-        known.refusals.retain(|refusal| now < refusal.ends() && !costs.contains(&refusal.permits));
+        known.retain(|refusal| now < refusal.ends() && !costs.contains(&refusal.permits));
         let mut seen = 0;
         for (&permits, heard) in costs.iter().zip(replies).filter(|(_, heard)| counted(heard)) {
             let (reply, parts) = (&heard.reply, heard.parts.clone());
@@ -131,28 +135,32 @@ impl Denials {
             let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
             let until = sent.at + wait.min(AT_MOST);
             let repeated = |refusal: &Refusal| refusal.permits == permits;
-            if until <= now || known.refusals.iter().any(repeated) {
+            if until <= now || known.iter().any(repeated) {
                 continue;
             }
-            known.refusals.truncate(REMEMBERED - 1);
+            known.truncate(REMEMBERED - 1);
             let reply =
                 Reply { remaining: last.reply.remaining, reconciled: None, ahead_ms: 0, ..*reply };
             let grace = Duration::ZERO;
-            known.refusals.insert(0, Refusal { permits, until, heard: now, grace, reply, parts });
+            known.insert(0, Refusal { permits, until, heard: now, grace, reply, parts });
         }
-        self.any.store(!known.refusals.is_empty(), Ordering::Release);
+        self.any.store(!known.is_empty(), Ordering::Release);
     }
 
     /// Forgets everything: something may be free before its time.
     pub(super) fn forget(&self) {
-        let mut known = self.known();
-        known.changes += 1;
-        known.refusals.clear();
-        self.any.store(false, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if self.known.get().is_some() {
+            let mut known = self.known();
+            known.clear();
+            self.any.store(false, Ordering::Release);
+        }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Vec<Refusal>> {
+        let known = self.known.get_or_init(Box::default);
+        known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a process is configured with for one key, and how that changes.
 
 use std::sync::{
-    Arc, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    Arc, OnceLock, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use ratelimit_spec::Wait;
@@ -18,27 +18,24 @@ use crate::report::Source;
 use crate::{
     Rejection, Settings, clock,
     settings::{Current, Family, Unresolved},
-    store::{Assertion, Config},
+    store::{Assertion, Config, Terms},
 };
 
 impl Rule {
-    /// Whether a request states the numbers, and how.
-    pub(super) fn assertion(&self, numbers: &Numbers) -> Assertion {
-        if numbers.follow {
-            Assertion::Follow { first: !self.is_stated() }
-        } else if self.is_stated() {
-            Assertion::Steady
-        } else {
-            Assertion::First(numbers.effective.set.on_drift())
+    /// A configuration that is held for long: that of the rule itself is shared.
+    pub(super) fn shared(&self, config: Config) -> Arc<Config> {
+        let known = self.config.get_or_init(|| Arc::new(config));
+        if **known == config { Arc::clone(known) } else { Arc::new(config) }
+    }
+
+    /// What a limiter is counted by in this process.
+    pub(super) fn terms(&self, generation: u64, config: Config) -> Arc<Terms> {
+        let terms = || Arc::new(Terms::new(self.number, generation, config));
+        let known = self.terms.get_or_init(terms);
+        match known.is(generation, &config) {
+            true => Arc::clone(known),
+            false => terms(),
         }
-    }
-
-    pub(super) fn is_stated(&self) -> bool {
-        self.stated.load(Ordering::Acquire)
-    }
-
-    pub(super) fn state(&self) {
-        self.stated.store(true, Ordering::Release);
     }
 
     pub(super) fn is_shadowed(&self) -> bool {
@@ -51,7 +48,7 @@ impl Rule {
         since: Instant,
         numbers: Result<Numbers, Unresolved>,
     ) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
         Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             generation: current.number,
@@ -60,7 +57,9 @@ impl Rule {
             since,
             numbers,
             members: Members::Itself,
-            stated: AtomicBool::new(false),
+            continues: None,
+            config: OnceLock::new(),
+            terms: OnceLock::new(),
         }
     }
 
@@ -77,10 +76,8 @@ impl Rule {
         };
         if config(&numbers) == config(&before.numbers) {
             let rule = Self::new(current, before.since, numbers);
-            if before.is_stated() && before.revision == rule.revision {
-                rule.state();
-            }
-            return rule;
+            let continues = (before.revision == rule.revision).then_some(before.number);
+            return Self { continues, ..rule };
         }
         let since = match before.generation == current.number {
             // The code gave another quota.
@@ -140,7 +137,7 @@ impl Core {
     pub(crate) fn give(&self, limits: &Services, settings: &Settings) {
         // A change by a reload is applied first: it has an age of its own.
         let before = self.rule(limits);
-        let mut given = self.given();
+        let mut given = self.rare().given.lock().unwrap_or_else(PoisonError::into_inner);
         if given.as_ref() != Some(settings) {
             *given = Some(settings.clone());
             drop(given);
@@ -151,20 +148,32 @@ impl Core {
         }
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<Settings>> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a request states the numbers, and how.
+    pub(super) fn assertion(&self, rule: &Rule, numbers: &Numbers) -> Assertion {
+        if numbers.follow {
+            Assertion::Follow { first: !self.is_stated(rule) }
+        } else if self.is_stated(rule) {
+            Assertion::Steady
+        } else {
+            Assertion::First(numbers.effective.set.on_drift())
+        }
+    }
+
+    fn given(&self) -> Option<Settings> {
+        self.made()?.given.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn renew(&self, limits: &Services, rule: &Rule) -> Arc<Rule> {
-        let given = self.given().clone();
-        let (stored, itself) = ((&self.keys, &self.family), (&*self.name, self.share));
-        let renewed = Arc::new(Rule::of(limits, stored, itself, given.as_ref(), Some(rule)));
+        let given = self.given();
+        let (stored, itself) = ((&self.keys, &self.family), (self.name(), self.share()));
+        let renewed = Rule::of(limits, stored, itself, given.as_ref(), Some(rule));
         self.adopt(&renewed);
         renewed
     }
 
     /// Goes by another rule from now on.
     pub(super) fn adopt(&self, renewed: &Arc<Rule>) {
+        self.state_again(renewed);
         self.rule.store(Arc::clone(renewed));
         self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);

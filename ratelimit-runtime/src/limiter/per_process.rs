@@ -40,12 +40,13 @@ pub(super) async fn take(
     if let [asked] = asked
         && looked
         && !asked.rule.is_joint()
-        && asked.rule.is_stated()
+        && asked.core.is_stated(asked.rule)
     {
         let core = asked.core;
         let config = counted_here(core.in_force().unwrap_or(asked.numbers.config));
-        let slot = core.own.get_or_init(|| limits.per_client.slot(&core.keys));
-        slot.admit(core.lease(limits, asked.rule, config, core.looks.due_ms()));
+        let rare = core.rare();
+        let slot = rare.own.get_or_init(|| limits.per_client.slot(&core.keys));
+        slot.admit(core.lease(limits, asked.rule, config, rare.looks.due_ms()));
     }
     let counted = count(&limits.per_client, asked, counted_here).into_iter();
     Some(counted.map(|each| Ok(Replies { degraded: !looked, ..Replies::new(each) })).collect())
@@ -85,7 +86,7 @@ impl Core {
         config: Config,
         until_ms: u64,
     ) -> Lease {
-        Lease { rule: rule.number, generation: limits.generation(), config, until_ms }
+        Lease { terms: rule.terms(limits.generation(), config), until_ms }
     }
 }
 
@@ -93,11 +94,11 @@ impl Part<'_> {
     /// Looks at the stored configuration, for the first time one caller after the other; false if it
     /// could not.
     pub(super) async fn look_in_turn(&self, limits: &Services) -> bool {
-        if self.rule.is_stated() {
+        if self.core.is_stated(self.rule) {
             return self.look(limits).await;
         }
         // The caller that looks may be one that is never polled again.
-        let first = self.core.looks.first.lock();
+        let first = self.core.rare().looks.first.lock();
         match clock::timeout(&limits.engine, limits.deadline, first).await {
             Ok(_looking) => self.look(limits).await,
             Err(_) => false,
@@ -109,7 +110,8 @@ impl Part<'_> {
     async fn look(&self, limits: &Services) -> bool {
         let request = self.request(limits);
         let keep_alive_ms = request.config.keep_alive_ms;
-        if !self.core.looks.begin(limits.clock.now_ms(), self.rule.is_stated(), keep_alive_ms) {
+        let stated = self.core.is_stated(self.rule);
+        if !self.core.rare().looks.begin(limits.clock.now_ms(), stated, keep_alive_ms) {
             return true;
         }
         match limits.store.assert(&request).await {

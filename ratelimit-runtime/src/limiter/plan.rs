@@ -20,6 +20,8 @@ use self::shards::shards;
 use super::{
     core::{Additional, Core, Members, Numbers, Rule},
     numbers::resolve,
+    rare::Rare,
+    rules::Wanted,
     services::Services,
     share::Share,
 };
@@ -114,7 +116,7 @@ impl<'a> Part<'a> {
         };
         Request::new(&core.keys, config, rule.since)
             .revision(limits.revision())
-            .assertion(rule.assertion(numbers))
+            .assertion(core.assertion(rule, numbers))
             .in_force(in_force.and_then(|config| config.calendar()))
             .member(rule.member)
             .abandons(core.gone())
@@ -124,9 +126,9 @@ impl<'a> Part<'a> {
     pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
         let Self { core, rule, .. } = self;
         if reply.outcome != Outcome::Unknown {
-            rule.state();
+            core.state(rule);
         }
-        let (changed, overtaken) = core.hear(reply);
+        let (changed, overtaken) = core.hear(rule, reply);
         if let Some(member) = rule.member {
             core.note_gone(reply.announcer.filter(|it| !limits.members.lives(*it, member)));
         }
@@ -170,8 +172,13 @@ impl Rule {
         itself: (&str, Option<Share>),
         given: Option<&Settings>,
         before: Option<&Self>,
-    ) -> Self {
+    ) -> Arc<Self> {
         let current = limits.current();
+        let wanted = (itself.1.is_none() && current.says_nothing_of(family, itself.0))
+            .then(|| Wanted::new(&current, family, given, before));
+        if let Some(rule) = wanted.as_ref().and_then(|wanted| limits.rules.find(wanted)) {
+            return rule;
+        }
         let numbers = resolve(&current, family, itself, given);
         let since = current.since_of(family, itself.0);
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
@@ -186,7 +193,11 @@ impl Rule {
                 additional => Members::All(additional),
             }
         });
-        Self { members, ..rule }
+        let rule = Arc::new(Self { members, ..rule });
+        if let (Some(wanted), Members::Itself) = (wanted, &rule.members) {
+            limits.rules.keep(&wanted, &rule);
+        }
+        rule
     }
 
     /// Whether the key has several limits.
@@ -230,9 +241,13 @@ impl Core {
         let (name, share) = itself;
         let whole = format!("{}{name}", limits.key_prefix);
         let keys = StateKeys::new(share.map_or(whole.clone(), |share| share.name(&whole)));
-        let rule = Arc::new(Rule::of(limits, (&keys, &family), itself, given.as_ref(), None));
-        let mut core = Self::of(keys, family, name, rule, false);
-        (core.given, core.share) = (Mutex::new(given), share);
+        let rule = Rule::of(limits, (&keys, &family), itself, given.as_ref(), None);
+        let core = Self::of(keys, family, name, rule, false);
+        if given.is_some() || share.is_some() {
+            let given = Mutex::new(given);
+            // Nobody else has the limiter yet.
+            let _ = core.rare.set(Box::new(Rare { given, share, ..Rare::default() }));
+        }
         core
     }
 

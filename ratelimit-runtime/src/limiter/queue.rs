@@ -2,10 +2,10 @@
 
 use std::{
     any::Any,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 /// The callers of this process that wait for one limiter.
 #[derive(Debug, Default)]
@@ -13,9 +13,9 @@ pub(crate) struct Queue {
     /// Whether any caller waits.
     pub(super) busy: AtomicBool,
     /// How often something may have become free before its time.
-    pub(super) changes: AtomicU64,
+    pub(super) changes: AtomicU32,
     /// The callers, as `wait` keeps them: they hold limiters themselves. None before the first one.
-    pub(super) waiting: OnceCell<Box<dyn Any + Send + Sync>>,
+    pub(super) waiting: OnceBox<Box<dyn Any + Send + Sync>>,
 }
 
 impl Queue {

@@ -15,7 +15,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, oneshot};
 
-use super::{lanes::Lanes, local::Local};
+use super::{lanes::Lanes, local::Local, rules::Rules};
 use crate::{
     Clock, SetupError, StoreError, clock,
     engine::Engine,
@@ -51,6 +51,8 @@ pub(crate) struct Services {
     /// The processes that share the store.
     pub(crate) members: Members,
     pub(crate) limits: Reading,
+    /// The rules that limiters share.
+    pub(crate) rules: Rules,
 }
 
 /// The number of no reading of the limits file: there is none after it, and every call is rejected.

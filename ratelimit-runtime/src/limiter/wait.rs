@@ -93,11 +93,11 @@ impl Queue {
     }
 
     fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.changes.load(Ordering::Acquire).into()
     }
 
     fn waiting(&self) -> &Waiting {
-        let waiting = self.waiting.get_or_init(|| Box::<Waiting>::default());
+        let waiting = self.waiting.get_or_init(|| Box::new(Box::<Waiting>::default()));
         waiting.downcast_ref().expect("no other type is put there")
     }
 

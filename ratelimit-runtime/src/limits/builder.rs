@@ -18,7 +18,7 @@ use crate::{
     engine::Engine,
     events::{Callback, Event, Events},
     home::Homes,
-    limiter::{Local, Reading, Services},
+    limiter::{Local, Reading, Rules, Services},
     members::Members,
     metrics,
     registry::Registry,
@@ -296,6 +296,7 @@ impl LimitsBuilder {
             instances: self.instances,
             members,
             limits: Reading::new(current),
+            rules: Rules::default(),
         };
         let (registry, source, shadow) = (Registry::default(), self.source, self.shadow);
         let made = Made { registry, source, shadow, trusted_proxies };

@@ -54,6 +54,11 @@ impl Ages {
         let prefixes = if prefixed { self.prefixes } else { self.first };
         self.default.max(prefixes).max(entry(key)).max(entry(name))
     }
+
+    /// Whether an entry of this name changed.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
 }
 
 fn entries(file: Option<&LimitsFile>) -> HashMap<&str, &LimiterEntry> {

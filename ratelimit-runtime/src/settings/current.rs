@@ -141,6 +141,19 @@ impl Current {
         layers
     }
 
+    /// Whether the limits file says nothing of this name but what it says of every name of the family.
+    pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
+        if self.ages.has(name) {
+            return false;
+        }
+        let Some(limits) = self.limits() else { return true };
+        let mut overrides = self.entry(family, name).into_iter().flat_map(|entry| &entry.overrides);
+        limits.limiter(name).is_none()
+            && !overrides.any(|own| own.matches.matches(name))
+            && (family.annotation.is_some()
+                || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
+    }
+
     fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
         let limits = self.limits()?;
         limits.limiter(&family.key).or(limits.limiter(name))

@@ -16,6 +16,8 @@ pub(crate) struct Family {
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
+    /// Whether it is one name that was built at run time.
+    pub(crate) is_unnamed: bool,
 }
 
 impl Family {
@@ -36,12 +38,21 @@ impl Family {
     /// A key that only exists at run time.
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
         let (tally, measured) = (Tally::default(), Measured::new(key));
-        Self { key: key.into(), keys, annotation: None, declared: None, tally, measured }
+        Self {
+            key: key.into(),
+            keys,
+            annotation: None,
+            declared: None,
+            tally,
+            measured,
+            is_unnamed: false,
+        }
     }
 
     /// A name that was built at run time, of which there may be any number.
     pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
-        Self { measured: Measured::new(UNNAMED), ..Self::unannotated(name, keys) }
+        let measured = Measured::new(UNNAMED);
+        Self { measured, is_unnamed: true, ..Self::unannotated(name, keys) }
     }
 }
 

@@ -1,57 +1,55 @@
 //! The names of what a store holds.
 
+use std::sync::Arc;
+
 /// The names one limiter's state lives under, by Redisson's rule: the configuration under the
 /// limiter's own name, counter and log beside it in the same cluster slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateKeys {
-    config: String,
-    counter: String,
-    log: String,
-}
+pub struct StateKeys(Arc<str>);
 
 impl StateKeys {
     /// The names for a limiter of this name.
     #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        let config = name.into();
-        let (counter, log) = (beside(&config, "value"), beside(&config, "permits"));
-        Self { config, counter, log }
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
     }
 
     /// A name of this ending in the same cluster slot.
     pub(crate) fn beside(&self, suffix: &str) -> String {
-        beside(&self.config, suffix)
+        let name = self.config();
+        if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
     }
 
     /// The name of the limiter, under which its configuration lives.
     #[must_use]
     pub fn config(&self) -> &str {
-        &self.config
+        &self.0
+    }
+
+    /// The same, to be kept beside the limiter.
+    pub(crate) fn shared(&self) -> &Arc<str> {
+        &self.0
     }
 
     /// What decides the cluster slot of all of them: what stands in the first braces of the name, if
     /// anything does, else the whole name.
     pub(crate) fn tag(&self) -> &str {
-        let name = self.config.as_str();
+        let name = self.config();
         let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(name)
     }
 
     /// Where the counter lives.
     #[must_use]
-    pub fn counter(&self) -> &str {
-        &self.counter
+    pub fn counter(&self) -> String {
+        self.beside("value")
     }
 
     /// Where the log lives.
     #[must_use]
-    pub fn log(&self) -> &str {
-        &self.log
+    pub fn log(&self) -> String {
+        self.beside("permits")
     }
-}
-
-fn beside(name: &str, suffix: &str) -> String {
-    if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The embedded store: the rules, each limiter under a lock of its own.
 
+mod configs;
 mod group;
 mod reserve;
 mod slot;
@@ -10,8 +11,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use ratelimit_spec::Mode;
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Lease, Slot};
-use self::{slot::State, slots::Slots};
+pub(crate) use self::slot::{Lease, Slot, Terms};
+use self::{configs::Configs, slot::State, slots::Slots};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
     Reservation, StateKeys, Store, StoredConfig, WriteWhen,
@@ -33,18 +34,19 @@ pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
     slots: Slots,
+    configs: Configs,
 }
 
 impl MemoryStore {
     /// An empty store that reads this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { clock, anchor: clock::instant(), slots: Slots::new() }
+        Self { clock, anchor: clock::instant(), slots: Slots::new(), configs: Configs::default() }
     }
 
     /// Where a limiter is counted, to be found without its name from now on.
     pub(crate) fn slot(&self, keys: &StateKeys) -> Arc<Slot> {
-        self.slots.get_or_make(keys.config(), self.clock.now_ms())
+        self.slots.get_or_make(keys.shared(), self.clock.now_ms())
     }
 
     /// Runs a change on a limiter's state.
@@ -101,7 +103,7 @@ impl MemoryStore {
     ) -> Result<(T, Reconciliation), Reply> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
-            let in_force = state.reconcile(request, epoch, now);
+            let in_force = state.reconcile(request, epoch, now, &self.configs);
             let (config, outcome) = in_force.ok_or_else(|| Reply::unknown(now))?;
             let decided = decide(&mut state.used, config, now);
             state.keep_alive(config, now);
@@ -115,7 +117,7 @@ impl MemoryStore {
             if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
                 return Reply::unknown(now);
             }
-            let config = stored.map_or(request.config, |stored| stored.config);
+            let config = stored.map_or(request.config, |stored| *stored.config);
             look(state, config, cost, now)
         })
     }
@@ -301,7 +303,7 @@ impl Store for MemoryStore {
     async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
         Ok(self.view(keys, |state, now| {
             let stored = state.and_then(|state| state.stored.as_ref())?;
-            Some(StoredConfig { config: stored.config, held_for_ms: stored.held_for_ms(now) })
+            Some(StoredConfig { config: *stored.config, held_for_ms: stored.held_for_ms(now) })
         }))
     }
 
@@ -317,7 +319,7 @@ impl Store for MemoryStore {
                 Expiry::At(ms) => state.expires_ms = Some(now.saturating_add(ms)),
                 Expiry::Cleared => (state.expires_ms, changed) = (None, before.is_some()),
                 Expiry::Idle(ms) => {
-                    stored.config.keep_alive_ms = ms;
+                    Arc::make_mut(&mut stored.config).keep_alive_ms = ms;
                     state.expires_ms = (ms > 0).then_some(now.saturating_add(ms));
                 }
             }

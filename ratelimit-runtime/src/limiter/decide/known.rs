@@ -14,10 +14,27 @@ use crate::{
         services::{ENDED, Services},
         taken::{Source, Taken},
     },
-    store::{Outcome, Reply},
+    store::{Outcome, Reply, Slot},
 };
 
 impl Core {
+    /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are
+    /// free. Most calls need no more.
+    pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
+        if !self.queue.is_empty() || permits == 0 {
+            return false;
+        }
+        let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
+        let spend = |slot: &Arc<Slot>| slot.spend(&limits.clock, rule, generation, permits);
+        let own = self.made().and_then(|rare| rare.own.get()).and_then(spend);
+        let spent = own.or_else(|| self.stored.get().and_then(spend));
+        if let Some((left, capacity)) = spent {
+            self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+            self.family.measured.admitted(left, capacity);
+        }
+        spent.is_some()
+    }
+
     /// The whole of a call that needs neither the store nor a wait. In shadow mode the reply may be a
     /// refusal.
     pub(crate) fn acquire_at_once(
@@ -81,9 +98,9 @@ impl Core {
         if generation == ENDED {
             return None;
         }
-        for (slot, source) in [(&self.own, Source::Process), (&self.stored, Source::Store)] {
-            let reply =
-                slot.get().and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
+        let own = self.made().and_then(|rare| rare.own.get());
+        for (slot, source) in [(own, Source::Process), (self.stored.get(), Source::Store)] {
+            let reply = slot.and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
             if let Some(reply) = reply {
                 return Some((reply, source));
             }

@@ -182,7 +182,7 @@ impl Core {
         for part in self.parts(&rule) {
             let max_debt =
                 numbers.effective.set.max_debt.map_or(part.in_force().capacity(), |most| {
-                    self.share.map_or(most.value, |share| share.part(most.value)).into()
+                    self.share().map_or(most.value, |share| share.part(most.value)).into()
                 });
             let begin = || limits.local.begin(limits, self, &rule);
             let charged = part.charge(limits, permits, max_debt, begin).await?;

@@ -53,7 +53,7 @@ impl Core {
         &self,
         shards: &'a [Arc<Self>],
     ) -> impl Iterator<Item = &'a Arc<Self>> {
-        let first = self.turns.fetch_add(1, Ordering::Relaxed) as usize % shards.len();
+        let first = self.rare().turns.fetch_add(1, Ordering::Relaxed) as usize % shards.len();
         shards[first..].iter().chain(&shards[..first])
     }
 }

@@ -55,7 +55,7 @@ impl MemoryStore {
         let slots: Vec<_> = requests.iter().map(|request| self.slot(request.keys)).collect();
         let (mut states, now) = self.enter_all(&slots);
         let reconcile = |(state, request): (&mut MutexGuard<'_, State>, &Request<'_>)| {
-            let in_force = state.reconcile(request, self.epoch(request), now);
+            let in_force = state.reconcile(request, self.epoch(request), now, &self.configs);
             in_force.map_or(InForce::Unknown, InForce::new)
         };
         let in_force: Vec<_> = states.iter_mut().zip(requests).map(reconcile).collect();

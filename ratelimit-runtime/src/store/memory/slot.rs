@@ -1,9 +1,10 @@
 //! What the embedded store holds for one limiter, under a lock of its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ratelimit_spec::Mode;
 
+use super::configs::Configs;
 use crate::{
     Clock,
     algorithm::{
@@ -31,15 +32,36 @@ pub(super) struct State {
 }
 
 /// Leave to count in a slot by these numbers without reconciling them again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lease {
-    /// Whose numbers they are; see [`Rule`](crate::limiter).
-    pub(crate) rule: u64,
-    /// As of which reading of the limits.
-    pub(crate) generation: u64,
-    pub(crate) config: Config,
+    pub(crate) terms: Arc<Terms>,
     /// When they are to be looked at again.
     pub(crate) until_ms: u64,
+}
+
+/// Numbers to count by, for all limiters that go by the same ones.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// Whose numbers they are; see [`Rule`](crate::limiter).
+    rule: u64,
+    /// As of which reading of the limits.
+    generation: u64,
+    config: Config,
+    /// For how long a limiter is kept after a grant that left nothing owed, if not for ever.
+    idle_ms: Option<u64>,
+}
+
+impl Terms {
+    pub(crate) fn new(rule: u64, generation: u64, config: Config) -> Self {
+        let kept = (config.keep_alive_ms > 0).then_some(config.keep_alive_ms);
+        let idle_ms = kept.map(|kept| kept.max(config.counts_for_ms()));
+        Self { rule, generation, config, idle_ms }
+    }
+
+    /// Whether they are these numbers as of this reading of the limits.
+    pub(crate) fn is(&self, generation: u64, config: &Config) -> bool {
+        self.generation == generation && self.config == *config
+    }
 }
 
 impl Slot {
@@ -65,20 +87,43 @@ impl Slot {
         permits: u32,
     ) -> Option<Reply> {
         let mut state = self.lock();
-        let lease =
-            state.lease.filter(|lease| (lease.rule, lease.generation) == (rule, generation))?;
+        let terms = &state.lease.as_ref()?.terms;
         let now = clock.now_ms();
-        if now >= lease.until_ms || state.is_expired(now) {
+        let config = state.may_count(terms, rule, generation, now).then_some(terms.config)?;
+        Some(state.count(config, permits, now))
+    }
+
+    /// The same for a caller that needs no reply, if the permits are free: says how many are left, of how
+    /// many.
+    pub(crate) fn spend(
+        &self,
+        clock: &Clock,
+        rule: u64,
+        generation: u64,
+        permits: u32,
+    ) -> Option<(u64, u64)> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let terms = &state.lease.as_ref()?.terms;
+        let now = clock.now_ms();
+        if !state.may_count(terms, rule, generation, now) {
             return None;
         }
-        Some(state.count(lease.config, permits, now))
+        let Terms { config, idle_ms, .. } = &**terms;
+        let left = state.used.spend(config, permits.into(), now)?;
+        state.per_ms = config.per_ms;
+        if let Some(idle_ms) = idle_ms {
+            state.expires_ms = Some(now.saturating_add(*idle_ms));
+        }
+        Some((left, config.capacity()))
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
     /// change from outside is stored.
     pub(crate) fn admit(&self, lease: Lease) {
         let mut state = self.lock();
-        let fits = |stored: &Stored| !stored.is_from_outside() && stored.config == lease.config;
+        let fits =
+            |stored: &Stored| !stored.is_from_outside() && *stored.config == lease.terms.config;
         if state.stored.as_ref().is_none_or(fits) {
             state.lease = Some(lease);
         }
@@ -93,14 +138,18 @@ impl State {
         request: &Request<'_>,
         epoch: Epoch,
         now: u64,
+        known: &Configs,
     ) -> Option<(Config, Reconciliation)> {
         if matches!(request.assertion, Assertion::Follow { .. }) && self.stored.is_none() {
             return None;
         }
         let kept = self.is_kept_alive();
-        let (stored, outcome) =
+        let (mut stored, outcome) =
             reconcile(self.stored.take(), request.config, epoch, request.assertion, now);
-        let config = stored.config;
+        if outcome.reconciled.is_some() {
+            stored.config = known.shared(stored.config);
+        }
+        let config = *stored.config;
         self.stored = Some(stored);
         if outcome.reconciled == Some(Reconciled::Reset) || config.mode != Mode::Overall {
             self.used = algorithm::State::default();
@@ -129,6 +178,14 @@ impl State {
         if kept && !self.is_kept_alive() {
             self.expires_ms = None;
         }
+    }
+
+    /// Whether the numbers of a lease are still those to count by.
+    fn may_count(&self, terms: &Terms, rule: u64, generation: u64, now: u64) -> bool {
+        (terms.rule, terms.generation) == (rule, generation)
+            && self.lease.as_ref().is_some_and(|lease| now < lease.until_ms)
+            && !self.is_expired(now)
+            && terms.config.mode == Mode::Overall
     }
 
     /// Gets ready to be counted by these numbers.

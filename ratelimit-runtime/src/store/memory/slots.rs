@@ -19,7 +19,7 @@ pub(super) struct Slots {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<Box<str>, Arc<Slot>>,
+    slots: HashMap<Arc<str>, Arc<Slot>>,
     sweep_at: usize,
 }
 
@@ -34,16 +34,16 @@ impl Slots {
     }
 
     /// The slot of this name, which is made if there is none.
-    pub(super) fn get_or_make(&self, name: &str, now: u64) -> Arc<Slot> {
+    pub(super) fn get_or_make(&self, name: &Arc<str>, now: u64) -> Arc<Slot> {
         let mut shard = self.shard(name);
-        if let Some(slot) = shard.slots.get(name) {
+        if let Some(slot) = shard.slots.get(&**name) {
             return Arc::clone(slot);
         }
         if shard.slots.len() >= shard.sweep_at.max(SWEEP_AT) {
             shard.sweep(now);
         }
         let slot = Arc::<Slot>::default();
-        shard.slots.insert(name.into(), Arc::clone(&slot));
+        shard.slots.insert(Arc::clone(name), Arc::clone(&slot));
         slot
     }
 

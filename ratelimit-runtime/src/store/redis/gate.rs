@@ -161,7 +161,7 @@ impl Gates {
     fn gate(&self, keys: &StateKeys) -> MutexGuard<'_, Gate> {
         lock(match &self.gates[..] {
             [gate] => gate,
-            gates => &gates[usize::from(slot(keys.log())) * gates.len() / usize::from(SLOTS)],
+            gates => &gates[usize::from(slot(keys.config())) * gates.len() / usize::from(SLOTS)],
         })
     }
 }

@@ -1,0 +1,76 @@
+//! Rules that many limiters share: those of the keys of which nothing special is said.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::core::Rule;
+use crate::{
+    Settings,
+    settings::{Current, Family, Keys},
+};
+
+/// The most rules that are kept of one family; one key has another rule than the next only while
+/// the limits change, or where code gives them different settings.
+const MOST: usize = 4;
+
+/// The last rules of each family.
+#[derive(Default)]
+pub(crate) struct Rules(Mutex<HashMap<Of, Vec<Kept>>>);
+
+/// The family of a rule; names that are built at run time have none of which anything is said.
+type Of = (Option<Arc<str>>, Keys);
+
+struct Kept {
+    given: Option<Settings>,
+    before: Option<u64>,
+    rule: Arc<Rule>,
+}
+
+/// What decides a rule.
+pub(super) struct Wanted<'a> {
+    generation: u64,
+    of: Of,
+    given: Option<&'a Settings>,
+    before: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(
+        current: &Current,
+        family: &Family,
+        given: Option<&'a Settings>,
+        before: Option<&Rule>,
+    ) -> Self {
+        let of = ((!family.is_unnamed).then(|| Arc::clone(&family.key)), family.keys);
+        Self { generation: current.number, of, given, before: before.map(|rule| rule.number) }
+    }
+
+    fn is(&self, kept: &Kept) -> bool {
+        kept.rule.generation == self.generation
+            && kept.before == self.before
+            && kept.given.as_ref() == self.given
+    }
+}
+
+impl Rules {
+    pub(super) fn find(&self, wanted: &Wanted<'_>) -> Option<Arc<Rule>> {
+        let all = self.all();
+        let kept = all.get(&wanted.of)?.iter().find(|kept| wanted.is(kept))?;
+        Some(Arc::clone(&kept.rule))
+    }
+
+    pub(super) fn keep(&self, wanted: &Wanted<'_>, rule: &Arc<Rule>) {
+        let (given, before) = (wanted.given.cloned(), wanted.before);
+        let mut all = self.all();
+        let kept = all.entry(wanted.of.clone()).or_default();
+        kept.retain(|kept| kept.rule.generation == wanted.generation && !wanted.is(kept));
+        kept.truncate(MOST - 1);
+        kept.insert(0, Kept { given, before, rule: Arc::clone(rule) });
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Of, Vec<Kept>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

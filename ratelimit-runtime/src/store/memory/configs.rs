@@ -1,0 +1,28 @@
+//! Stored configurations, of which most limiters have one of a few.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Config;
+
+/// How many are known.
+const MOST: usize = 16;
+
+/// The configurations that were stored last.
+#[derive(Default)]
+pub(super) struct Configs(Mutex<Vec<Arc<Config>>>);
+
+impl Configs {
+    /// The one that equals this one, if it is known; from now on this one is.
+    pub(super) fn shared(&self, config: Arc<Config>) -> Arc<Config> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.iter().position(|other| *other == config) {
+            Some(0) => {}
+            Some(at) => known[..=at].rotate_right(1),
+            None => {
+                known.truncate(MOST - 1);
+                known.insert(0, config);
+            }
+        }
+        Arc::clone(&known[0])
+    }
+}
