@@ -9,7 +9,8 @@ use std::{
 };
 
 use allocation_counter::{AllocationInfo, measure};
-use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit};
+use ratelimit_runtime::{Limits, ManualClock, Quota, Rejection, rate_limit};
+use tests::redis_server::RedisServer;
 
 #[rate_limit(key = "static", rate = 1000, per = "1h", wait = "none")]
 async fn fixed() -> Result<(), Rejection> {
@@ -101,6 +102,11 @@ async fn bucket_of(id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
+#[rate_limit(key = "spent:{id}", rate = 1, per = "1h", algorithm = "token_bucket", wait = "none")]
+async fn spent_by(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
 #[rate_limit(key = "bucket", rate = 1000, per = "1h", algorithm = "token_bucket", wait = "none")]
 async fn bucket() -> Result<(), Rejection> {
     Ok(())
@@ -133,16 +139,59 @@ fn an_idle_key_takes_few_bytes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
     ready(limits.scope(async {
-        ready(bucket_of(0)).unwrap();
-        let used = measure(|| (FIRST..FIRST + KEYS).for_each(|id| ready(bucket_of(id)).unwrap()));
+        ready(spent_by(0)).unwrap();
+        let used = measure(|| (FIRST..FIRST + KEYS).for_each(|id| ready(spent_by(id)).unwrap()));
         let each = used.bytes_current / i64::try_from(KEYS).unwrap();
         println!("{each} bytes for each key that was used once");
         assert!(each <= MOST_BYTES, "{each} bytes");
     }));
 }
 
+#[test]
+fn keys_that_are_idle_for_an_hour_are_forgotten() {
+    const KEYS: u64 = 20_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for yaml in ["{}", "default: { mode: per_client }"] {
+        let time = ManualClock::new();
+        let limits = Limits::builder().memory().limits_yaml(yaml).clock(time.clone());
+        let limits = runtime.block_on(limits.build()).unwrap();
+        ready(limits.scope(async {
+            let hour = || time.advance(Duration::from_secs(3601));
+            ready(window_of(0)).unwrap();
+            let busy = measure(|| (1..KEYS).for_each(|id| ready(window_of(id)).unwrap()));
+            let idle = measure(|| {
+                hour();
+                ready(window_of(KEYS)).unwrap();
+            });
+            let (busy, left) = (busy.bytes_current, busy.bytes_current + idle.bytes_current);
+            println!("{yaml}: {busy} bytes in use, {left} an hour later");
+            assert!(left < busy / 10, "{yaml}: {left} bytes of {busy}");
+        }));
+    }
+}
+
+#[test]
+fn a_key_in_redis_takes_few_bytes_of_the_process() {
+    const KEYS: u64 = 2_000;
+    const FIRST: u64 = 1_000_000_000_000;
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = Limits::builder().redis(server.url()).no_limits_file();
+    let limits = runtime.block_on(limits.build()).unwrap();
+    let calls = async |from: u64, to: u64| {
+        for id in from..to {
+            bucket_of(id).await.unwrap();
+        }
+    };
+    runtime.block_on(limits.scope(calls(0, 500)));
+    let used = measure(|| runtime.block_on(limits.scope(calls(FIRST, FIRST + KEYS))));
+    let each = used.bytes_current / i64::try_from(KEYS).unwrap();
+    println!("{each} bytes of the process for each key in Redis that was used once");
+    assert!(each <= MOST_BYTES, "{each} bytes");
+}
+
 /// The most memory that a key may take which is remembered and idle.
-const MOST_BYTES: i64 = 550;
+const MOST_BYTES: i64 = 300;
 
 #[test]
 fn the_embedded_path_allocates_nothing_for_a_fixed_key_but_rejections() {

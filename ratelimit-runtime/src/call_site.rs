@@ -21,7 +21,7 @@ use crate::{
     Limiter, Limits,
     annotation::Annotation,
     key::Displayed,
-    limiter::{Core, Services},
+    limiter::{self, Core, Services},
     registry::Declared,
 };
 
@@ -105,6 +105,15 @@ impl CallSite {
         let found = Arc::new(self.find(limits));
         self.last.store(Some(Arc::clone(&found)));
         found.with_core(services, name, run)
+    }
+
+    /// Takes permits of a rendered key for a call that keeps nothing of them, if the embedded store can grant
+    /// them without the limiter.
+    fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
+        let (Some(name), Some(known)) = (name, self.first.get()) else { return false };
+        let services = limits.services();
+        known.limits == services.id
+            && limiter::spend(services, &known.declared.family, name, permits)
     }
 
     fn find(&self, limits: &Limits) -> Known {

@@ -26,7 +26,7 @@ mod wait;
 
 pub(crate) use self::{
     core::Core,
-    decide::Granted,
+    decide::{Granted, spend},
     local::Local,
     plan::Claim,
     rules::Rules,

@@ -7,12 +7,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use once_cell::sync::{Lazy, OnceCell};
+use once_cell::sync::OnceCell;
 #[cfg(feature = "tower")]
 use ratelimit_spec::Template;
 use ratelimit_spec::safe_name;
 
 use self::cores::Cores;
+pub(crate) use self::cores::REMEMBERED;
 use crate::{
     Settings,
     annotation::{self, Annotation},
@@ -21,21 +22,24 @@ use crate::{
 };
 
 /// The limiters that a set of limits has made so far.
-#[derive(Default)]
 pub(crate) struct Registry {
     declared: Mutex<HashMap<Arc<str>, Arc<Declared>>>,
-    /// Limiters of names that are built at run time.
-    named: Cores,
+    cores: Arc<Cores>,
 }
 
 /// All limiters of one declared key.
 pub(crate) struct Declared {
     pub(crate) family: Arc<Family>,
     only: OnceCell<Arc<Core>>,
-    cores: Lazy<Cores>,
+    cores: Arc<Cores>,
 }
 
 impl Registry {
+    /// Remembers about so many limiters.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { declared: Mutex::default(), cores: Arc::new(Cores::new(most)) }
+    }
+
     /// The limiters of an annotated key, shared by all its call sites.
     pub(crate) fn annotated(&self, site: &Annotation) -> Arc<Declared> {
         let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
@@ -75,7 +79,7 @@ impl Registry {
             return self.annotated(site).only(services, name);
         }
         let name = safe_name(name);
-        self.named.get_or_make(&name, || {
+        self.cores.get_or_make(services, 0, &name, || {
             let family = match services.current().label(&name) {
                 Some(label) => self.family(&label, keys),
                 // Names are many, so nothing but their limiter remembers them.
@@ -100,7 +104,7 @@ impl Registry {
         if let Some(declared) = all.get(key) {
             return Arc::clone(declared);
         }
-        let (only, cores) = (OnceCell::new(), Lazy::new(Cores::default as fn() -> Cores));
+        let (only, cores) = (OnceCell::new(), Arc::clone(&self.cores));
         let declared = Arc::new(Declared { family: Arc::new(make()), only, cores });
         all.insert(Arc::clone(&declared.family.key), Arc::clone(&declared));
         declared
@@ -129,14 +133,14 @@ impl Declared {
         let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
         match self.family.keys {
             Keys::One => Arc::clone(self.only.get_or_init(|| Arc::new(make()))),
-            Keys::Many => self.cores.get_or_make(name, make),
+            Keys::Many => self.cores.get_or_make(services, self.family.number, name, make),
         }
     }
 
     /// The limiter of a rendered key.
     pub(crate) fn core(&self, services: &Services, name: &str) -> Arc<Core> {
         let make = || Core::new(services, Arc::clone(&self.family), name, None);
-        self.cores.get_or_make(name, make)
+        self.cores.get_or_make(services, self.family.number, name, make)
     }
 }
 

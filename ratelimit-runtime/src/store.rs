@@ -33,7 +33,7 @@ pub use self::redis::{
 pub(crate) use self::{
     any::AnyStore,
     group::Heard,
-    memory::{Lease, Slot, Terms},
+    memory::{Lease, Slot, Terms, Whose},
 };
 pub use self::{
     group::Group, keys::StateKeys, member::MemberId, memory::MemoryStore, redis::RedisStore,

@@ -98,15 +98,15 @@ async fn a_change_by_hand_is_dated_when_it_is_first_seen() {
 async fn a_limiter_that_was_evicted_from_the_cache_announces_nothing() {
     let server = RedisServer::start();
     for limits in [
-        on(&server).no_limits_file().build().await.unwrap(),
-        Limits::builder().memory().no_limits_file().build().await.unwrap(),
+        on(&server).no_limits_file().max_remembered(100).build().await.unwrap(),
+        Limits::builder().memory().no_limits_file().max_remembered(100).build().await.unwrap(),
     ] {
         let limiter = || limits.limiter("shared", quota(10));
         limiter().try_acquire(1).await.unwrap();
         limiter().set_rate(quota(2)).await.unwrap();
         assert_eq!(taken(&limiter()).await, 2);
-        // More than are cached.
-        for n in 0..400_000 {
+        // More than are remembered.
+        for n in 0..10_000 {
             let _ = limits.limiter(&format!("other:{n}"), quota(10));
         }
         assert_eq!(taken(&limiter()).await, 0, "of {limits:?}");

@@ -145,17 +145,21 @@ impl Wanted {
         observer: Option<&Observer>,
     ) -> Option<Result<K, Rejected>> {
         let Self { site, key, permits } = self;
+        // Most calls keep nothing, and need no decision then.
+        let keeps = K::KEEPS || observer.is_some();
+        let nothing = || Some(Ok(K::of(|_| Permit::of_no_limiter())));
+        if !keeps && u32::try_from(*permits).is_ok_and(|n| site.spend(limits, key, n)) {
+            return nothing();
+        }
         site.with_core(limits, key, |core| {
             let services = limits.services();
             let permits = u32::try_from(*permits).ok()?;
-            // Most calls keep nothing, and need no decision then.
-            let keeps = K::KEEPS || observer.is_some();
             if !keeps && core.spend(services, permits) {
-                return Some(Ok(K::of(|_| Permit::of_no_limiter())));
+                return nothing();
             }
             let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
             if reply.is_ok() && !keeps {
-                return Some(Ok(K::of(|_| Permit::of_no_limiter())));
+                return nothing();
             }
             let permit =
                 reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use ratelimit_spec::Wait;
 
 pub(super) use self::answer::Ready;
+pub(crate) use self::known::spend;
 use super::{
     batch::{self, Asking},
     core::{Core, Rule},

@@ -18,7 +18,7 @@ use crate::report::Source;
 use crate::{
     Rejection, Settings, clock,
     settings::{Current, Family, Unresolved},
-    store::{Assertion, Config, Terms},
+    store::{AnyStore, Assertion, Config, Terms},
 };
 
 impl Rule {
@@ -29,10 +29,10 @@ impl Rule {
     }
 
     /// What a limiter is counted by in this process.
-    pub(super) fn terms(&self, generation: u64, config: Config) -> Arc<Terms> {
-        let terms = || Arc::new(Terms::new(self.number, generation, config));
+    pub(super) fn terms(&self, family: &Family, generation: u64, config: Config) -> Arc<Terms> {
+        let terms = || Arc::new(Terms::new(self.number, family.number, generation, config));
         let known = self.terms.get_or_init(terms);
-        match known.is(generation, &config) {
+        match known.is(family.number, generation, &config) {
             true => Arc::clone(known),
             false => terms(),
         }
@@ -142,6 +142,7 @@ impl Core {
             *given = Some(settings.clone());
             drop(given);
             let renewed = self.renew(limits, &before);
+            self.withdraw(limits);
             for shard in renewed.shards().into_iter().flat_map(|shards| shards.iter()) {
                 shard.give(limits, settings);
             }
@@ -169,6 +170,13 @@ impl Core {
         let renewed = Rule::of(limits, stored, itself, given.as_ref(), Some(rule));
         self.adopt(&renewed);
         renewed
+    }
+
+    /// Lets nobody count without this limiter.
+    pub(super) fn withdraw(&self, limits: &Services) {
+        if let AnyStore::Memory(store) = &limits.store {
+            store.withdraw(&self.keys);
+        }
     }
 
     /// Goes by another rule from now on.

@@ -46,7 +46,8 @@ pub(super) async fn take(
         let config = counted_here(core.in_force().unwrap_or(asked.numbers.config));
         let rare = core.rare();
         let slot = rare.own.get_or_init(|| limits.per_client.slot(&core.keys));
-        slot.admit(core.lease(limits, asked.rule, config, rare.looks.due_ms()));
+        let lease = core.lease(limits, asked.rule, config, rare.looks.due_ms());
+        slot.admit(lease, || core.queue.is_empty());
     }
     let counted = count(&limits.per_client, asked, counted_here).into_iter();
     Some(counted.map(|each| Ok(Replies { degraded: !looked, ..Replies::new(each) })).collect())
@@ -86,7 +87,7 @@ impl Core {
         config: Config,
         until_ms: u64,
     ) -> Lease {
-        Lease { terms: rule.terms(limits.generation(), config), until_ms }
+        Lease { terms: rule.terms(&self.family, limits.generation(), config), until_ms }
     }
 }
 

@@ -10,7 +10,7 @@ mod shards;
 
 use std::{
     iter,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -29,7 +29,7 @@ use crate::{
     Quota, Quotas, Settings, StoreError,
     events::Event,
     settings::{Current, Family},
-    store::{Config, Outcome, Reconciled, Reply, Request, StateKeys},
+    store::{AnyStore, Config, Outcome, Reconciled, Reply, Request, StateKeys},
 };
 
 /// What a call takes from one limiter, and how long it may wait for it.
@@ -247,6 +247,13 @@ impl Core {
             let given = Mutex::new(given);
             // Nobody else has the limiter yet.
             let _ = core.rare.set(Box::new(Rare { given, share, ..Rare::default() }));
+        }
+        if let AnyStore::Memory(store) = &limits.store
+            && let Some(slot) = store.leased(&core.keys, core.rule_number.load(Ordering::Acquire))
+        {
+            // It was forgotten since.
+            core.state(&core.rule.load());
+            let _ = core.stored.set(slot);
         }
         core
     }

@@ -43,7 +43,7 @@ impl<'a> Wanted<'a> {
         given: Option<&'a Settings>,
         before: Option<&Rule>,
     ) -> Self {
-        let of = ((!family.is_unnamed).then(|| Arc::clone(&family.key)), family.keys);
+        let of = ((!family.is_unnamed()).then(|| Arc::clone(&family.key)), family.keys);
         Self { generation: current.number, of, given, before: before.map(|rule| rule.number) }
     }
 

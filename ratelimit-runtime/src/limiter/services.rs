@@ -135,6 +135,15 @@ impl Services {
         self.engine.end();
     }
 
+    /// Forgets the state of limiters that say no more than new ones.
+    pub(crate) fn forget_idle(&self) {
+        if let AnyStore::Memory(store) = &self.store {
+            store.forget_idle();
+        }
+        self.per_client.forget_idle();
+        self.local.counts.forget_idle();
+    }
+
     /// Waits until the limits are read anew, or have been since this generation.
     pub(crate) async fn renewed(&self, since: u64) {
         let mut renewed = pin!(self.limits.renewed.notified());

@@ -21,7 +21,7 @@ use crate::{
     limiter::{Local, Reading, Rules, Services},
     members::Members,
     metrics,
-    registry::Registry,
+    registry::{REMEMBERED, Registry},
     settings::Current,
     store::{
         AnyStore, MemoryStore, RedisStore,
@@ -70,6 +70,7 @@ pub struct LimitsBuilder {
     key_prefix: Option<String>,
     deadline: Option<Duration>,
     instances: Option<u32>,
+    max_remembered: Option<usize>,
     revision: Option<u64>,
     shadow: Option<bool>,
     tls_ca: Option<PathBuf>,
@@ -129,6 +130,14 @@ impl LimitsBuilder {
     /// After that `on_store_error` decides.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// How many limiters this process remembers, of all keys together; 100 000 by default. Those that are in
+    /// use, and those of the embedded store whose permits are, are remembered in any case. A limiter that was
+    /// forgotten is made again when it is used: its state is in the store.
+    pub fn max_remembered(mut self, limiters: usize) -> Self {
+        self.max_remembered = Some(limiters);
         self
     }
 
@@ -298,7 +307,8 @@ impl LimitsBuilder {
             limits: Reading::new(current),
             rules: Rules::default(),
         };
-        let (registry, source, shadow) = (Registry::default(), self.source, self.shadow);
+        let (registry, source, shadow) =
+            (Registry::new(self.max_remembered.unwrap_or(REMEMBERED)), self.source, self.shadow);
         let made = Made { registry, source, shadow, trusted_proxies };
         let limits = Limits { services: Arc::new(services), made: Arc::new(made) };
         if is_shared {

@@ -1,6 +1,9 @@
 //! What the limiters of one declared key have in common.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use ratelimit_spec::Settings;
 
@@ -9,6 +12,8 @@ use crate::metrics::{Measured, UNNAMED};
 
 /// A declared key, or a name that exists only at run time.
 pub(crate) struct Family {
+    /// No other family of this process has it; 0 for a name that was built at run time.
+    pub(crate) number: u32,
     /// The key as it was written.
     pub(crate) key: Arc<str>,
     pub(crate) keys: Keys,
@@ -16,8 +21,6 @@ pub(crate) struct Family {
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
-    /// Whether it is one name that was built at run time.
-    pub(crate) is_unnamed: bool,
 }
 
 impl Family {
@@ -37,22 +40,27 @@ impl Family {
 
     /// A key that only exists at run time.
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
-        let (tally, measured) = (Tally::default(), Measured::new(key));
-        Self {
-            key: key.into(),
-            keys,
-            annotation: None,
-            declared: None,
-            tally,
-            measured,
-            is_unnamed: false,
-        }
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self { number, measured: Measured::new(key), ..Self::unnamed(key, keys) }
     }
 
     /// A name that was built at run time, of which there may be any number.
     pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
-        let measured = Measured::new(UNNAMED);
-        Self { measured, is_unnamed: true, ..Self::unannotated(name, keys) }
+        Self {
+            number: 0,
+            key: name.into(),
+            keys,
+            annotation: None,
+            declared: None,
+            tally: Tally::default(),
+            measured: Measured::new(UNNAMED),
+        }
+    }
+
+    /// Whether it is one name that was built at run time.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.number == 0
     }
 }
 

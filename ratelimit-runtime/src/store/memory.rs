@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ratelimit_spec::Mode;
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Lease, Slot, Terms};
+pub(crate) use self::slot::{Lease, Slot, Terms, Whose};
 use self::{configs::Configs, slot::State, slots::Slots};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
@@ -47,6 +47,30 @@ impl MemoryStore {
     /// Where a limiter is counted, to be found without its name from now on.
     pub(crate) fn slot(&self, keys: &StateKeys) -> Arc<Slot> {
         self.slots.get_or_make(keys.shared(), self.clock.now_ms())
+    }
+
+    /// Takes permits for a limiter of a family, named in two parts, that may be counted without a look at
+    /// its configuration. Says how many are left, of how many.
+    pub(crate) fn spend(
+        &self,
+        name: (&str, &str),
+        family: u32,
+        generation: u64,
+        permits: u32,
+    ) -> Option<(u64, u64)> {
+        let whose = Whose::Family(family);
+        self.slots.with(name, |slot| slot.spend(&self.clock, whose, generation, permits))
+    }
+
+    /// Where a limiter may be counted by this rule without a look at its configuration.
+    pub(crate) fn leased(&self, keys: &StateKeys, rule: u64) -> Option<Arc<Slot>> {
+        let leased = |slot: &Arc<Slot>| slot.is_leased(rule).then(|| Arc::clone(slot));
+        self.slots.with(("", keys.config()), leased)
+    }
+
+    /// Forgets limiters that say no more than new ones.
+    pub(crate) fn forget_idle(&self) {
+        self.slots.sweep(self.clock.now_ms());
     }
 
     /// Runs a change on a limiter's state.

@@ -14,25 +14,43 @@ use crate::{
         services::{ENDED, Services},
         taken::{Source, Taken},
     },
-    store::{Outcome, Reply, Slot},
+    settings::Family,
+    store::{AnyStore, Outcome, Reply, Slot, Whose},
 };
+
+/// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
+/// it need not be remembered.
+pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
+    let AnyStore::Memory(store) = &limits.store else { return false };
+    let (name, generation) = ((&*limits.key_prefix, name), limits.generation());
+    if permits == 0 || generation == ENDED {
+        return false;
+    }
+    count_spent(family, store.spend(name, family.number, generation, permits))
+}
+
+/// Counts a call that took permits, of which so many are left of so many.
+fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
+    if let Some((left, capacity)) = spent {
+        family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        family.measured.admitted(left, capacity);
+    }
+    spent.is_some()
+}
 
 impl Core {
     /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are
     /// free. Most calls need no more.
     pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
-        if !self.queue.is_empty() || permits == 0 {
+        let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
+        if !self.queue.is_empty() || permits == 0 || generation == ENDED {
             return false;
         }
-        let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
-        let spend = |slot: &Arc<Slot>| slot.spend(&limits.clock, rule, generation, permits);
+        let spend =
+            |slot: &Arc<Slot>| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits);
         let own = self.made().and_then(|rare| rare.own.get()).and_then(spend);
         let spent = own.or_else(|| self.stored.get().and_then(spend));
-        if let Some((left, capacity)) = spent {
-            self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
-            self.family.measured.admitted(left, capacity);
-        }
-        spent.is_some()
+        count_spent(&self.family, spent)
     }
 
     /// The whole of a call that needs neither the store nor a wait. In shadow mode the reply may be a

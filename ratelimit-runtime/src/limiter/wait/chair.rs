@@ -78,6 +78,8 @@ impl Chair {
             let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
             return Err((position, core.not_before(Reason::QueueFull, after)));
         };
+        // From now on every call finds the queue.
+        core.withdraw(limits);
         state.place = Some((Arc::clone(core), number));
         drop(state);
         core.queue.waiting().changed.notify_waiters();

@@ -44,6 +44,8 @@ pub(crate) struct Lease {
 pub(crate) struct Terms {
     /// Whose numbers they are; see [`Rule`](crate::limiter).
     rule: u64,
+    /// The number of the limiter's family.
+    family: u32,
     /// As of which reading of the limits.
     generation: u64,
     config: Config,
@@ -52,16 +54,24 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn new(rule: u64, generation: u64, config: Config) -> Self {
+    pub(crate) fn new(rule: u64, family: u32, generation: u64, config: Config) -> Self {
         let kept = (config.keep_alive_ms > 0).then_some(config.keep_alive_ms);
         let idle_ms = kept.map(|kept| kept.max(config.counts_for_ms()));
-        Self { rule, generation, config, idle_ms }
+        Self { rule, family, generation, config, idle_ms }
     }
 
     /// Whether they are these numbers as of this reading of the limits.
-    pub(crate) fn is(&self, generation: u64, config: &Config) -> bool {
-        self.generation == generation && self.config == *config
+    pub(crate) fn is(&self, family: u32, generation: u64, config: &Config) -> bool {
+        (self.family, self.generation) == (family, generation) && self.config == *config
     }
+}
+
+/// Whose numbers a caller goes by: those of its rule, or those that the limiter was last counted by if that
+/// is one of its family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Rule(u64),
+    Family(u32),
 }
 
 impl Slot {
@@ -89,7 +99,8 @@ impl Slot {
         let mut state = self.lock();
         let terms = &state.lease.as_ref()?.terms;
         let now = clock.now_ms();
-        let config = state.may_count(terms, rule, generation, now).then_some(terms.config)?;
+        let config =
+            state.may_count(terms, Whose::Rule(rule), generation, now).then_some(terms.config)?;
         Some(state.count(config, permits, now))
     }
 
@@ -98,7 +109,7 @@ impl Slot {
     pub(crate) fn spend(
         &self,
         clock: &Clock,
-        rule: u64,
+        whose: Whose,
         generation: u64,
         permits: u32,
     ) -> Option<(u64, u64)> {
@@ -106,7 +117,7 @@ impl Slot {
         let state = &mut *state;
         let terms = &state.lease.as_ref()?.terms;
         let now = clock.now_ms();
-        if !state.may_count(terms, rule, generation, now) {
+        if !state.may_count(terms, whose, generation, now) {
             return None;
         }
         let Terms { config, idle_ms, .. } = &**terms;
@@ -119,14 +130,24 @@ impl Slot {
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
-    /// change from outside is stored.
-    pub(crate) fn admit(&self, lease: Lease) {
+    /// change from outside is stored, or callers wait: no caller overtakes them.
+    pub(crate) fn admit(&self, lease: Lease, nobody_waits: impl FnOnce() -> bool) {
         let mut state = self.lock();
+        if !nobody_waits() {
+            return;
+        }
         let fits =
             |stored: &Stored| !stored.is_from_outside() && *stored.config == lease.terms.config;
         if state.stored.as_ref().is_none_or(fits) {
             state.lease = Some(lease);
         }
+    }
+}
+
+impl Slot {
+    /// Whether a limiter may count here by this rule.
+    pub(crate) fn is_leased(&self, rule: u64) -> bool {
+        self.lock().lease.as_ref().is_some_and(|lease| lease.terms.rule == rule)
     }
 }
 
@@ -181,8 +202,12 @@ impl State {
     }
 
     /// Whether the numbers of a lease are still those to count by.
-    fn may_count(&self, terms: &Terms, rule: u64, generation: u64, now: u64) -> bool {
-        (terms.rule, terms.generation) == (rule, generation)
+    fn may_count(&self, terms: &Terms, whose: Whose, generation: u64, now: u64) -> bool {
+        let same = match whose {
+            Whose::Rule(rule) => terms.rule == rule,
+            Whose::Family(family) => terms.family == family,
+        };
+        same && terms.generation == generation
             && self.lease.as_ref().is_some_and(|lease| now < lease.until_ms)
             && !self.is_expired(now)
             && terms.config.mode == Mode::Overall

@@ -1,10 +1,11 @@
 //! Slots by name, in shards, so that no lookup waits for one of another shard.
 
 use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use hashbrown::HashTable;
 
 use super::slot::Slot;
 
@@ -19,7 +20,7 @@ pub(super) struct Slots {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<Arc<str>, Arc<Slot>>,
+    slots: HashTable<(Arc<str>, Arc<Slot>)>,
     sweep_at: usize,
 }
 
@@ -30,34 +31,85 @@ impl Slots {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Slot>> {
-        self.shard(name).slots.get(name).map(Arc::clone)
+        self.with(("", name), |slot| Some(Arc::clone(slot)))
+    }
+
+    /// What a slot has to say, if it is there. Its name comes in two parts.
+    pub(super) fn with<T>(
+        &self,
+        (prefix, name): (&str, &str),
+        ask: impl FnOnce(&Arc<Slot>) -> Option<T>,
+    ) -> Option<T> {
+        let hash = hash(&self.hasher, [prefix, name]);
+        let shard = self.shard(hash);
+        let is = |(other, _): &(Arc<str>, _)| other.strip_prefix(prefix) == Some(name);
+        let (_, slot) = shard.slots.find(hash, is)?;
+        ask(slot)
     }
 
     /// The slot of this name, which is made if there is none.
     pub(super) fn get_or_make(&self, name: &Arc<str>, now: u64) -> Arc<Slot> {
-        let mut shard = self.shard(name);
-        if let Some(slot) = shard.slots.get(&**name) {
+        let hash_of = |name: &str| hash(&self.hasher, [name]);
+        let hash = hash_of(name);
+        let mut shard = self.shard(hash);
+        if let Some((_, slot)) = shard.slots.find(hash, |(other, _)| other == name) {
             return Arc::clone(slot);
         }
         if shard.slots.len() >= shard.sweep_at.max(SWEEP_AT) {
-            shard.sweep(now);
+            shard.sweep(now, &self.hasher);
         }
         let slot = Arc::<Slot>::default();
-        shard.slots.insert(Arc::clone(name), Arc::clone(&slot));
+        let entry = (Arc::clone(name), Arc::clone(&slot));
+        shard.slots.insert_unique(hash, entry, |(name, _)| hash_of(name));
         slot
     }
 
-    fn shard(&self, name: &str) -> MutexGuard<'_, Shard> {
-        #[expect(clippy::cast_possible_truncation, reason = "any part of a hash picks a shard")]
-        let index = self.hasher.hash_one(name) as usize % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Drops what is idle.
+    pub(super) fn sweep(&self, now: u64) {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, &self.hasher);
+        }
     }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // Other bits than those by which a table goes.
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hash of a name, in one part or several.
+fn hash<const PARTS: usize>(hasher: &RandomState, name: [&str; PARTS]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    name.iter().for_each(|part| hasher.write(part.as_bytes()));
+    hasher.finish()
 }
 
 impl Shard {
     /// Drops what is idle. What somebody holds stays: it has to be found again under its name.
-    fn sweep(&mut self, now: u64) {
-        self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
-        self.sweep_at = self.slots.len() * 2;
+    fn sweep(&mut self, now: u64, hasher: &RandomState) {
+        self.slots.retain(|(_, slot)| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
+        let len = self.slots.len();
+        self.sweep_at = len * 2;
+        if self.slots.capacity() > 4 * len {
+            self.slots.shrink_to(2 * len, |(name, _)| hash(hasher, [name]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_in_two_parts() {
+        let slots = Slots::new();
+        let made = slots.get_or_make(&"shop:orders:42".into(), 0);
+        for at in [0, 5, 14] {
+            let parts = "shop:orders:42".split_at(at);
+            let found = slots.with(parts, |slot| Some(Arc::clone(slot)));
+            assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &made)), "{parts:?}");
+        }
+        assert!(slots.get("orders:42").is_none());
     }
 }
