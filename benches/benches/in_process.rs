@@ -12,8 +12,8 @@ use std::{
 
 use benches::{
     embedded::{
-        USERS, body, fixed, install, of_user, once, once_per_user, plenty, ready, unreached,
-        used_up,
+        USERS, body, bucket_of_user, fixed, fixed_bucket, install, of_user, once, once_per_user,
+        plenty, ready, unreached, used_up,
     },
     load::Random,
 };
@@ -126,6 +126,36 @@ fn many_keys(criterion: &mut Criterion, limits: &Limits) {
     refused.finish();
 }
 
+/// An annotated function by both rules, beside governor: under one key, and under a text for each user.
+fn annotated(criterion: &mut Criterion) {
+    let mut one = group(criterion, "annotated_one");
+    calls(&mut one, "ours_bucket", &(), async |(), number| {
+        let _ = black_box(fixed_bucket(number).await);
+    });
+    calls(&mut one, "ours_window", &(), async |(), number| {
+        let _ = black_box(fixed(number).await);
+    });
+    let governor: DefaultDirectRateLimiter = RateLimiter::direct(Cells::per_second(FASTEST));
+    calls(&mut one, "governor", &governor, async |governor, number| {
+        if governor.check().is_ok() {
+            black_box(body(number));
+        }
+    });
+    one.finish();
+
+    let mut many = group(criterion, "annotated_many");
+    (0..USERS).for_each(|user| drop(ready(bucket_of_user(user))));
+    calls(&mut many, "ours_bucket", &(), async |(), user| {
+        let _ = black_box(bucket_of_user(user).await);
+    });
+    (0..USERS).for_each(|user| drop(ready(of_user(user))));
+    calls(&mut many, "ours_window", &(), async |(), user| {
+        let _ = black_box(of_user(user).await);
+    });
+    governor_keyed(&mut many, Cells::per_second(FASTEST));
+    many.finish();
+}
+
 /// By a number, which is its quickest key, and by the text that ours renders too.
 fn governor_keyed(group: &mut Group<'_>, cells: Cells) {
     let numbers: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(cells);
@@ -200,6 +230,7 @@ fn all(criterion: &mut Criterion) {
     let limits = install();
     one_key(criterion, &limits);
     many_keys(criterion, &limits);
+    annotated(criterion);
     attribute(criterion, &limits);
     key(criterion);
     per_client(criterion);

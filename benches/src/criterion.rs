@@ -8,11 +8,13 @@ use std::{
 use crate::results::Results;
 
 /// Groups, in the order in which they are shown.
-const GROUPS: [&str; 8] = [
+const GROUPS: [&str; 10] = [
     "direct_allowed",
     "direct_refused",
     "keyed_allowed",
     "keyed_refused",
+    "annotated_one",
+    "annotated_many",
     "per_client",
     "attribute_fixed",
     "attribute_templated",

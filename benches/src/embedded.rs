@@ -24,6 +24,38 @@ pub async fn fixed(number: u64) -> Result<u64, Rejection> {
     Ok(body(number))
 }
 
+/// The same by a token bucket.
+///
+/// # Errors
+///
+/// What the limiter refuses.
+#[rate_limit(
+    key = "fixed_bucket",
+    rate = 2_000_000_000,
+    per = "1s",
+    algorithm = "token_bucket",
+    wait = "none"
+)]
+pub async fn fixed_bucket(number: u64) -> Result<u64, Rejection> {
+    Ok(body(number))
+}
+
+/// An annotated function under a token bucket for each user.
+///
+/// # Errors
+///
+/// What the limiter refuses.
+#[rate_limit(
+    key = "bucket:{id}",
+    rate = 2_000_000_000,
+    per = "1s",
+    algorithm = "token_bucket",
+    wait = "none"
+)]
+pub async fn bucket_of_user(id: u64) -> Result<u64, Rejection> {
+    Ok(body(id))
+}
+
 /// An annotated function under a key for each user.
 ///
 /// # Errors

@@ -83,6 +83,8 @@ fn group_shown(group: &str) -> &str {
         "keyed_allowed" => "100 000 keys, allowed",
         "keyed_refused" => "100 000 keys, refused",
         "per_client" => "counted per client, over Redis",
+        "annotated_one" => "annotated, one key",
+        "annotated_many" => "annotated, 100 000 keys",
         "attribute_fixed" => "attribute, fixed key",
         "attribute_templated" => "attribute, templated key",
         other => other,
