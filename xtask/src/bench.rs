@@ -11,7 +11,7 @@ use crate::{
 };
 
 mod compile;
-mod instructions;
+pub(crate) mod instructions;
 
 const JAVA: &str = "benches/java";
 

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use crate::{
-    Failed, Outcome, features, redis,
+    Failed, Outcome,
+    bench::instructions,
+    features, redis,
     shell::{cargo, root, run, say, seconds},
     test,
 };
@@ -23,7 +25,8 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     each_feature()?;
     say(&format!("checks passed in {}", seconds(start.elapsed())));
     test::run_tests(&[])?;
-    on_every_server()
+    on_every_server()?;
+    instructions::check()
 }
 
 /// Runs some of the tests on the servers beside the one that ran them all.

@@ -10,6 +10,7 @@ mod ci;
 mod features;
 mod interop;
 mod java;
+mod packages;
 mod redis;
 mod schema;
 mod shell;
@@ -50,7 +51,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        about: "formatting, lints, docs, each feature alone, then all tests",
+        about: "formatting, lints, docs, each feature alone, all tests, then instructions counted",
         run: ci::run_all,
     },
 ];

