@@ -1,13 +1,23 @@
 //! What operators should hear of, told once and in one place.
 
-use std::{fmt, sync::Arc, time::Duration};
+mod bounded;
 
-use crate::{Quota, Rejection, SetupError, StoreError, metrics, store::Reconciled};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use self::bounded::Bounded;
+use crate::{Quota, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled};
 
 /// Something an operator should hear of.
 ///
 /// With the feature `tracing` each one is an event of target `ratelimit`; a callback given to
 /// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) gets them all.
+///
+/// What happens often is reported when it first happens to a limiter, all keys of a template being one, and
+/// then as a [count](Self::Repeated) every ten seconds. A key that is used for the first time is no event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -40,7 +50,20 @@ pub enum Event {
         /// The rejection that the caller would have received.
         rejection: Rejection,
     },
-    /// The configured and the stored configuration of a limiter were reconciled.
+    /// A limiter rejected a call.
+    Rejected {
+        /// The rejection that the caller received.
+        rejection: Rejection,
+    },
+    /// An event happened again in the last ten seconds, to the same limiter or to one of many.
+    #[non_exhaustive]
+    Repeated {
+        /// The last one.
+        event: Box<Event>,
+        /// How often it happened since it was reported.
+        more: u64,
+    },
+    /// The configured and the stored configuration of a limiter differed, and were reconciled.
     Reconciled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -60,8 +83,8 @@ pub enum Event {
     },
     /// The store answers again.
     StoreUp,
-    /// The store refuses for a reason that lasts, and the function cannot carry a rejection: the
-    /// local policy decides.
+    /// The store refuses for a reason that lasts, or a function that cannot carry a rejection has no
+    /// numbers. Calls are rejected, or counted locally where the function cannot.
     Misconfigured {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -106,6 +129,8 @@ impl Event {
             Self::Disabled { .. } => "disabled",
             Self::ShadowMode { .. } => "shadow_mode",
             Self::WouldReject { .. } => "would_reject",
+            Self::Rejected { .. } => "rejected",
+            Self::Repeated { event, .. } => event.word(),
             Self::Reconciled { .. } => "reconciled",
             Self::StoreDown { .. } => "store_down",
             Self::StoreUp => "store_up",
@@ -119,27 +144,49 @@ impl Event {
     }
 
     /// The template of the limiter that it is about.
-    #[cfg(feature = "tracing")]
-    fn limiter(&self) -> Option<&str> {
+    fn limiter(&self) -> Option<&Arc<str>> {
         match self {
             Self::Disabled { limiter }
             | Self::ShadowMode { limiter }
             | Self::Reconciled { limiter, .. }
             | Self::Misconfigured { limiter, .. }
             | Self::ClockAhead { limiter, .. } => Some(limiter),
-            Self::WouldReject { rejection } => Some(rejection.limiter()),
+            Self::WouldReject { rejection } | Self::Rejected { rejection } => {
+                Some(rejection.template())
+            }
+            Self::Repeated { event, .. } => event.limiter(),
             _ => None,
         }
     }
 
     #[cfg(feature = "tracing")]
     fn is_quiet(&self) -> bool {
+        match self {
+            Self::StoreUp | Self::Reloaded | Self::EmbeddedStore | Self::Rejected { .. } => true,
+            Self::Repeated { event, .. } => event.is_quiet(),
+            _ => false,
+        }
+    }
+
+    /// How often it happened since it was last reported.
+    #[cfg(feature = "tracing")]
+    fn count(&self) -> u64 {
+        if let Self::Repeated { more, .. } = self { *more } else { 1 }
+    }
+
+    /// What it is reported as once in a while.
+    fn topic(&self) -> &'static str {
+        match self {
+            Self::Reconciled { outcome, .. } => outcome.word(),
+            other => other.word(),
+        }
+    }
+
+    /// Whether it can happen with every call.
+    fn is_bounded(&self) -> bool {
         matches!(
             self,
-            Self::StoreUp
-                | Self::Reloaded
-                | Self::EmbeddedStore
-                | Self::Reconciled { outcome: Reconciled::Created | Reconciled::Unchanged, .. }
+            Self::Reconciled { .. } | Self::Misconfigured { .. } | Self::ClockAhead { .. }
         )
     }
 }
@@ -170,6 +217,8 @@ impl fmt::Display for Event {
                     "shadow mode admitted a call that would have been rejected or delayed: {rejection}"
                 )
             }
+            Self::Rejected { rejection } => write!(f, "a call was rejected: {rejection}"),
+            Self::Repeated { event, more } => write!(f, "{event} ({more} more in 10 s)"),
             Self::Reconciled { limiter, outcome, old, new } => match outcome {
                 Reconciled::Created => {
                     write!(f, "rate limit `{limiter}` created in the store: {new}")
@@ -201,7 +250,7 @@ impl fmt::Display for Event {
             Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
             Self::StoreUp => f.write_str("rate limits reach their store again"),
             Self::Misconfigured { limiter, error } => {
-                write!(f, "rate limit `{limiter}` is counted locally, its store refuses: {error}")
+                write!(f, "rate limit `{limiter}` cannot be counted as it should: {error}")
             }
             Self::ClockAhead { limiter, ahead } => write!(
                 f,
@@ -240,22 +289,46 @@ pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Who is told of events.
 #[derive(Clone, Default)]
-pub(crate) struct Events {
+pub(crate) struct Events(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
     callback: Option<Callback>,
+    engine: Arc<Engine>,
+    bounded: Bounded,
 }
 
 impl Events {
-    pub(crate) fn to(callback: Option<Callback>) -> Self {
-        Self { callback }
+    pub(crate) fn to(callback: Option<Callback>, engine: Arc<Engine>) -> Self {
+        Self(Arc::new(Shared { callback, engine, bounded: Bounded::default() }))
     }
 
     pub(crate) fn emit(&self, event: &Event) {
         metrics::count_event(event.word());
-        #[cfg(feature = "tracing")]
-        if event.is_quiet() {
-            tracing::info!(target: "ratelimit", kind = event.word(), limiter = event.limiter(), "{event}");
+        if event.is_bounded() {
+            self.0.bounded(event.clone());
         } else {
-            tracing::warn!(target: "ratelimit", kind = event.word(), limiter = event.limiter(), "{event}");
+            self.0.publish(event);
+        }
+    }
+
+    /// A rejection, which costs no more than to be counted where the limiter has just rejected another.
+    pub(crate) fn rejected(&self, count: &Arc<AtomicU64>, rejection: &Rejection) {
+        self.0.counted(count, || Event::Rejected { rejection: rejection.clone() });
+    }
+}
+
+impl Shared {
+    fn publish(&self, event: &Event) {
+        #[cfg(feature = "tracing")]
+        {
+            let limiter = event.limiter().map(|limiter| &**limiter);
+            let (kind, count) = (event.word(), event.count());
+            if event.is_quiet() {
+                tracing::info!(target: "ratelimit", kind, limiter, count, "{event}");
+            } else {
+                tracing::warn!(target: "ratelimit", kind, limiter, count, "{event}");
+            }
         }
         if let Some(callback) = &self.callback {
             callback(event);
@@ -265,6 +338,6 @@ impl Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("callback", &self.callback.is_some()).finish()
+        f.debug_struct("Events").field("callback", &self.0.callback.is_some()).finish()
     }
 }

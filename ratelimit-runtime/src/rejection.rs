@@ -93,6 +93,10 @@ impl Rejection {
         self
     }
 
+    pub(crate) fn template(&self) -> &Arc<str> {
+        &self.0.limiter
+    }
+
     /// The limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
     pub fn limiter(&self) -> &str {

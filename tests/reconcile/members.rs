@@ -43,7 +43,7 @@ async fn a_configuration_stays_while_its_process_lives_however_seldom_it_calls()
         }
         newer.configured("shared").try_acquire(1).await.ok();
     }
-    assert_eq!(*older_told.lock().unwrap(), [Reconciled::Created, Reconciled::Followed]);
+    assert_eq!(*older_told.lock().unwrap(), [Reconciled::Followed]);
     assert_eq!(*newer_told.lock().unwrap(), [Reconciled::Carried]);
     let members: Vec<String> = server.cli(&["ZRANGE", "ratelimit:members", "0", "-1"]);
     assert_eq!(members.len(), 2, "{members:?}");

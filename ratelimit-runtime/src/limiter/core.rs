@@ -43,8 +43,6 @@ pub(crate) struct Core {
     pub(super) is_further: bool,
     /// What the store last said is in force.
     in_force: Mutex<InForce>,
-    /// Whether an unusable store was reported.
-    pub(super) complained: AtomicBool,
 }
 
 /// What this process is configured with for a key, as of one generation of the limits. Keys of which
@@ -153,7 +151,6 @@ impl Core {
             in_force: Mutex::default(),
             stored: OnceCell::new(),
             denials: Denials::default(),
-            complained: AtomicBool::new(false),
             queue: Queue::default(),
         }
     }
@@ -216,7 +213,6 @@ impl Core {
             }
         }
         drop(in_force);
-        self.complained.store(false, Ordering::Relaxed);
         if changed {
             self.denials.forget();
         }

@@ -148,6 +148,9 @@ impl<'a> Part<'a> {
         };
         core.family.tally.reconciled(outcome);
         core.family.measured.reconciled(outcome.word());
+        if matches!(outcome, Reconciled::Created | Reconciled::Unchanged) {
+            return;
+        }
         let own = rule.numbers.as_ref().ok().map(|numbers| numbers.config);
         let old = match outcome {
             Reconciled::Reset | Reconciled::Carried => reply.replaced.copied(),

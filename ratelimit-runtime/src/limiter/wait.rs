@@ -37,7 +37,7 @@ use super::{
     taken::{Source, Taken},
 };
 use crate::{
-    Reason, Rejection,
+    Reason, Rejection, StoreError,
     clock::{self, whole_ms},
     store::{Grant, Reply},
 };
@@ -183,7 +183,7 @@ async fn acquire_all(
             Err((position, rejection)) => (open[position], rejection),
         };
         if claims[n].fallible {
-            claims[n].core.count_rejected(&rejection);
+            claims[n].core.count_rejected(limits, &rejection);
             Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));
         }
@@ -381,14 +381,13 @@ impl Claim {
     fn settle(&self, limits: &Arc<Services>, rejection: &Rejection) -> Option<Option<Granted>> {
         match rejection.reason() {
             Reason::StoreMisconfigured => {
-                self.core.complain(limits, rejection);
                 self.core.without_store_at_all(limits, self.permits).map(Some)
             }
             Reason::StoreUnavailable if limits.is_shut_down() => {
                 self.core.without_store_at_all(limits, self.permits).map(Some)
             }
             Reason::NotConfigured => {
-                self.core.complain(limits, rejection);
+                self.core.complain(limits, StoreError::misconfigured(rejection.to_string()));
                 Some(None)
             }
             _ => None,

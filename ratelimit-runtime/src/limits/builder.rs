@@ -267,7 +267,8 @@ impl LimitsBuilder {
     ) -> Result<Limits, SetupError> {
         static ID: AtomicU64 = AtomicU64::new(1);
 
-        let (events, engine) = (Events::to(self.on_event.clone()), Arc::<Engine>::default());
+        let engine = Arc::<Engine>::default();
+        let events = Events::to(self.on_event.clone(), Arc::clone(&engine));
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let deadline = self.deadline.or(loaded.as_ref().and_then(|file| file.limits.deadline));
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);

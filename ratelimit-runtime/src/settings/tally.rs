@@ -1,6 +1,6 @@
 //! What the limiters of a key did so far.
 
-use std::sync::{Mutex, PoisonError, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64};
 
 use crate::store::Reconciled;
 
@@ -9,6 +9,8 @@ use crate::store::Reconciled;
 pub(crate) struct Tally {
     pub(crate) allowed: AtomicU64,
     pub(crate) rejected: AtomicU64,
+    /// Rejections since the last event about them.
+    pub(crate) unreported: Arc<AtomicU64>,
     pub(crate) waited: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) shadowed: AtomicU64,

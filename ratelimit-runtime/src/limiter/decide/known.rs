@@ -82,7 +82,7 @@ impl Core {
                 self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
                 self.family.measured.admitted(reply.remaining, reply.config.capacity());
             }
-            Err(rejection) => self.count_rejected(rejection),
+            Err(rejection) => self.count_rejected(limits, rejection),
         }
         Some(result)
     }
@@ -153,8 +153,10 @@ impl Core {
         self.family.measured.admitted(remaining, capacity);
     }
 
-    pub(in crate::limiter) fn count_rejected(&self, rejection: &Rejection) {
-        self.family.tally.rejected.fetch_add(1, Ordering::Relaxed);
+    pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {
+        let tally = &self.family.tally;
+        tally.rejected.fetch_add(1, Ordering::Relaxed);
+        limits.events.rejected(&tally.unreported, rejection);
         self.family.measured.rejected(rejection.reason());
     }
 }

@@ -1,6 +1,6 @@
 //! What decides while the store is unavailable.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use ratelimit_spec::OnStoreError;
 
@@ -33,6 +33,7 @@ pub(super) fn without_store(
         let refuse =
             |reason| (asked.position, Why::Rejected(core.rejection(reason).with_source(error)));
         if misconfigured {
+            core.complain(limits, error.clone());
             refusals.push(refuse(Reason::StoreMisconfigured));
             continue;
         }
@@ -99,14 +100,10 @@ impl Core {
         }
     }
 
-    /// Reports once that a function which cannot return a rejection is counted locally.
-    pub(in crate::limiter) fn complain(&self, limits: &Services, rejection: &Rejection) {
-        if !self.complained.swap(true, Ordering::Relaxed) {
-            let error = StoreError::misconfigured(rejection.to_string());
-            limits
-                .events
-                .emit(&Event::Misconfigured { limiter: Arc::clone(&self.family.key), error });
-        }
+    /// Reports that the limiter cannot be counted as it should.
+    pub(in crate::limiter) fn complain(&self, limits: &Services, error: StoreError) {
+        let limiter = Arc::clone(&self.family.key);
+        limits.events.emit(&Event::Misconfigured { limiter, error });
     }
 }
 

@@ -1,0 +1,93 @@
+//! What operators read when much happens: the lines that events come to.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, Reason};
+use tests::{eventually, redis_server::RedisServer};
+
+const SECOND: Duration = Duration::from_secs(1);
+const YAML: &str =
+    "prefixes: [{ prefix: user-, rate: 1, per: 1h }]\ndefault: { rate: 1, per: 1h }\n";
+
+/// The lines of a log, and how often what they say happened.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(String, u64)>>>);
+
+impl Log {
+    async fn limits(&self, builder: LimitsBuilder) -> Limits {
+        let log = self.clone();
+        let builder = builder.limits_yaml(YAML).deadline(2 * SECOND).on_event(move |event| {
+            let times = if let Event::Repeated { more, .. } = event { *more } else { 1 };
+            log.0.lock().unwrap().push((event.to_string(), times));
+        });
+        builder.build().await.unwrap()
+    }
+
+    /// The number of lines with this text, and of what they count.
+    fn of(&self, text: &str) -> (usize, u64) {
+        let lines = self.0.lock().unwrap();
+        let found = lines.iter().filter(|(line, _)| line.contains(text));
+        (found.clone().count(), found.map(|(_, times)| times).sum())
+    }
+}
+
+async fn rejected(limits: &Limits, name: &str) -> Option<Reason> {
+    limits.configured(name).try_acquire(1).await.err().map(|rejection| rejection.reason())
+}
+
+/// 5 000 lines of new users, and none of 5 000 rejections.
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_users_are_a_line_and_a_count() {
+    let server = RedisServer::start();
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().redis(server.url())).await;
+    for user in 0..5000 {
+        assert_eq!(rejected(&limits, &format!("user-{user}")).await, None);
+    }
+    assert_eq!(log.of("user-"), (0, 0), "new keys are no event");
+    assert_eq!(rejected(&limits, "user-0").await, Some(Reason::Limited));
+    assert_eq!(log.of("user-"), (1, 1), "the first is reported at once");
+    for user in 1..5000 {
+        assert_eq!(rejected(&limits, &format!("user-{user}")).await, Some(Reason::Limited));
+    }
+    eventually("the others are counted", 12 * SECOND, || log.of("user-").1 == 5000);
+    assert!(log.of("user-").0 <= 3, "{:?}", log.of("user-"));
+    assert_eq!(log.of("user-0").0, 0, "by the template");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_without_a_template_have_a_bounded_number_of_lines() {
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().memory()).await;
+    for name in 0..2000 {
+        for _ in 0..2 {
+            let _ = rejected(&limits, &format!("name{name}")).await;
+        }
+    }
+    eventually("all are counted", 12 * SECOND, || log.of("a call was rejected").1 == 2000);
+    assert!(log.of("a call was rejected").0 <= 102, "{:?}", log.of("a call was rejected"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permission_that_is_lost_is_reported() {
+    let server = RedisServer::start();
+    let acl = |rules: &[&str]| {
+        let mut acl = redis::cmd("ACL");
+        acl.arg("SETUSER").arg("app").arg(rules).exec(&mut server.connect().unwrap()).unwrap();
+    };
+    acl(&["on", ">pass", "~*", "+@all"]);
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().redis(server.url_for("app", "pass"))).await;
+    assert_eq!(rejected(&limits, "user-1").await, None);
+    acl(&["-evalsha", "-eval"]);
+    for user in 0..100 {
+        let reason = rejected(&limits, &format!("user-{user}")).await;
+        assert_eq!(reason, Some(Reason::StoreMisconfigured));
+    }
+    assert_eq!(log.of("cannot be counted"), (1, 1));
+    eventually("the others are counted", 12 * SECOND, || log.of("cannot be counted") == (2, 100));
+}
