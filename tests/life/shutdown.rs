@@ -165,7 +165,6 @@ async fn a_function_that_cannot_be_rejected_is_counted_locally() {
         job().await;
         limits.shutdown().await;
         job().await;
-        job().await;
         tokio::time::timeout(SECOND, job()).await.expect_err("two in an hour");
     };
     limits.scope(shut_down).await;
