@@ -6,7 +6,7 @@
 
 use std::{error::Error, fmt::Write, fs, path::Path, time::Duration};
 
-use ratelimit_runtime::{Limits, ManualClock, Quota};
+use ratelimit_runtime::{Limits, Quota, test_util::ManualClock};
 
 const PER_MS: u64 = 1_000;
 const END_MS: u64 = 8_000;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Algorithm, Event, Limiter, Limits, ManualClock, Quota, RateChange, Reason, Rejection,
-    rate_limit,
+    Algorithm, Event, Limiter, Limits, Quota, RateChange, Reason, Rejection, rate_limit,
+    test_util::ManualClock,
 };
 use tests::redis_server::RedisServer;
 

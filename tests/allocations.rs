@@ -9,7 +9,7 @@ use std::{
 };
 
 use allocation_counter::{AllocationInfo, measure};
-use ratelimit_runtime::{Limits, ManualClock, Quota, Rejection, rate_limit};
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, test_util::ManualClock};
 use tests::redis_server::RedisServer;
 
 #[rate_limit(key = "static", rate = 1000, per = "1h", wait = "none")]

@@ -12,7 +12,8 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    CalendarUnit, Decision, Limits, ManualClock, Quota, RateChange, Reason, Rejection, rate_limit,
+    CalendarUnit, Decision, Limits, Quota, RateChange, Reason, Rejection, rate_limit,
+    test_util::ManualClock,
 };
 use tests::redis_server::RedisServer;
 

@@ -20,7 +20,7 @@ use ratelimit_runtime::{
         Rule, StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back,
         script_peek, script_peeked, script_release, script_write,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use redis::{Cmd, Connection, FromRedisValue};
 use tests::{

@@ -16,7 +16,7 @@ mod shared;
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limiter, Limits, LimitsBuilder, ManualClock, Quota, Quotas};
+use ratelimit_runtime::{Limiter, Limits, LimitsBuilder, Quota, Quotas, test_util::ManualClock};
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);

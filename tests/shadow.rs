@@ -11,7 +11,7 @@ mod switch;
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Decision, Limiter, Limits, LimitsBuilder, ManualClock, Permit, Reason, Rejection,
+    Decision, Limiter, Limits, LimitsBuilder, Permit, Reason, Rejection, test_util::ManualClock,
 };
 use tests::redis_server::RedisServer;
 

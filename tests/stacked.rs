@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Limiter, Limits, LimitsBuilder, ManualClock, Reason, Rejection, limiter, rate_limit,
+    Limiter, Limits, LimitsBuilder, Reason, Rejection, limiter, rate_limit, test_util::ManualClock,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 use tokio::time::timeout;

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    __private::store::{MemoryStore, RedisStore},
-    Clock, Limits, ManualClock, Quota,
+    __private::store::{Clock, MemoryStore, RedisStore},
+    Limits, Quota,
+    test_util::ManualClock,
 };
 use tests::{
     could_not_run, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,

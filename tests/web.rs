@@ -24,7 +24,8 @@ use ::bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty, Full};
 use ratelimit_runtime::{
-    Limits, ManualClock, Quota,
+    Limits, Quota,
+    test_util::ManualClock,
     tower::{Limit, LimitBody},
 };
 use tower::{Layer, Service, ServiceExt};

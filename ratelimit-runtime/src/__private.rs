@@ -25,7 +25,7 @@ use crate::{FromRejection, Rejection};
 pub mod store {
     pub use ratelimit_spec::{Algorithm, Calendar, CalendarUnit, Mode, OnDrift, Rule};
 
-    pub use crate::store::*;
+    pub use crate::{clock::Clock, store::*};
 }
 
 /// Puts a call site on the list of all there are.

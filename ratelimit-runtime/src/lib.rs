@@ -34,6 +34,7 @@
 //! - [`guide::shadow`]: trying a limit out before it refuses anybody.
 //! - [`guide::settlement`]: giving permits back, several limits on one function, costs known afterwards.
 //! - [`guide::redisson`]: sharing limiters with Java services.
+//! - The module `test_util`, with the feature of that name: testing a program with limits.
 //! - [`guide::architecture`]: the floors, the call path, the format of the state.
 //!
 //! # The limits file
@@ -71,7 +72,8 @@
 //!   [`guide::metrics`].
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
-//! - `test-util`: what this project's own tests need.
+//! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
+//!   module `test_util`.
 //!
 //! # What is counted
 //!
@@ -114,6 +116,8 @@ mod rejection;
 pub mod report;
 mod settings;
 mod store;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "_web")]
@@ -125,9 +129,8 @@ pub use ratelimit_macros::limiter;
 #[doc = include_str!("../docs/rate_limit.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub(crate) use self::decision::Answer;
+pub(crate) use self::{clock::Clock, decision::Answer};
 pub use self::{
-    clock::{Clock, ManualClock},
     decision::{Decision, Reason, Settlement},
     error::{Problem, ProblemKind, SetupError, StoreError, StoreErrorKind},
     events::Event,

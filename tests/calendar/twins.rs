@@ -7,7 +7,7 @@ use ratelimit_runtime::{
         Assertion, Calendar, CalendarCall, Config, MemoryStore, OnDrift, Reply, Request, StateKeys,
         Store, script_peek, script_peeked, script_release,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use redis::{Connection, Value};
 use tests::{

@@ -7,8 +7,9 @@ use std::{
 
 use http::{Request, Response};
 use ratelimit_runtime::{
-    Limits, ManualClock, Reason, Rejection,
+    Limits, Reason, Rejection,
     client::{Throttle, ThrottleError},
+    test_util::ManualClock,
 };
 use tokio::time::timeout;
 use tonic::transport::{Channel, Server};

@@ -7,7 +7,7 @@ use ratelimit_runtime::{
         Assertion, CalendarCall, Config, Group, MemoryStore, Outcome, Reply, Request, StateKeys,
         Store, script_decide, script_decisions, script_release,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use redis::Connection;
 use tokio::{runtime::Runtime, time::Instant};

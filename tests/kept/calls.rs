@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Limiter, Limits, LimitsBuilder, ManualClock, Quota, RateChange, Reason, Rejection, StoreError,
+    Limiter, Limits, LimitsBuilder, Quota, RateChange, Reason, Rejection, StoreError,
+    test_util::ManualClock,
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limits, ManualClock, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{Limits, Rejection, limiter, rate_limit, test_util::ManualClock};
 use tests::redis_server::RedisServer;
 
 use super::calls::{admitted, embedded_at, free, ms, on_redis, owed_after_charge};

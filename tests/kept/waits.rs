@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ratelimit_runtime::{Limiter, ManualClock};
+use ratelimit_runtime::{Limiter, test_util::ManualClock};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 //! Fixed windows and a clock that steps back. Time on a server cannot be turned back by a test that
 //! only calls limiters: `promises.rs` has the same trace for scripts.
 
-use ratelimit_runtime::{Limiter, ManualClock};
+use ratelimit_runtime::{Limiter, test_util::ManualClock};
 
 use super::calls::{SECOND, admitted_of, embedded_at, ms, quota, retry_after};
 

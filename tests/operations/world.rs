@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use ratelimit_runtime::{
-    Limiter, Limits, LimitsBuilder, ManualClock, Mode, Permit, Quota, Rejection,
+    Limiter, Limits, LimitsBuilder, Mode, Permit, Quota, Rejection, test_util::ManualClock,
 };
 use tests::redis_server::RedisServer;
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use ratelimit_runtime::{
         Assertion, Config, MemoryStore, Reply, Request, StateKeys, Store, script_peek,
         script_peeked,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use redis::Connection;
 use tests::{

@@ -9,7 +9,7 @@ use ratelimit_runtime::{
         StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back, script_peek,
         script_peeked, script_release, script_reservations, script_reserve, script_write,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use redis::Connection;
 use tests::{

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ratelimit_runtime::{
-    Algorithm, Limiter, Limits, ManualClock, Quota, Quotas, RateChange, Reason, StoreErrorKind,
+    Algorithm, Limiter, Limits, Quota, Quotas, RateChange, Reason, StoreErrorKind,
+    test_util::ManualClock,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 

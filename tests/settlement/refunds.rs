@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limiter, Limits, ManualClock, Reason, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{
+    Limiter, Limits, Reason, Rejection, limiter, rate_limit, test_util::ManualClock,
+};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
 use super::{SECOND, embedded, free, on_redis};

@@ -1,6 +1,6 @@
 //! What one process is told, to the millisecond.
 
-use ratelimit_runtime::{Decision, ManualClock, Mode, Reason};
+use ratelimit_runtime::{Decision, Mode, Reason, test_util::ManualClock};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The attribute, and what the limits file makes of it.
 
-use ratelimit_runtime::{ManualClock, Reason, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{Reason, Rejection, limiter, rate_limit, test_util::ManualClock};
 
 use super::*;
 

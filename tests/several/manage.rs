@@ -1,6 +1,6 @@
 //! What can be done to a limiter with several limits beside asking it.
 
-use ratelimit_runtime::{__private::store::StateKeys, ManualClock, Mode, RateChange};
+use ratelimit_runtime::{__private::store::StateKeys, Mode, RateChange, test_util::ManualClock};
 
 use super::*;
 

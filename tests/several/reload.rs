@@ -1,6 +1,6 @@
 //! Limits that change while the program runs, and processes that disagree.
 
-use ratelimit_runtime::{Event, ManualClock, OnDrift};
+use ratelimit_runtime::{Event, OnDrift, test_util::ManualClock};
 use std::sync::{Arc, Mutex};
 
 use super::*;

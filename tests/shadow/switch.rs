@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, ManualClock, report::Source};
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, report::Source, test_util::ManualClock};
 use tokio::time::timeout;
 
 use super::{counted, embedded, granted, overruled};

@@ -18,7 +18,7 @@
 //! - [`window`]: did any window of a recorded history admit too much?
 #![allow(
     clippy::disallowed_methods,
-    reason = "real processes live in real time; `Clock` is what is tested with them"
+    reason = "real processes live in real time; the clock is what is tested with them"
 )]
 
 mod binary;

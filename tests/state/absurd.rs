@@ -246,7 +246,7 @@ async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
             Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Request,
             Rule, StateKeys, Store, WriteWhen,
         },
-        ManualClock,
+        test_util::ManualClock,
     };
     use tests::decide::Decide;
 

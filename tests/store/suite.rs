@@ -15,7 +15,7 @@ use ratelimit_runtime::{
         Algorithm, Assertion, Config, KeepState, Mode, OnDrift, Reply, Request, Rule, StateKeys,
         Store, WriteWhen,
     },
-    ManualClock,
+    test_util::ManualClock,
 };
 use tests::decide::Decide;
 use tokio::time::Instant;

@@ -16,8 +16,8 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{Empty, Full};
 use ratelimit_runtime::{
-    Decision, FromRejection, Limits, ManualClock, Rejection, Settings, Wait, observe, rate_limit,
-    tower::Limit, web::Headers,
+    Decision, FromRejection, Limits, Rejection, Settings, Wait, observe, rate_limit,
+    test_util::ManualClock, tower::Limit, web::Headers,
 };
 use tower::{Layer, Service, ServiceExt};
 

@@ -46,7 +46,7 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ManualClock;
+    use crate::clock::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -179,7 +179,8 @@ impl LimitsBuilder {
     }
 
     /// Reads time from this clock. Redis keeps its own, so this is for the embedded store.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+    #[cfg(feature = "test-util")]
+    pub fn clock(mut self, clock: crate::clock::ManualClock) -> Self {
         self.clock = Some(clock.into());
         self
     }
@@ -240,6 +241,13 @@ impl LimitsBuilder {
             watch::start(&limits, every);
         }
         Ok(limits)
+    }
+
+    /// Limits on the embedded store that read nothing but this clock.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn by_hand(clock: crate::clock::ManualClock) -> Limits {
+        let limits = Self::default().memory().no_limits_file().clock(clock).assemble(None, None);
+        limits.expect("an embedded store without a file has nothing to fail on")
     }
 
     /// The limits of a program that installed none. What is wrong with them shows with each call.

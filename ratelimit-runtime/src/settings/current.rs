@@ -12,7 +12,7 @@ use super::{Effective, Family, Keys, Layers, Unresolved, ages::Ages};
 use crate::{clock, members::fingerprint, report::Source, store::MemberId};
 
 /// One reading of the limits file, or that there is none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Current {
     pub(crate) number: u64,
     /// Since when it holds.
@@ -59,6 +59,12 @@ impl Current {
             Some(member) => next.in_process(member.process()),
             None => next,
         }
+    }
+
+    /// The same with another number, so that every limiter looks again.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn renumbered(&self) -> Self {
+        Self { number: self.number + 1, ..self.clone() }
     }
 
     /// Since when the limits file has had its current settings for the limiter of this name.

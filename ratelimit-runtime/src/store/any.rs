@@ -22,7 +22,10 @@ macro_rules! forward {
         impl AnyStore {$(
             pub(crate) async fn $name(&self, $($argument: $ty),*) -> Result<$output, StoreError> {
                 match self {
-                    Self::Memory(store) => store.$name($($argument),*).await,
+                    Self::Memory(store) => {
+                        store.health()?;
+                        store.$name($($argument),*).await
+                    }
                     // A round trip's future is large, and would be part of every caller's.
                     Self::Redis(store) => {
                         Box::pin(metrics::timed(stringify!($name), store.$name($($argument),*))).await
@@ -71,7 +74,7 @@ impl AnyStore {
     /// Whether calls are sent to the store, as far as is known.
     pub(crate) fn health(&self) -> Result<(), StoreError> {
         match self {
-            Self::Memory(_) => Ok(()),
+            Self::Memory(store) => store.health(),
             Self::Redis(store) => store.health(),
         }
     }

@@ -26,7 +26,7 @@ use crate::{
     clock,
 };
 
-/// Keeps limiters in this process; it cannot fail.
+/// Keeps limiters in this process; it cannot fail, unless a test wants that.
 ///
 /// State that means nothing any more is dropped: an idle limiter costs memory for one window. A
 /// busy one holds about 115 log entries of 16 bytes at most.
@@ -35,13 +35,38 @@ pub struct MemoryStore {
     anchor: Instant,
     slots: Slots,
     configs: Configs,
+    /// What every call gets instead of its answer.
+    #[cfg(feature = "test-util")]
+    failure: arc_swap::ArcSwapOption<StoreError>,
 }
 
 impl MemoryStore {
     /// An empty store that reads this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { clock, anchor: clock::instant(), slots: Slots::new(), configs: Configs::default() }
+        Self {
+            clock,
+            anchor: clock::instant(),
+            slots: Slots::new(),
+            configs: Configs::default(),
+            #[cfg(feature = "test-util")]
+            failure: arc_swap::ArcSwapOption::empty(),
+        }
+    }
+
+    /// Fails every call from now on, or none.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn fail(&self, failure: Option<StoreError>) {
+        self.failure.store(failure.map(Arc::new));
+    }
+
+    /// The error that calls get, if a test wants one.
+    pub(crate) fn health(&self) -> Result<(), StoreError> {
+        #[cfg(feature = "test-util")]
+        if let Some(error) = self.failure.load().as_deref() {
+            return Err(error.clone());
+        }
+        Ok(())
     }
 
     /// Where a limiter is counted, to be found without its name from now on.

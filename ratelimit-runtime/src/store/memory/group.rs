@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        ManualClock,
+        clock::ManualClock,
         store::Outcome::{Granted, NotTaken, Refused, Unknown},
     };
 

@@ -1,0 +1,102 @@
+//! A clock that is moved by hand.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::Notify;
+
+use super::whole_ms;
+
+/// A clock that stands still until it is told otherwise, for tests that must not sleep.
+///
+/// Clones share one time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Limits, Quota, test_util::ManualClock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let time = ManualClock::new();
+/// let limits = Limits::builder().memory().clock(time.clone()).build().await?;
+/// let limiter = limits.limiter("search", Quota::new(1, Duration::from_secs(1))?);
+///
+/// assert!(limiter.try_acquire(1).await.is_ok());
+/// assert!(limiter.try_acquire(1).await.is_err());
+/// time.advance(Duration::from_secs(1));
+/// assert!(limiter.try_acquire(1).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ManualClock(Arc<Manual>);
+
+struct Manual {
+    now_ms: AtomicU64,
+    moved: Notify,
+}
+
+impl ManualClock {
+    /// A clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+    }
+
+    /// A clock that stands at this time, of which parts of a millisecond are dropped. Before 1970 is
+    /// 1970.
+    #[must_use]
+    pub fn at(time: SystemTime) -> Self {
+        let now_ms = whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
+        Self(Arc::new(Manual { now_ms: AtomicU64::new(now_ms), moved: Notify::new() }))
+    }
+
+    /// Moves the time forward and wakes whoever slept until then. Parts of a millisecond are
+    /// dropped.
+    pub fn advance(&self, duration: Duration) {
+        self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);
+        self.0.moved.notify_waiters();
+    }
+
+    /// Moves the time back, as a corrected server clock does. Parts of a millisecond are dropped.
+    pub fn step_back(&self, duration: Duration) {
+        self.0.now_ms.fetch_sub(whole_ms(duration), Ordering::SeqCst);
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.0.now_ms.load(Ordering::SeqCst)
+    }
+
+    pub(super) async fn sleep(&self, duration: Duration) {
+        let until = self.now_ms() + whole_ms(duration);
+        loop {
+            let moved = self.0.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.now_ms() >= until {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.now_ms()).finish()
+    }
+}
