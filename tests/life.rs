@@ -3,6 +3,8 @@
 
 #[path = "life/health.rs"]
 mod health;
+#[path = "life/report.rs"]
+mod report;
 #[path = "life/shutdown.rs"]
 mod shutdown;
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Event, Limits, LimitsBuilder, ManualClock, Mode, OnDrift, OnStoreError, Quota, Reason,
-    Settings, Wait,
+    Event, Limits, LimitsBuilder, Mode, OnDrift, OnStoreError, Quota, Reason, Settings, Wait,
+    test_util::ManualClock,
 };
 
 fn quota(rate: u32, per: Duration) -> Quota {
@@ -214,7 +214,9 @@ async fn the_report_says_where_each_number_came_from() {
     let limits =
         embedded("default: { per: 1m }\nlimiters:\n  x: { rate: 5 }\n").build().await.unwrap();
     limits.configured("x").try_acquire(1).await.unwrap();
-    let report = limits.report().to_string();
+    let report = limits.report();
+    assert!(!report.to_string().contains("built in"), "only what a layer sets: {report}");
+    let report = format!("{report:#}");
     for line in [
         "store memory",
         "rate: 5 (limits file)",

@@ -183,7 +183,8 @@ async fn overrides_prefixes_and_the_default_say_it_and_the_report_tells_who_did(
     for line in ["max_waiters: 7 (limits file)", "max_waiters: 1 (default)"] {
         assert!(report.contains(line), "{line} in\n{report}");
     }
-    let report = embedded("limiters:\n  x: { rate: 1, per: 1s }\n").await.report().to_string();
+    let report = embedded("limiters:\n  x: { rate: 1, per: 1s }\n").await.report();
+    let report = format!("{report:#}");
     assert!(report.contains("max_waiters: 10000 (built in)"), "{report}");
 }
 

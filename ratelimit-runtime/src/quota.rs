@@ -1,5 +1,7 @@
 //! How many permits a limiter hands out, and in what time.
 
+#[cfg(feature = "serde")]
+mod entry;
 mod several;
 
 use std::{fmt, str::FromStr, time::Duration};

@@ -6,7 +6,8 @@ use std::fmt;
 use crate::Quotas;
 pub use crate::store::Reconciled;
 
-/// Every limiter of a program. It displays as text.
+/// Every limiter of a program. It displays as text: settings that no layer sets are left out, unless it is formatted by
+/// `{:#}`. With the feature `serde` it can be serialized.
 ///
 /// # Examples
 ///
@@ -26,6 +27,7 @@ pub use crate::store::Reconciled;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Report {
     /// `memory`, or the address of Redis without its password.
     pub store: String,
@@ -48,6 +50,7 @@ impl Report {
 /// One limiter in a [`Report`]; all keys of a template are one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LimiterReport {
     /// The key as it is written.
     pub key: String,
@@ -82,6 +85,7 @@ impl LimiterReport {
 /// One setting of a limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Setting {
     /// Its name in the limits file.
     pub name: &'static str,
@@ -94,6 +98,8 @@ pub struct Setting {
 /// Where a setting came from; the earlier in this list takes precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Source {
     /// An entry under `overrides` in the limits file.
     Override,
@@ -137,7 +143,10 @@ impl fmt::Display for Setting {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "store {}", self.store)?;
-        self.limiters.iter().try_for_each(|limiter| write!(f, "\n{limiter}"))
+        self.limiters.iter().try_for_each(|limiter| {
+            f.write_str("\n")?;
+            fmt::Display::fmt(limiter, f)
+        })
     }
 }
 
@@ -152,7 +161,9 @@ impl fmt::Display for LimiterReport {
         {
             return write!(f, "\n  off ({})", enabled.source);
         }
-        self.settings.iter().try_for_each(|setting| write!(f, "\n  {setting}"))?;
+        let is_shown = |setting: &&Setting| f.alternate() || setting.source != Source::BuiltIn;
+        let shown: Vec<&Setting> = self.settings.iter().filter(is_shown).collect();
+        shown.into_iter().try_for_each(|setting| write!(f, "\n  {setting}"))?;
         self.call_sites.iter().try_for_each(|site| write!(f, "\n  used by {site}"))?;
         write!(
             f,

@@ -143,6 +143,8 @@ pub enum Assertion {
 /// How the configured and the stored configuration of a limiter were reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Reconciled {
     /// None was stored, or only a part of one; ours was written.
     Created,
