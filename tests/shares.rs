@@ -214,7 +214,7 @@ async fn a_share_below_one_permit_is_one_in_a_longer_window() {
         processes.push(process(&server.url(), Some(4)).await);
     }
     server.kill_hard();
-    let admitted = load_of(&processes, quota(2, SECOND), 6 * SECOND).await;
+    let admitted = load_of(&processes, quota(2, SECOND), 5 * SECOND).await;
     assert_eq!(admitted.len(), 12, "{admitted:?}");
 }
 
