@@ -18,10 +18,10 @@ pub(crate) mod redis;
 #[path = "store/no_redis.rs"]
 pub(crate) mod redis;
 mod replaced;
+mod request;
 
 use std::{future::Future, time::Duration};
 
-use ratelimit_spec::Calendar;
 use tokio::time::Instant;
 
 #[cfg(all(feature = "redis", feature = "test-util"))]
@@ -37,6 +37,7 @@ pub(crate) use self::{
 };
 pub use self::{
     group::Group, keys::StateKeys, member::MemberId, memory::MemoryStore, redis::RedisStore,
+    request::Request,
 };
 pub use crate::algorithm::{
     Charged, Config, Grant, Ticket,
@@ -242,74 +243,6 @@ pub enum Expiry {
     Idle(u64),
     /// Not, unless it is kept alive for a time after each use.
     Cleared,
-}
-
-/// One request to a [`Store`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Request<'a> {
-    /// The names its state lives under.
-    pub keys: &'a StateKeys,
-    /// What the asking process is configured with.
-    pub config: Config,
-    /// The revision of that configuration; a greater one is newer.
-    pub revision: u64,
-    /// Since when the process has it; between equal revisions the later one is newer.
-    pub since: Instant,
-    /// Whether the process states its configuration with this request.
-    pub assertion: Assertion,
-    /// The calendar that was last found in force, for a process that may go by another's. It is not
-    /// needed: a store that lacks it takes longer.
-    pub in_force: Option<Calendar>,
-    /// The process itself, if it sends heartbeats.
-    pub member: Option<MemberId>,
-    /// The process whose configuration is stored, if it is known to be gone.
-    pub abandons: Option<MemberId>,
-}
-
-impl<'a> Request<'a> {
-    /// A request from a process that uses what is stored.
-    #[must_use]
-    pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
-        let assertion = Assertion::Steady;
-        let (member, abandons) = (None, None);
-        Self { keys, config, revision: 0, since, assertion, in_force: None, member, abandons }
-    }
-
-    /// Sets the revision of the configuration.
-    #[must_use]
-    pub fn revision(mut self, revision: u64) -> Self {
-        self.revision = revision;
-        self
-    }
-
-    /// Says which calendar was last found in force.
-    #[must_use]
-    pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
-        self.in_force = calendar;
-        self
-    }
-
-    /// Sets the process that sends the request.
-    #[must_use]
-    pub fn member(mut self, member: Option<MemberId>) -> Self {
-        self.member = member;
-        self
-    }
-
-    /// Sets the process that is known to be gone.
-    #[must_use]
-    pub fn abandons(mut self, gone: Option<MemberId>) -> Self {
-        self.abandons = gone;
-        self
-    }
-
-    /// States the configuration with this request.
-    #[must_use]
-    pub fn assertion(mut self, assertion: Assertion) -> Self {
-        self.assertion = assertion;
-        self
-    }
 }
 
 /// What a [`Store`] answers.

@@ -20,6 +20,7 @@ macro_rules! text {
     (meters) => {
         concat!(
             text!(log),
+            text!(debt),
             text!(backlog),
             text!(bucket),
             text!(warm_up),
@@ -75,7 +76,7 @@ pub(super) static RESERVE: Lazy<Script> = script!(clock basics reconcile meters 
 pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
-pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile log set_rate);
+pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile log debt set_rate);
 pub(super) static MEMBERS: Lazy<Script> = script!(clock members);
 pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);

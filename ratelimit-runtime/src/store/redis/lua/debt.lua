@@ -1,0 +1,53 @@
+-- Pays what a sliding window owes with the permits of its log.
+--
+-- KEYS[1]  hash  the configuration, and the `debt`: see hash.lua
+-- KEYS[3]  zset  the log
+
+-- What is owed takes the permits of these entries as they become free, dated then: a debt
+-- is paid in the same time whether anybody calls or not. Changes the entries, of which what
+-- nothing was paid with is left as it was. Returns what is still owed, and the permits that
+-- were left over of an entry that was paid with in part.
+local function pay_with(entries, debt, rate, per, now)
+  local used, left_over = 0, 0
+  for _, entry in ipairs(entries) do used = used + entry.permits end
+  if used > 0 and used <= rate then
+    -- Windows in which the whole log was paid with, all at once.
+    local passed = math.floor((now - math.ceil(entries[#entries].score)) / per)
+    local windows = math.max(0, math.min(passed, math.floor(debt / used)))
+    debt = debt - windows * used
+    for _, entry in ipairs(entries) do entry.score = entry.score + windows * per end
+  end
+  for _, entry in ipairs(entries) do
+    if debt == 0 or entry.score > now - per then break end
+    used = used - entry.permits
+    local paid = math.min(entry.permits, debt, math.max(0, rate - used))
+    if paid > 0 then
+      left_over = left_over + entry.permits - paid
+      debt, used = debt - paid, used + paid
+      entry.permits, entry.score = paid, entry.score + per
+    end
+  end
+  return debt, left_over
+end
+
+-- Does so in the log, but for a long one, which a peer wrote. Returns the permits that were
+-- left over, or nil when a member is foreign.
+local function pay_as_freed(config, now)
+  local debt = config.debt or 0
+  if debt == 0 or config.rate == 0 then return 0 end
+  local entries = read_log()
+  if not entries then return nil end
+  if #entries == 0 or #entries == WALK then return 0 end
+  local before = {}
+  for n, entry in ipairs(entries) do before[n] = entry.score end
+  local owed, left_over = pay_with(entries, debt, config.rate, config.per, now)
+  for n, entry in ipairs(entries) do
+    if entry.score ~= before[n] then
+      local member = string.sub(entry.member, 1, -5) .. struct.pack('<I', entry.permits)
+      redis.call('ZADD', KEYS[3], entry.score, member)
+      if member ~= entry.member then redis.call('ZREM', KEYS[3], entry.member) end
+    end
+  end
+  store_debt(config, owed)
+  return left_over
+end
