@@ -85,9 +85,9 @@ fn the_schema_accepts_the_files_of_this_repository() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for path in [
         "ratelimit-spec/src/limits_file/reference.yaml",
-        "tests/ui/limits_file/loose/ratelimit.yaml",
-        "tests/ui/limits_file/passing/ratelimit.yaml",
-        "tests/ui/limits_file/strict/ratelimit.yaml",
+        "tests/compile/ui/limits_file/loose/ratelimit.yaml",
+        "tests/compile/ui/limits_file/passing/ratelimit.yaml",
+        "tests/compile/ui/limits_file/strict/ratelimit.yaml",
     ] {
         let text = std::fs::read_to_string(root.join(path)).unwrap();
         assert!(accepts(&text), "{path}");

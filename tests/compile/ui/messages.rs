@@ -13,7 +13,7 @@ fn every_message_of_the_macros_is_in_some_case() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     let mut unseen = Vec::new();
-    for source in files(&root.join("../ratelimit-macros/src"), "rs") {
+    for source in files(&root.join("../../ratelimit-macros/src"), "rs") {
         if source.ends_with("golden.rs") || source.ends_with("tests.rs") {
             continue;
         }
@@ -24,7 +24,7 @@ fn every_message_of_the_macros_is_in_some_case() {
         });
         unseen.extend(hidden.map(|message| format!("{}: {message}", source.display())));
     }
-    assert!(unseen.is_empty(), "no case in `tests/ui` shows\n{}", unseen.join("\n"));
+    assert!(unseen.is_empty(), "no case in `tests/compile/ui` shows\n{}", unseen.join("\n"));
 }
 
 /// The literals that read like a message: what is wrong, `;`, what to write.

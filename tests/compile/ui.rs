@@ -1,6 +1,6 @@
 //! Every compile error, word for word: `ui/<kind>/<mistake>.rs`, and beside it what rustc says.
 //!
-//! `TRYBUILD=overwrite cargo test -p tests --test ui` writes the `.stderr` files anew. They hold the
+//! `TRYBUILD=overwrite cargo test -p tests-compile` writes the `.stderr` files anew. They hold the
 //! words of the pinned toolchain; another one may print its own part differently.
 
 #[path = "ui/features.rs"]

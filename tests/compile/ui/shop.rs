@@ -27,7 +27,8 @@ impl Shop {
     /// Depends on the runtime by this name, with these options of the dependency.
     pub(crate) fn new(name: &'static str, dependency: &str, options: &str) -> Self {
         let shop = Self { name, dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join(name) };
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+        let workspace =
+            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace");
         let runtime = workspace.join("ratelimit-runtime");
         let manifest = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
