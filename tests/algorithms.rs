@@ -30,12 +30,6 @@ fn stored(server: &RedisServer, field: &str) -> Option<String> {
     server.cli(&["HGET", "lim", field])
 }
 
-fn keys(server: &RedisServer) -> Vec<String> {
-    let mut keys: Vec<String> = server.cli(&["KEYS", "*"]);
-    keys.sort();
-    keys
-}
-
 #[rate_limit(
     key = "export:{user}",
     rate = 10,
@@ -201,7 +195,7 @@ async fn the_state_is_one_text_that_ends_by_itself() {
     ] {
         let _: String = server.cli(&["FLUSHALL"]);
         let decision = limits.limiter("lim", quota).try_acquire(2).await.unwrap();
-        assert_eq!(keys(&server), ["lim", "{lim}:value"]);
+        assert_eq!(server.limiter_keys(), ["lim", "{lim}:value"]);
         assert_eq!(stored(&server, "algorithm").as_deref(), Some(algorithm));
         assert_eq!(stored(&server, "burst").as_deref(), burst);
         let state: String = server.cli(&["GET", "{lim}:value"]);
@@ -231,7 +225,7 @@ async fn a_limiter_that_is_a_sliding_window_again_is_redissons_again() {
         (5, quota(10, HOUR)),
         "what was used counts"
     );
-    assert_eq!(keys(&server), ["lim", "{lim}:permits", "{lim}:value"]);
+    assert_eq!(server.limiter_keys(), ["lim", "{lim}:permits", "{lim}:value"]);
     assert_eq!(server.cli::<i64>(&["GET", "{lim}:value"]), 5);
     assert_eq!(server.cli::<i64>(&["PTTL", "{lim}:value"]), -1);
 }
@@ -334,7 +328,7 @@ async fn an_expiry_takes_what_is_used_along() {
     assert!(limiter.expire(Duration::from_millis(200)).await.unwrap());
     assert_eq!(limiter.release(1).await.unwrap(), 1, "what is written meanwhile expires with it");
     tokio::time::sleep(Duration::from_millis(250)).await;
-    assert!(keys(&server).is_empty(), "{:?}", keys(&server));
+    assert!(server.limiter_keys().is_empty(), "{:?}", server.limiter_keys());
     assert!(limiter.try_acquire(2).await.is_ok());
 }
 

@@ -56,7 +56,7 @@ impl Pair {
     /// Whether the keys that are there expire in about this time, all of them, or none of them.
     #[track_caller]
     fn assert_expires(&self, within: Option<Duration>) {
-        let keys: Vec<String> = self.server.cli(&["KEYS", "*"]);
+        let keys = self.server.limiter_keys();
         assert!(!keys.is_empty());
         for key in keys {
             let left: i64 = self.server.cli(&["PTTL", &key]);
@@ -229,8 +229,7 @@ async fn java_sees_when_rust_lets_it_expire(redisson: Redisson) {
     assert!(pair.rust.expire(Duration::from_millis(20)).await.unwrap());
     tokio::time::sleep(Duration::from_millis(40)).await;
     assert!(!pair.java.call::<bool>("isExists shared"));
-    let keys: Vec<String> = pair.server.cli(&["KEYS", "*"]);
-    assert_eq!(keys, [""; 0]);
+    assert_eq!(pair.server.limiter_keys(), [""; 0]);
 }
 
 async fn rust_sees_when_java_lets_it_expire(redisson: Redisson) {
@@ -287,8 +286,7 @@ async fn java_sees_that_rust_deleted(redisson: Redisson) {
     assert!(pair.rust.delete().await.unwrap());
     assert!(!pair.java.call::<bool>("isExists shared"));
     assert!(pair.java.fails("tryAcquire shared 1").contains("RateLimiter is not initialized"));
-    let keys: Vec<String> = pair.server.cli(&["KEYS", "*"]);
-    assert_eq!(keys, [""; 0]);
+    assert_eq!(pair.server.limiter_keys(), [""; 0]);
 
     assert!(pair.java.call::<bool>("trySetRate shared OVERALL 5 60000"));
     assert_eq!(pair.rust.try_acquire(5).await.unwrap().remaining(), 0);

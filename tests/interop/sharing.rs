@@ -89,7 +89,7 @@ async fn names_are_understood_alike(redisson: Redisson) {
         assert!(java.call::<bool>(&format!("tryAcquire {name} 7")), "{name}");
         assert!(limiter.try_acquire(1).await.is_err(), "{name}");
         let keys = StateKeys::new(name);
-        let found: HashSet<String> = server.cli(&["KEYS", "*"]);
+        let found: HashSet<String> = server.limiter_keys().into_iter().collect();
         let expected = [keys.config().to_owned(), keys.counter(), keys.log()];
         assert_eq!(found, HashSet::from(expected), "{name}");
         assert!(java.call::<bool>(&format!("delete {name}")), "{name}");

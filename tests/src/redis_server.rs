@@ -185,6 +185,21 @@ impl RedisServer {
         self.try_cli(args).unwrap_or_else(|error| panic!("`{}`: {error}", args.join(" ")))
     }
 
+    /// The names of all keys of limiters, sorted: without the heartbeats of the processes that use them, which
+    /// appear at any time.
+    ///
+    /// # Panics
+    ///
+    /// Panics when the server does not answer.
+    #[must_use]
+    #[track_caller]
+    pub fn limiter_keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.cli(&["KEYS", "*"]);
+        keys.retain(|key| !key.contains("ratelimit:members"));
+        keys.sort();
+        keys
+    }
+
     /// As [`cli`](Self::cli), for commands that are meant to fail.
     ///
     /// # Errors
