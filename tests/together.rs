@@ -160,9 +160,8 @@ async fn without_redis_each_goes_by_its_policy() {
         .scope(async {
             order("ann").await.unwrap();
             server.kill_hard();
-            for _ in 0..2 {
-                order("ann").await.unwrap();
-            }
+            // One of two was left.
+            order("ann").await.unwrap();
             assert_eq!(order("ann").await.unwrap_err().reason(), Reason::Limited);
         })
         .await;
