@@ -5,7 +5,7 @@
 //! `RateLimit` with nothing left, or the `RetryInfo` of gRPC), this process sends nothing more for that limiter until
 //! the pause is over.
 //!
-//! ```no_run
+//! ```no_run,standalone_crate
 //! # #[cfg(feature = "reqwest")]
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
