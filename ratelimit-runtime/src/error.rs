@@ -32,23 +32,17 @@ pub enum StoreErrorKind {
 }
 
 impl StoreError {
+    fn new(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self { kind, message: message.into(), source: None, in_doubt: false }
+    }
+
     pub(crate) fn timeout(message: impl Into<Arc<str>>) -> Self {
-        Self {
-            kind: StoreErrorKind::Timeout,
-            message: message.into(),
-            source: None,
-            in_doubt: false,
-        }
+        Self::new(StoreErrorKind::Timeout, message)
     }
 
     /// An error that time can cure.
     pub(crate) fn unavailable(message: impl Into<Arc<str>>) -> Self {
-        Self {
-            kind: StoreErrorKind::Unavailable,
-            message: message.into(),
-            source: None,
-            in_doubt: false,
-        }
+        Self::new(StoreErrorKind::Unavailable, message)
     }
 
     /// What a call gets after [`Limits::shutdown`](crate::Limits::shutdown).
@@ -58,12 +52,7 @@ impl StoreError {
 
     /// An error that lasts until the configuration is changed.
     pub(crate) fn misconfigured(message: impl Into<Arc<str>>) -> Self {
-        Self {
-            kind: StoreErrorKind::Misconfigured,
-            message: message.into(),
-            source: None,
-            in_doubt: false,
-        }
+        Self::new(StoreErrorKind::Misconfigured, message)
     }
 
     /// The same with the error that led to it.

@@ -30,7 +30,7 @@ use tokio_stream::Stream;
 
 use crate::{
     MINUTE, SECOND, header, quota,
-    served::{admits_forty, ask, client, pay_alone_is_unavailable, with_policies},
+    served::{admits_forty, ask, client, on_each_store, pay_alone_is_unavailable, with_policies},
     text,
 };
 
@@ -93,11 +93,7 @@ async fn admits_exactly_the_limit(limits: &Limits) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_admits_exactly_the_limit() {
-    let embedded = Limits::builder().memory().no_limits_file().build().await.unwrap();
-    admits_exactly_the_limit(&embedded).await;
-    let server = RedisServer::start();
-    let builder = Limits::builder().redis(server.url()).no_limits_file().deadline(20 * SECOND);
-    admits_exactly_the_limit(&builder.build().await.unwrap()).await;
+    on_each_store(admits_exactly_the_limit).await;
 }
 
 /// A payload that counts the bytes that are read of it.

@@ -107,13 +107,18 @@ pub(crate) async fn admits_forty(url: &str, version: Version) {
     assert_eq!((left, rejected), (each_once, 160), "{url}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_admits_exactly_the_limit() {
+/// Runs a test with limits of the embedded store, then with limits of a real Redis.
+pub(crate) async fn on_each_store(test: impl AsyncFn(&Limits)) {
     let embedded = Limits::builder().memory().no_limits_file().build().await.unwrap();
-    admits_exactly_the_limit(&embedded).await;
+    test(&embedded).await;
     let server = RedisServer::start();
     let builder = Limits::builder().redis(server.url()).no_limits_file().deadline(20 * SECOND);
-    admits_exactly_the_limit(&builder.build().await.unwrap()).await;
+    test(&builder.build().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_admits_exactly_the_limit() {
+    on_each_store(admits_exactly_the_limit).await;
 }
 
 /// A body that counts the bytes that are read of it.
