@@ -80,7 +80,7 @@ async fn a_process_that_ended_leaves_its_debt() {
 }
 
 /// A debt of several windows: a wait that is too short for it is refused at once, one that is long
-/// enough succeeds, and it is paid while nobody calls.
+/// enough succeeds, and it is paid without any call.
 async fn several_windows_are_owed(limits: &Limits) {
     let quota = Quota::new(10, ms(400)).unwrap();
     for (name, quota) in [("sliding", quota), ("fixed", quota.fixed_window())] {
@@ -98,7 +98,7 @@ async fn several_windows_are_owed(limits: &Limits) {
 
         limiter.charge(45).await.unwrap();
         tokio::time::sleep(ms(2500)).await;
-        assert_eq!(limiter.available_permits().await.unwrap(), 10, "{name}: nobody called");
+        assert_eq!(limiter.available_permits().await.unwrap(), 10, "{name}: paid without a call");
     }
 }
 

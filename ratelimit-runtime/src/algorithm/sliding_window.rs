@@ -18,7 +18,7 @@ const MERGE_AT: usize = 64;
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
     used: u64,
-    /// Permits that are owed: whatever becomes free pays for them first, as of then.
+    /// Permits that are owed. They are paid first, with permits as they become free, and as of then.
     debt: u64,
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::whole_ms;
 
-/// A clock that stands still until it is told otherwise, for tests that must not sleep.
+/// A clock that stands still until it is moved, for tests that must not sleep.
 ///
 /// Clones share one time.
 ///
@@ -59,7 +59,7 @@ impl ManualClock {
         Self(Arc::new(Manual { now_ms: AtomicU64::new(now_ms), moved: Notify::new() }))
     }
 
-    /// Moves the time forward and wakes whoever slept until then. Parts of a millisecond are
+    /// Moves the time forward and wakes the tasks that sleep until then. Parts of a millisecond are
     /// dropped.
     pub fn advance(&self, duration: Duration) {
         self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);

@@ -98,7 +98,7 @@ local function write_config(config, stored)
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
--- Writes what is owed, if that changed, and by when it is paid, where no log tells.
+-- Writes what is owed, if that changed, and by when it is paid, where there is no log.
 local function store_debt(config, debt, paid_by)
   local text = debt > 0 and decimal(debt) .. (paid_by and '@' .. decimal(paid_by) or '') or nil
   if text ~= config.debt_text then
