@@ -1,6 +1,8 @@
 //! The life of a service: whether it is ready, how it ends, and how its limits are reloaded meanwhile.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "life/config.rs"]
+mod config;
 #[path = "life/health.rs"]
 mod health;
 #[path = "life/report.rs"]

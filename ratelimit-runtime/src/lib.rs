@@ -70,7 +70,8 @@
 //!   `reqwest` also those of `reqwest::Client`.
 //! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
 //!   [`guide::metrics`].
-//! - `serde`: what [`Limits::report`] returns can be serialized.
+//! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
+//!   can be serialized.
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the

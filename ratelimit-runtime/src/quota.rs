@@ -13,7 +13,8 @@ use crate::{Algorithm, CalendarUnit};
 
 /// A number of permits per window, counted by an algorithm: a sliding window by default.
 ///
-/// Its text, such as `100 per 1s, leaky bucket`, can be parsed again.
+/// Its text, such as `100 per 1s, leaky bucket`, can be parsed again. With the feature `serde` it is read and written
+/// as in a limits file: `{ rate: 100, per: 1s, algorithm: leaky_bucket }`.
 ///
 /// # Examples
 ///

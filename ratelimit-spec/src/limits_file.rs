@@ -18,6 +18,8 @@ use crate::network::Network;
 use crate::settings::Settings;
 use crate::words::{WordError, words};
 
+#[cfg(feature = "serde")]
+mod block;
 mod env;
 mod fields;
 mod node;
@@ -27,12 +29,16 @@ mod read;
 mod schema;
 mod shape;
 mod shards;
+#[cfg(any(feature = "limits-file", feature = "serde"))]
+mod tree;
 #[cfg(feature = "limits-file")]
 mod yaml;
 #[cfg(not(feature = "limits-file"))]
 #[path = "limits_file/no_yaml.rs"]
 mod yaml;
 
+#[cfg(feature = "serde")]
+pub use block::settings_block;
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
 pub use schema::schema;

@@ -1,9 +1,9 @@
 //! A quota as an entry of the limits file, for serde.
 
-use ratelimit_spec::{Algorithm, Per, format_duration};
-use serde::{Serialize, Serializer};
+use ratelimit_spec::{Algorithm, Merged, Per, check_number, format_duration, limits_file};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::{Quota, Quotas};
+use super::{Quota, QuotaError, Quotas};
 
 /// The fields of the entry.
 #[derive(Serialize)]
@@ -37,8 +37,29 @@ impl Serialize for Quota {
     }
 }
 
+impl<'de> Deserialize<'de> for Quota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const NAMES: [&str; 6] = ["rate", "per", "time_zone", "algorithm", "burst", "warm_up"];
+        let said = limits_file::settings_block(deserializer, "a quota", &NAMES)?;
+        let set = Merged::of(&[((), &said)]).or_built_in(());
+        let (Some(rate), Some(per), Some(rule)) = (set.rate, set.per, set.rule()) else {
+            return Err(Error::custom("a quota needs `rate` and `per`"));
+        };
+        // A limits file turns a limiter off by a rate of 0, which is no quota.
+        check_number("rate", rate.value.into())
+            .map_err(|error| Error::custom(QuotaError(error)))?;
+        Ok(Self::of(ratelimit_spec::Quota { rate: rate.value.into(), per: per.value.length, rule }))
+    }
+}
+
 impl Serialize for Quotas {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Quotas {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(Vec::<Quota>::deserialize(deserializer)?).map_err(Error::custom)
     }
 }

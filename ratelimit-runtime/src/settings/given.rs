@@ -13,6 +13,10 @@ use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 /// The limits file takes precedence, setting by setting; what neither of them says comes from its
 /// `default`.
 ///
+/// With the feature `serde`, settings can be a part of another configuration file (YAML, JSON, TOML), with the fields
+/// and the messages of an entry under `limiters`; `enabled`, `refund_on`, `shards` and `overrides` are for the limits
+/// file alone.
+///
 /// # Examples
 ///
 /// ```
@@ -109,6 +113,26 @@ impl Settings {
 
     pub(crate) fn said(&self) -> &spec::Settings {
         &self.0
+    }
+}
+
+/// What only a limits file can say.
+#[cfg(feature = "serde")]
+const OF_A_FILE: [&str; 3] = ["enabled", "refund_on", "shards"];
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Settings {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut names = spec::Settings::NAMES.to_vec();
+        names.retain(|name| !OF_A_FILE.contains(name));
+        spec::limits_file::settings_block(deserializer, "settings", &names).map(Self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Settings {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) struct Node {
 
 #[derive(Clone, PartialEq)]
 #[cfg_attr(
-    not(feature = "limits-file"),
-    expect(dead_code, reason = "every value comes from a limits file")
+    not(any(feature = "limits-file", feature = "serde")),
+    expect(dead_code, reason = "every value is read through serde")
 )]
 pub(super) enum Value {
     Null,

@@ -80,6 +80,12 @@ impl Report {
         }
     }
 
+    /// Whether there is a problem so far.
+    #[cfg(feature = "serde")]
+    pub(super) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+
     /// The problems in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         self.problems.sort_by_key(|problem| problem.position);

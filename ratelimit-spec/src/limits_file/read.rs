@@ -17,8 +17,7 @@ mod settings;
 mod value;
 
 pub(super) use limits::FIELDS as LIMIT_FIELDS;
-use settings::SettingsReader;
-pub(super) use settings::settings;
+pub(super) use settings::{SettingsReader, settings};
 use value::Value;
 
 /// A field of the file.

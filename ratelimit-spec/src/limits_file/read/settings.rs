@@ -19,7 +19,7 @@ use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
 /// Collects settings, and the fields that set them.
 #[derive(Default)]
-pub(super) struct SettingsReader<'a> {
+pub(in crate::limits_file) struct SettingsReader<'a> {
     settings: Settings,
     fields: Vec<Field<'a>>,
 }
@@ -35,7 +35,7 @@ macro_rules! reader {
         $(number($least:literal $note:literal, $most:expr))? $(argument $argument:tt)?;)+) => {
         impl<'a> SettingsReader<'a> {
             /// Reads a field. Returns false when it is not one of [`Settings::NAMES`].
-            pub(super) fn field(&mut self, field: &Field<'a>, report: &mut Report) -> bool {
+            pub(in crate::limits_file) fn field(&mut self, field: &Field<'a>, report: &mut Report) -> bool {
                 match field.name {
                     $(stringify!($name) => {
                         let range = None$(.or(Some(Shape::Number($least, $note, $most as u64))))?;
@@ -71,7 +71,11 @@ impl SettingsReader<'_> {
     }
 
     /// Checks what was read, together with what it inherits. What the annotation says is unknown here.
-    pub(super) fn finish(self, inherited: &Settings, report: &mut Report) -> Settings {
+    pub(in crate::limits_file) fn finish(
+        self,
+        inherited: &Settings,
+        report: &mut Report,
+    ) -> Settings {
         let set = Merged::of(&[(Layer::Own, &self.settings), (Layer::Inherited, inherited)]);
         for conflict in set.check() {
             // What no setting of this layer takes part in is reported where it is written.
