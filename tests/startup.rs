@@ -250,3 +250,29 @@ async fn a_problem_says_what_it_is_about() {
     let error = elsewhere.build().await.unwrap_err();
     assert_eq!(error.problems()[0].kind(), ProblemKind::Store);
 }
+
+#[tokio::test]
+async fn a_deadline_that_no_call_can_have_is_refused() {
+    use std::time::Duration;
+    for (deadline, shown) in [
+        (Duration::ZERO, "0s"),
+        (Duration::from_micros(999), "999µs"),
+        (Duration::from_millis(60_001), "1m1ms"),
+        (Duration::MAX, "18446744073709551615.999999999s"),
+    ] {
+        let limits = Limits::builder().memory().no_limits_file().deadline(deadline).build().await;
+        let error = limits.map(|_| ()).unwrap_err();
+        let expected =
+            format!("`deadline` cannot be `{shown}`; write a duration from `1ms` to `1m`");
+        assert_eq!(error.to_string(), expected);
+        let [problem] = error.problems() else { panic!("{error}") };
+        assert_eq!((problem.kind(), problem.setting()), (ProblemKind::Setting, Some("deadline")));
+    }
+    assert_eq!(
+        refused("deadline: 90s\n").await,
+        "limits:1:11: `deadline` cannot be `1m30s`; write a duration from `1ms` to `1m`"
+    );
+    for yaml in ["deadline: 1ms\n", "deadline: 1m\n"] {
+        accepted(yaml).await;
+    }
+}

@@ -40,6 +40,16 @@ const UNITS: [(&str, u64); 5] =
 /// );
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let error = |kind| Err(DurationError { text: text.to_owned(), kind });
+    match parse_any(text)? {
+        short if short < MIN_PER => error(Kind::TooShort),
+        long if long > MAX_PER => error(Kind::TooLong),
+        duration => Ok(duration),
+    }
+}
+
+/// The same with any length.
+pub(crate) fn parse_any(text: &str) -> Result<Duration, DurationError> {
     let error = |kind| DurationError { text: text.to_owned(), kind };
     if text.is_empty() {
         return Err(error(Kind::Empty));
@@ -61,14 +71,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         total = total.saturating_add(amount.saturating_mul(UNITS[index].1));
         rest = after;
     }
-    let duration = Duration::from_millis(total);
-    if duration < MIN_PER {
-        Err(error(Kind::TooShort))
-    } else if duration > MAX_PER {
-        Err(error(Kind::TooLong))
-    } else {
-        Ok(duration)
-    }
+    Ok(Duration::from_millis(total))
 }
 
 /// Splits `90m30s` into 90, `m` and `30s`.

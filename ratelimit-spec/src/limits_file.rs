@@ -24,6 +24,7 @@ mod env;
 mod fields;
 mod node;
 mod problem;
+mod program;
 mod reach;
 mod read;
 mod schema;
@@ -41,6 +42,7 @@ mod yaml;
 pub use block::settings_block;
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
+pub use program::check_deadline;
 pub use schema::schema;
 pub use shards::{MAX_SHARDS, shard_of};
 

@@ -302,6 +302,8 @@ fn numbers_and_durations_are_what_they_seem() {
             "deadline: 100\n",
             "1:11: missing unit in `100`; write `100s`, or use `d`, `h`, `m` or `ms`",
         ),
+        ("deadline: 0s\n", "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`"),
+        ("deadline: 1d\n", "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`"),
         (
             "default: { per: 1m, keep_alive: 30s }\n",
             "1:33: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",

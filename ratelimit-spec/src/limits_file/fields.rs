@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::node::{Node, Value};
 use super::problem::{Position, Report};
+use super::program::check_deadline;
 use super::shape::{DURATION, Shape};
-use crate::duration::parse_duration;
+use crate::duration::{parse_any, parse_duration};
 use crate::per::Per;
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
@@ -120,30 +121,37 @@ impl Report {
     }
 
     pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
-        let text = self.span(field)?;
+        let text = self.span(field, DURATION)?;
         parse_duration(&text).map_err(|error| self.refuse(field, &error)).ok()
     }
 
+    pub(super) fn deadline(&mut self, field: &Field<'_>, shape: Shape) -> Option<Duration> {
+        let text = self.span(field, shape)?;
+        let deadline = parse_any(&text).map_err(|error| self.refuse(field, &error)).ok()?;
+        check_deadline(deadline).map_err(|error| self.refuse(field, &error)).ok()?;
+        Some(deadline)
+    }
+
     pub(super) fn per(&mut self, field: &Field<'_>) -> Option<Per> {
-        let text = self.span(field)?;
+        let text = self.span(field, DURATION)?;
         text.parse().map_err(|error| self.refuse(field, &error)).ok()
     }
 
     /// The window of one of several limits.
     pub(super) fn length(&mut self, field: &Field<'_>) -> Option<Duration> {
-        let text = self.span(field)?;
+        let text = self.span(field, DURATION)?;
         Per::parse_length(&text).map_err(|error| self.refuse(field, &error)).ok()
     }
 
     /// What may be a duration.
-    fn span(&mut self, field: &Field<'_>) -> Option<String> {
+    fn span(&mut self, field: &Field<'_>, shape: Shape) -> Option<String> {
         // A number without a unit is a duration that lacks something, so it is told what.
         match &field.value.value {
             Value::Text(text) => Some(text.clone()),
             Value::Int(number) => Some(number.to_string()),
             Value::Float(number) => Some(number.to_string()),
             _ => {
-                self.wrong(field, &DURATION.expected());
+                self.wrong(field, &shape.expected());
                 None
             }
         }

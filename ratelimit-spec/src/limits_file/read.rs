@@ -3,7 +3,8 @@
 use super::fields::{Field, Section};
 use super::node::{self, Node};
 use super::problem::Report;
-use super::shape::{DURATION, Shape};
+use super::program::DEADLINE;
+use super::shape::Shape;
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Unmatched, expand_env};
 use crate::key::check_prefix;
 use crate::network::Network;
@@ -76,8 +77,8 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
     FileField {
         name: "deadline",
         about: "How long one decision may take.",
-        shape: DURATION,
-        read: |field, _, file, report| file.deadline = report.duration(field),
+        shape: DEADLINE,
+        read: |field, shape, file, report| file.deadline = report.deadline(field, shape),
     },
     FileField {
         name: "instances",

@@ -1,0 +1,118 @@
+//! The settings of the program itself: what the builder says, else the environment, else the limits file.
+
+use std::{env, fs, path::Path, time::Duration};
+
+use ratelimit_spec::{Network, check_prefix, expand_env, limits_file::check_deadline};
+
+use super::LimitsBuilder;
+use crate::{
+    Problem, ProblemKind, SetupError,
+    events::{Event, Events},
+    limits::file,
+    store::redis::{Certificates, address::Address},
+};
+
+const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
+
+impl LimitsBuilder {
+    pub(super) fn checked_deadline(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+    ) -> Result<Duration, SetupError> {
+        let deadline = self.deadline.or(loaded.and_then(|file| file.limits.deadline));
+        let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+        check_deadline(deadline)
+            .map_err(|why| Problem::new(ProblemKind::Setting, why).about("deadline"))?;
+        Ok(deadline)
+    }
+
+    pub(super) fn checked_prefix(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+    ) -> Result<String, SetupError> {
+        let written = loaded.and_then(|file| file.limits.key_prefix.as_deref());
+        let prefix = match (&self.key_prefix, written) {
+            (Some(prefix), _) => prefix.clone(),
+            (None, Some(prefix)) => expanded("key_prefix", prefix)?,
+            (None, None) => String::new(),
+        };
+        check_prefix(&prefix).map_err(|why| {
+            let message = format!("`{}`: {why}", prefix.escape_debug());
+            Problem::new(ProblemKind::Setting, message).about("key_prefix")
+        })?;
+        Ok(prefix)
+    }
+
+    /// Where the store is; `None` for the embedded one.
+    pub(super) fn address(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+        events: &Events,
+    ) -> Result<Option<Address>, SetupError> {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let written = loaded.and_then(|file| file.limits.store.as_deref());
+        let store = match (&self.store, variable("RATELIMIT_STORE"), written) {
+            (Some(store), _, _) => Some(store.clone()),
+            (None, Some(store), _) => Some(store),
+            (None, None, Some(store)) => Some(expanded("store", store)?),
+            (None, None, None) => variable("REDIS_URL"),
+        };
+        match store.as_deref() {
+            None => {
+                events.emit(&Event::EmbeddedStore);
+                Ok(None)
+            }
+            Some("memory") => Ok(None),
+            Some(address) => Address::parse(address).map(Some),
+        }
+    }
+
+    pub(super) fn networks(&self) -> Result<Option<Vec<Network>>, SetupError> {
+        let Some(proxies) = &self.trusted_proxies else { return Ok(None) };
+        let (mut networks, mut problems) = (Vec::new(), Vec::new());
+        for proxy in proxies {
+            match proxy.parse() {
+                Ok(network) => networks.push(network),
+                Err(error) => {
+                    let message = format!("in `trusted_proxies`: {error}");
+                    let problem = Problem::new(ProblemKind::Setting, message);
+                    problems.push(problem.about("trusted_proxies"));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(Some(networks)) } else { Err(SetupError::new(problems)) }
+    }
+
+    pub(super) fn certificates(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+    ) -> Result<Certificates, SetupError> {
+        let written = loaded.and_then(|file| file.limits.tls_ca.as_deref());
+        let ca = match (&self.tls_ca, written) {
+            (Some(path), _) => Some(path.clone()),
+            (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
+            (None, None) => None,
+        };
+        let root = ca.as_deref().map(read_certificates).transpose()?;
+        Ok(Certificates { root })
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
+    if !cfg!(feature = "tls") {
+        let message =
+            format!("certificates `{}` require the crate feature `tls`; enable it", path.display());
+        return Err(Problem::new(ProblemKind::Setting, message).about("tls_ca").into());
+    }
+    fs::read(path).map_err(|error| {
+        let message = format!("certificates `{}` cannot be read: {error}", path.display());
+        Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error).into()
+    })
+}
+
+/// The text with the environment's values in it.
+fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
+    expand_env(text, |name| env::var(name).ok())
+        .map_err(|why| format!("`{field}` in the limits file: {why}"))
+        .map_err(|message| Problem::new(ProblemKind::Setting, message).about(field).into())
+}
