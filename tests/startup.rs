@@ -276,3 +276,20 @@ async fn a_deadline_that_no_call_can_have_is_refused() {
         accepted(yaml).await;
     }
 }
+
+#[tokio::test]
+async fn a_revision_that_no_script_counts_with_is_refused() {
+    let revised = |revision| Limits::builder().memory().no_limits_file().revision(revision).build();
+    for revision in [1 << 53, u64::MAX] {
+        let expected = format!(
+            "`revision` cannot be `{revision}`; write a whole number from 0 to 9007199254740991"
+        );
+        let error = revised(revision).await.map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.problems()[0].setting(), Some("revision"));
+        let yaml = format!("limiters: {{}}\nrevision: {revision}\n");
+        assert_eq!(refused(&yaml).await, format!("limits:2:11: {expected}"));
+    }
+    revised((1 << 53) - 1).await.unwrap();
+    accepted("revision: 9007199254740991\n").await;
+}

@@ -42,7 +42,7 @@ mod yaml;
 pub use block::settings_block;
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
-pub use program::check_deadline;
+pub use program::{check_deadline, check_revision};
 pub use schema::schema;
 pub use shards::{MAX_SHARDS, shard_of};
 

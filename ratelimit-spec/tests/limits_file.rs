@@ -251,7 +251,7 @@ fn numbers_and_durations_are_what_they_seem() {
     check_reports(&[
         (
             "revision: -1\n",
-            "1:11: `revision` cannot be `-1`; write a whole number from 0 to 18446744073709551615",
+            "1:11: `revision` cannot be `-1`; write a whole number from 0 to 9007199254740991",
         ),
         (
             "instances: 0\n",
@@ -301,6 +301,10 @@ fn numbers_and_durations_are_what_they_seem() {
         (
             "deadline: 100\n",
             "1:11: missing unit in `100`; write `100s`, or use `d`, `h`, `m` or `ms`",
+        ),
+        (
+            "revision: 9007199254740992\n",
+            "1:11: `revision` cannot be `9007199254740992`; write a whole number from 0 to 9007199254740991",
         ),
         ("deadline: 0s\n", "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`"),
         ("deadline: 1d\n", "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`"),

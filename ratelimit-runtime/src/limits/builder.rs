@@ -151,7 +151,8 @@ impl LimitsBuilder {
     }
 
     /// The revision of this process's configuration. Between two processes that disagree the
-    /// greater revision wins, and between equal revisions the process that started later.
+    /// greater revision wins, and between equal revisions the process that started later. The greatest is
+    /// 2^53 − 1.
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = Some(revision);
         self
@@ -274,6 +275,7 @@ impl LimitsBuilder {
         let events = Events::to(self.on_event.clone(), Arc::clone(&engine));
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let deadline = self.checked_deadline(loaded.as_ref())?;
+        let revision = self.checked_revision()?;
         let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
         // Redis has a time of its own, which goes on while tokio's is paused.
@@ -304,7 +306,7 @@ impl LimitsBuilder {
             engine,
             events,
             broken,
-            revision: self.revision,
+            revision,
             instances: self.instances,
             members,
             limits: Reading::new(current),

@@ -8,6 +8,23 @@ use crate::duration::format_duration;
 const MIN_DEADLINE: Duration = Duration::from_millis(1);
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
+/// The greatest revision, 2^53 − 1: the greatest whole number that the scripts of a store, and JSON, count with exactly.
+const MAX_REVISION: u64 = (1 << 53) - 1;
+
+pub(super) const REVISION: Shape = Shape::Number(0, "", MAX_REVISION);
+
+/// Checks a revision. A message says what to write.
+///
+/// # Errors
+///
+/// Returns an error if it is above 2^53 − 1.
+pub fn check_revision(revision: u64) -> Result<(), String> {
+    match revision {
+        0..=MAX_REVISION => Ok(()),
+        _ => Err(format!("`revision` cannot be `{revision}`; write {}", REVISION.expected())),
+    }
+}
+
 /// Has the bounds in it.
 pub(super) const DEADLINE: Shape = Shape::Text("a duration from `1ms` to `1m`", "100ms");
 

@@ -3,7 +3,7 @@
 use super::fields::{Field, Section};
 use super::node::{self, Node};
 use super::problem::Report;
-use super::program::DEADLINE;
+use super::program::{DEADLINE, REVISION};
 use super::shape::Shape;
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Unmatched, expand_env};
 use crate::key::check_prefix;
@@ -51,7 +51,7 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
     FileField {
         name: "revision",
         about: "Of two programs with different files, the one with the higher revision decides.",
-        shape: Shape::Number(0, "", u64::MAX),
+        shape: REVISION,
         read: |field, shape, file, report| file.revision = report.number(field, shape),
     },
     FileField {

@@ -2,7 +2,10 @@
 
 use std::{env, fs, path::Path, time::Duration};
 
-use ratelimit_spec::{Network, check_prefix, expand_env, limits_file::check_deadline};
+use ratelimit_spec::{
+    Network, check_prefix, expand_env,
+    limits_file::{check_deadline, check_revision},
+};
 
 use super::LimitsBuilder;
 use crate::{
@@ -21,9 +24,15 @@ impl LimitsBuilder {
     ) -> Result<Duration, SetupError> {
         let deadline = self.deadline.or(loaded.and_then(|file| file.limits.deadline));
         let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
-        check_deadline(deadline)
-            .map_err(|why| Problem::new(ProblemKind::Setting, why).about("deadline"))?;
+        check_deadline(deadline).map_err(|why| refused("deadline", why))?;
         Ok(deadline)
+    }
+
+    /// The builder's revision, which goes before that of each reading of the limits file.
+    pub(super) fn checked_revision(&self) -> Result<Option<u64>, SetupError> {
+        let checked = self.revision.map(check_revision).transpose();
+        checked.map_err(|why| refused("revision", why))?;
+        Ok(self.revision)
     }
 
     pub(super) fn checked_prefix(
@@ -36,10 +45,8 @@ impl LimitsBuilder {
             (None, Some(prefix)) => expanded("key_prefix", prefix)?,
             (None, None) => String::new(),
         };
-        check_prefix(&prefix).map_err(|why| {
-            let message = format!("`{}`: {why}", prefix.escape_debug());
-            Problem::new(ProblemKind::Setting, message).about("key_prefix")
-        })?;
+        check_prefix(&prefix)
+            .map_err(|why| refused("key_prefix", format!("`{}`: {why}", prefix.escape_debug())))?;
         Ok(prefix)
     }
 
@@ -110,9 +117,13 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
     })
 }
 
+fn refused(setting: &'static str, why: String) -> SetupError {
+    Problem::new(ProblemKind::Setting, why).about(setting).into()
+}
+
 /// The text with the environment's values in it.
 fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
     expand_env(text, |name| env::var(name).ok())
         .map_err(|why| format!("`{field}` in the limits file: {why}"))
-        .map_err(|message| Problem::new(ProblemKind::Setting, message).about(field).into())
+        .map_err(|message| refused(field, message))
 }
