@@ -5,6 +5,8 @@
 mod config;
 #[path = "life/health.rs"]
 mod health;
+#[path = "life/reload.rs"]
+mod reload;
 #[path = "life/report.rs"]
 mod report;
 #[path = "life/shutdown.rs"]

@@ -1,6 +1,6 @@
 //! What a readiness probe sees of the store and of the limits file.
 
-use std::{thread, time::Instant};
+use std::time::Instant;
 
 use ratelimit_runtime::{Limits, StoreErrorKind};
 use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
@@ -64,22 +64,4 @@ async fn a_limits_file_that_was_refused_shows_until_a_good_one_is_read() {
     file.write("limiters: { x: { rate: 6, per: 1s } }\n");
     limits.reload().unwrap();
     assert!(limits.health().is_ok());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn of_reloads_at_the_same_time_the_newest_text_stays() {
-    let file = LimitsFile::new("limiters: { x: { rate: 1, per: 1h } }\n");
-    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
-    for rate in 100..300 {
-        thread::scope(|scope| {
-            for _ in 0..3 {
-                // It may find the file half written.
-                scope.spawn(|| limits.reload().is_ok());
-            }
-            file.write(&format!("limiters: {{ x: {{ rate: {rate}, per: 1h }} }}\n"));
-            limits.reload().unwrap();
-        });
-        let permit = limits.configured("x").try_acquire(1).await.unwrap();
-        assert_eq!(permit.quota().unwrap().rate(), rate);
-    }
 }

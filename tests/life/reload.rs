@@ -1,0 +1,94 @@
+//! Reloads at the same time, and beside a shutdown.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Instant,
+};
+
+use ratelimit_runtime::{Limits, Reason, report::Report};
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
+
+use crate::DEADLINE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_reloads_at_the_same_time_the_newest_text_stays() {
+    let file = LimitsFile::new("limiters: { x: { rate: 1, per: 1h } }\n");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    for rate in 100..300 {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                // It may find the file half written.
+                scope.spawn(|| limits.reload().is_ok());
+            }
+            file.write(&format!("limiters: {{ x: {{ rate: {rate}, per: 1h }} }}\n"));
+            limits.reload().unwrap();
+        });
+        let permit = limits.configured("x").try_acquire(1).await.unwrap();
+        assert_eq!(permit.quota().unwrap().rate(), rate);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_is_applied_whole_or_not_at_all() {
+    let text = |rate| {
+        format!("limiters: {{ a: {{ rate: {rate}, per: 1h }}, b: {{ rate: {rate}, per: 1h }} }}\n")
+    };
+    let file = LimitsFile::new(&text(1));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    let rate =
+        |report: &Report, key| report.limiter(key).unwrap().quotas.as_ref().unwrap()[0].rate();
+    let done = AtomicBool::new(false);
+    let mut answers = Vec::new();
+    thread::scope(|scope| {
+        let observer = scope.spawn(|| {
+            let mut seen = BTreeSet::new();
+            while !done.load(Ordering::Relaxed) {
+                let report = limits.report();
+                assert_eq!(rate(&report, "a"), rate(&report, "b"));
+                seen.insert(rate(&report, "a"));
+            }
+            seen.len()
+        });
+        for n in 2..200 {
+            file.write(&text(n));
+            thread::scope(|scope| {
+                let reloads = [(); 2].map(|()| scope.spawn(|| limits.reload()));
+                answers.extend(reloads.map(|reload| reload.join().unwrap()));
+            });
+            assert_eq!(rate(&limits.report(), "a"), n);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(observer.join().unwrap() > 2, "it looked while limits changed");
+    });
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_beside_a_shutdown_revives_nothing() {
+    let server = RedisServer::start();
+    let file = LimitsFile::new("limiters: { x: { rate: 1000, per: 1h } }\n");
+    for _ in 0..20 {
+        let builder = Limits::builder().redis(server.url()).limits_file(file.path());
+        let limits = builder.deadline(DEADLINE).build().await.unwrap();
+        let limiter = limits.configured("x");
+        limiter.try_acquire(1).await.unwrap();
+        let reloads: Vec<_> = (0..4)
+            .map(|_| {
+                let limits = limits.clone();
+                tokio::task::spawn_blocking(move || (0..5).all(|_| limits.reload().is_ok()))
+            })
+            .collect();
+        let start = Instant::now();
+        limits.shutdown().await;
+        assert!(start.elapsed() < 2 * DEADLINE, "{:?}", start.elapsed());
+        for reload in reloads {
+            assert!(reload.await.unwrap(), "a good file is no error, whatever else ends");
+        }
+        limits.reload().unwrap();
+        let rejection = limiter.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+        assert!(!limits.health().is_ok());
+    }
+}
