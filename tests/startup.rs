@@ -293,3 +293,18 @@ async fn a_revision_that_no_script_counts_with_is_refused() {
     revised((1 << 53) - 1).await.unwrap();
     accepted("revision: 9007199254740991\n").await;
 }
+
+#[tokio::test]
+async fn a_bound_of_no_limiter_is_refused() {
+    let expected = |limiters| {
+        format!("`max_remembered` cannot be `{limiters}`; write a whole number from 1 to 100000000")
+    };
+    for limiters in [0, 100_000_001] {
+        let builder = Limits::builder().memory().no_limits_file().max_remembered(limiters);
+        let error = builder.build().await.map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), expected(limiters));
+        assert_eq!(error.problems()[0].setting(), Some("max_remembered"));
+        let yaml = format!("max_remembered: {limiters}\n");
+        assert_eq!(refused(&yaml).await, format!("limits:1:17: {}", expected(limiters)));
+    }
+}

@@ -18,8 +18,12 @@ pub(crate) use self::scope::Observer;
 use self::scope::{SCOPE, Scope};
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{
-    Limiter, Settings, SetupError, events::Event, limiter::Services, registry::Registry,
-    report::Report, settings::Keys,
+    Limiter, Settings, SetupError,
+    events::Event,
+    limiter::Services,
+    registry::Registry,
+    report::{Report, Setting},
+    settings::Keys,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -63,6 +67,8 @@ struct Made {
     registry: Registry,
     source: file::Source,
     shadow: Option<bool>,
+    /// The settings of the program that stay what they were at its start.
+    settings: [Setting; 2],
     /// Those of the limits file are in force if there are none here.
     #[cfg_attr(
         not(feature = "_web"),
@@ -151,7 +157,8 @@ impl Limits {
     }
 
     /// Reads the limits file again. Limiters take their new numbers with their next call, which
-    /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline` and `tls_ca` stay what
+    /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline`, `max_remembered` and
+    /// `tls_ca` stay what
     /// they were when the program started.
     ///
     /// # Errors

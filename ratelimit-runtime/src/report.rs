@@ -31,13 +31,16 @@ pub use crate::store::Reconciled;
 pub struct Report {
     /// `memory`, or the address of Redis without its password.
     pub store: String,
+    /// The settings of the program as a whole, by their names in the limits file: `deadline`, `max_remembered`, and
+    /// `revision` and `instances` if they are set.
+    pub settings: Vec<Setting>,
     /// Every limiter that is compiled in, written in the limits file, or was used.
     pub limiters: Vec<LimiterReport>,
 }
 
 impl Report {
-    pub(crate) fn new(store: String, limiters: Vec<LimiterReport>) -> Self {
-        Self { store, limiters }
+    pub(crate) fn new(store: String, settings: Vec<Setting>, limiters: Vec<LimiterReport>) -> Self {
+        Self { store, settings, limiters }
     }
 
     /// Returns the limiter with this key, as it is written.
@@ -82,7 +85,7 @@ impl LimiterReport {
     }
 }
 
-/// One setting of a limiter.
+/// One setting of a limiter, or of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -101,9 +104,11 @@ pub struct Setting {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Source {
+    /// The builder, for a setting of the program as a whole.
+    Builder,
     /// An entry under `overrides` in the limits file.
     Override,
-    /// The limiter's entry in the limits file.
+    /// The limiter's entry in the limits file; of the program, its top level.
     LimitsFile,
     /// An entry under `prefixes` in the limits file.
     Prefix,
@@ -122,6 +127,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Builder => "builder",
             Self::Override => "override",
             Self::LimitsFile => "limits file",
             Self::Prefix => "prefix",
@@ -143,11 +149,18 @@ impl fmt::Display for Setting {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "store {}", self.store)?;
+        write_settings(f, &self.settings)?;
         self.limiters.iter().try_for_each(|limiter| {
             f.write_str("\n")?;
             fmt::Display::fmt(limiter, f)
         })
     }
+}
+
+fn write_settings(f: &mut fmt::Formatter<'_>, settings: &[Setting]) -> fmt::Result {
+    let is_shown = |setting: &&Setting| f.alternate() || setting.source != Source::BuiltIn;
+    let shown: Vec<&Setting> = settings.iter().filter(is_shown).collect();
+    shown.into_iter().try_for_each(|setting| write!(f, "\n  {setting}"))
 }
 
 impl fmt::Display for LimiterReport {
@@ -161,9 +174,7 @@ impl fmt::Display for LimiterReport {
         {
             return write!(f, "\n  off ({})", enabled.source);
         }
-        let is_shown = |setting: &&Setting| f.alternate() || setting.source != Source::BuiltIn;
-        let shown: Vec<&Setting> = self.settings.iter().filter(is_shown).collect();
-        shown.into_iter().try_for_each(|setting| write!(f, "\n  {setting}"))?;
+        write_settings(f, &self.settings)?;
         self.call_sites.iter().try_for_each(|site| write!(f, "\n  used by {site}"))?;
         write!(
             f,

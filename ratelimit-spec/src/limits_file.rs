@@ -42,7 +42,7 @@ mod yaml;
 pub use block::settings_block;
 pub use env::expand_env;
 pub use problem::{Context, Position, Problem, Step};
-pub use program::{check_deadline, check_revision};
+pub use program::{check_deadline, check_max_remembered, check_revision};
 pub use schema::schema;
 pub use shards::{MAX_SHARDS, shard_of};
 
@@ -78,6 +78,8 @@ pub struct LimitsFile {
     pub deadline: Option<Duration>,
     /// How many processes share the limits.
     pub instances: Option<u32>,
+    /// How many limiters a process remembers.
+    pub max_remembered: Option<u32>,
     /// The file with the certificates that a TLS connection trusts, as written.
     pub tls_ca: Option<String>,
     /// The proxies whose word about the address of a client counts.
@@ -167,6 +169,7 @@ impl Default for LimitsFile {
             shadow: false,
             deadline: None,
             instances: None,
+            max_remembered: None,
             tls_ca: None,
             trusted_proxies: Vec::new(),
             default: Settings::default(),
@@ -241,6 +244,7 @@ impl fmt::Debug for LimitsFile {
             .field("shadow", &self.shadow)
             .field("deadline", &self.deadline)
             .field("instances", &self.instances)
+            .field("max_remembered", &self.max_remembered)
             .field("tls_ca", &self.tls_ca)
             .field("trusted_proxies", &self.trusted_proxies)
             .field("default", &self.default)

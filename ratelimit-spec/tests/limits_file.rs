@@ -43,6 +43,7 @@ fn every_option_is_read() {
     assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
     assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
     assert_eq!(file.deadline, Some(Duration::from_millis(100)));
+    assert_eq!(file.max_remembered, Some(100_000));
     assert_eq!((file.strict, file.unmatched, file.shadow), (true, Unmatched::Warn, false));
     let default = Settings {
         enabled: Some(true),
@@ -133,7 +134,7 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
         (
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
-             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, \
+             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `max_remembered`, \
              `trusted_proxies`, `default`, `limiters` or `prefixes`",
         ),
         (
@@ -305,6 +306,10 @@ fn numbers_and_durations_are_what_they_seem() {
         (
             "revision: 9007199254740992\n",
             "1:11: `revision` cannot be `9007199254740992`; write a whole number from 0 to 9007199254740991",
+        ),
+        (
+            "max_remembered: 0\n",
+            "1:17: `max_remembered` cannot be `0`; write a whole number from 1 to 100000000",
         ),
         ("deadline: 0s\n", "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`"),
         ("deadline: 1d\n", "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`"),

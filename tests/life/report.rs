@@ -1,6 +1,8 @@
 //! The report as programs read it.
 
-use ratelimit_runtime::Limits;
+use std::time::Duration;
+
+use ratelimit_runtime::{Limits, report::Source};
 use serde_json::json;
 
 #[tokio::test]
@@ -40,4 +42,34 @@ async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
     ] {
         assert_eq!(limiter(key)["quotas"], quotas, "{key}");
     }
+}
+
+#[tokio::test]
+async fn it_shows_the_settings_of_the_program() {
+    let shown = |limits: &Limits| {
+        let settings = limits.report().settings.into_iter();
+        settings.map(|setting| (setting.name, setting.value, setting.source)).collect::<Vec<_>>()
+    };
+    let own = |name, value: &str, source| (name, value.to_owned(), source);
+    let yaml = "deadline: 250ms\nmax_remembered: 500\nrevision: 7\n";
+    let written = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let deadline = own("deadline", "250ms", Source::LimitsFile);
+    let remembered = own("max_remembered", "500", Source::LimitsFile);
+    let revision = own("revision", "7", Source::LimitsFile);
+    assert_eq!(shown(&written), [deadline, remembered, revision]);
+    assert!(written.report().to_string().starts_with(
+        "store memory\n  deadline: 250ms (limits file)\n  max_remembered: 500 (limits file)\n"
+    ));
+    let builder = Limits::builder().memory().limits_yaml(yaml).max_remembered(64).instances(3);
+    let built = builder.deadline(Duration::from_secs(1)).revision(9).build().await.unwrap();
+    let mut expected = vec![own("deadline", "1s", Source::Builder)];
+    expected.push(own("max_remembered", "64", Source::Builder));
+    expected.push(own("instances", "3", Source::Builder));
+    expected.push(own("revision", "9", Source::Builder));
+    assert_eq!(shown(&built), expected);
+    let plain = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let deadline = own("deadline", "100ms", Source::BuiltIn);
+    assert_eq!(shown(&plain), [deadline, own("max_remembered", "100000", Source::BuiltIn)]);
+    assert!(plain.report().to_string().starts_with("store memory\n"), "built-in ones are left out");
+    assert!(format!("{:#}", plain.report()).contains("\n  max_remembered: 100000 (built in)"));
 }

@@ -98,7 +98,7 @@ async fn a_change_by_hand_is_dated_when_it_is_first_seen() {
 async fn a_limiter_that_was_evicted_from_the_cache_announces_nothing() {
     let server = RedisServer::start();
     for limits in [
-        on(&server).no_limits_file().max_remembered(100).build().await.unwrap(),
+        on(&server).limits_yaml("max_remembered: 100").build().await.unwrap(),
         Limits::builder().memory().no_limits_file().max_remembered(100).build().await.unwrap(),
     ] {
         let limiter = || limits.limiter("shared", quota(10));

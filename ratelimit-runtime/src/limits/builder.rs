@@ -21,7 +21,7 @@ use crate::{
     limiter::{Local, Reading, Rules, Services},
     members::Members,
     metrics,
-    registry::{REMEMBERED, Registry},
+    registry::Registry,
     settings::Current,
     store::{AnyStore, MemoryStore, RedisStore},
 };
@@ -128,7 +128,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// How many limiters this process remembers, of all keys together; 100 000 by default. Those that are in
+    /// How many limiters this process remembers, of all keys together: 1 to 10^8, and 100 000 by default. Those that are in
     /// use, and those of the embedded store whose permits are, are remembered in any case. A limiter that was
     /// forgotten is made again when it is used: its state is in the store.
     pub fn max_remembered(mut self, limiters: usize) -> Self {
@@ -274,7 +274,8 @@ impl LimitsBuilder {
         let engine = Arc::<Engine>::default();
         let events = Events::to(self.on_event.clone(), Arc::clone(&engine));
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
-        let deadline = self.checked_deadline(loaded.as_ref())?;
+        let (deadline, shown_deadline) = self.checked_deadline(loaded.as_ref())?;
+        let (remembered, shown_remembered) = self.checked_max_remembered(loaded.as_ref())?;
         let revision = self.checked_revision()?;
         let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
@@ -312,9 +313,9 @@ impl LimitsBuilder {
             limits: Reading::new(current),
             rules: Rules::default(),
         };
-        let (registry, source, shadow) =
-            (Registry::new(self.max_remembered.unwrap_or(REMEMBERED)), self.source, self.shadow);
-        let made = Made { registry, source, shadow, trusted_proxies };
+        let (registry, settings) = (Registry::new(remembered), [shown_deadline, shown_remembered]);
+        let (source, shadow) = (self.source, self.shadow);
+        let made = Made { registry, source, shadow, settings, trusted_proxies };
         let limits = Limits { services: Arc::new(services), made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);

@@ -8,7 +8,7 @@ use std::{
 use super::Limits;
 use crate::{
     annotation,
-    report::{LimiterReport, Report},
+    report::{LimiterReport, Report, Setting, Source},
     settings::{Family, Keys},
     store::AnyStore,
 };
@@ -49,5 +49,21 @@ pub(super) fn report(limits: &Limits) -> Report {
         AnyStore::Memory(_) => "memory".to_owned(),
         AnyStore::Redis(store) => store.address().to_string(),
     };
-    Report::new(store, limiters.collect())
+    Report::new(store, settings(limits), limiters.collect())
+}
+
+/// The settings of the program: those of its start, and those that the limits file can change.
+fn settings(limits: &Limits) -> Vec<Setting> {
+    let (services, current) = (limits.services(), limits.services().current());
+    let file = current.file.as_ref();
+    let reread = [
+        ("instances", services.instances.map(u64::from), current.instances().map(u64::from)),
+        ("revision", services.revision, file.and_then(|file| file.revision)),
+    ];
+    let reread = reread.into_iter().filter_map(|(name, built, written)| {
+        let built = built.map(|value| (value, Source::Builder));
+        let (value, source) = built.or(written.map(|value| (value, Source::LimitsFile)))?;
+        Some(Setting { name, value: value.to_string(), source })
+    });
+    limits.made.settings.iter().cloned().chain(reread).collect()
 }

@@ -25,6 +25,24 @@ pub fn check_revision(revision: u64) -> Result<(), String> {
     }
 }
 
+/// The most limiters that a process can be told to remember: some 30 GB of them.
+const MAX_REMEMBERED: u32 = 100_000_000;
+
+pub(super) const REMEMBERED: Shape = Shape::Number(1, "", MAX_REMEMBERED as u64);
+
+/// Checks how many limiters a process remembers. A message says what to write.
+///
+/// # Errors
+///
+/// Returns an error if it is not in 1 to 10^8.
+pub fn check_max_remembered(limiters: usize) -> Result<u32, String> {
+    let limiters_that_fit =
+        u32::try_from(limiters).ok().filter(|n| (1..=MAX_REMEMBERED).contains(n));
+    limiters_that_fit.ok_or_else(|| {
+        format!("`max_remembered` cannot be `{limiters}`; write {}", REMEMBERED.expected())
+    })
+}
+
 /// Has the bounds in it.
 pub(super) const DEADLINE: Shape = Shape::Text("a duration from `1ms` to `1m`", "100ms");
 

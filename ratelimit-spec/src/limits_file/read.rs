@@ -3,7 +3,7 @@
 use super::fields::{Field, Section};
 use super::node::{self, Node};
 use super::problem::Report;
-use super::program::{DEADLINE, REVISION};
+use super::program::{DEADLINE, REMEMBERED, REVISION};
 use super::shape::Shape;
 use super::{LimiterEntry, LimitsFile, MAX_LIMITERS, Unmatched, expand_env};
 use crate::key::check_prefix;
@@ -85,6 +85,12 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
         about: "How many processes share the limits.",
         shape: Shape::Number(1, "", u32::MAX as u64),
         read: |field, shape, file, report| file.instances = report.number(field, shape),
+    },
+    FileField {
+        name: "max_remembered",
+        about: "How many limiters a process remembers.",
+        shape: REMEMBERED,
+        read: |field, shape, file, report| file.max_remembered = report.number(field, shape),
     },
     FileField {
         name: "trusted_proxies",

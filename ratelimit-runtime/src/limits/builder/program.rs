@@ -3,8 +3,8 @@
 use std::{env, fs, path::Path, time::Duration};
 
 use ratelimit_spec::{
-    Network, check_prefix, expand_env,
-    limits_file::{check_deadline, check_revision},
+    Network, check_prefix, expand_env, format_duration,
+    limits_file::{check_deadline, check_max_remembered, check_revision},
 };
 
 use super::LimitsBuilder;
@@ -12,6 +12,8 @@ use crate::{
     Problem, ProblemKind, SetupError,
     events::{Event, Events},
     limits::file,
+    registry::REMEMBERED,
+    report::{Setting, Source},
     store::redis::{Certificates, address::Address},
 };
 
@@ -21,11 +23,23 @@ impl LimitsBuilder {
     pub(super) fn checked_deadline(
         &self,
         loaded: Option<&file::LoadedFile>,
-    ) -> Result<Duration, SetupError> {
-        let deadline = self.deadline.or(loaded.and_then(|file| file.limits.deadline));
-        let deadline = deadline.unwrap_or(DEFAULT_DEADLINE);
+    ) -> Result<(Duration, Setting), SetupError> {
+        let written = loaded.and_then(|file| file.limits.deadline);
+        let (deadline, source) = nearest(self.deadline, written, DEFAULT_DEADLINE);
         check_deadline(deadline).map_err(|why| refused("deadline", why))?;
-        Ok(deadline)
+        let value = format_duration(deadline);
+        Ok((deadline, Setting { name: "deadline", value, source }))
+    }
+
+    pub(super) fn checked_max_remembered(
+        &self,
+        loaded: Option<&file::LoadedFile>,
+    ) -> Result<(usize, Setting), SetupError> {
+        let written = loaded.and_then(|file| file.limits.max_remembered);
+        let written = written.and_then(|limiters| usize::try_from(limiters).ok());
+        let (limiters, source) = nearest(self.max_remembered, written, REMEMBERED);
+        check_max_remembered(limiters).map_err(|why| refused("max_remembered", why))?;
+        Ok((limiters, Setting { name: "max_remembered", value: limiters.to_string(), source }))
     }
 
     /// The builder's revision, which goes before that of each reading of the limits file.
@@ -115,6 +129,14 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
         let message = format!("certificates `{}` cannot be read: {error}", path.display());
         Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error).into()
     })
+}
+
+fn nearest<T>(built: Option<T>, written: Option<T>, default: T) -> (T, Source) {
+    match (built, written) {
+        (Some(built), _) => (built, Source::Builder),
+        (None, Some(written)) => (written, Source::LimitsFile),
+        (None, None) => (default, Source::BuiltIn),
+    }
 }
 
 fn refused(setting: &'static str, why: String) -> SetupError {
