@@ -10,6 +10,8 @@ mod budget;
 mod grpc;
 #[path = "examples/load.rs"]
 mod load;
+#[path = "examples/login.rs"]
+mod login;
 #[path = "examples/measured.rs"]
 mod measured;
 #[path = "examples/outbound.rs"]

@@ -23,7 +23,7 @@ use crate::{FromRejection, Rejection};
 /// The stores, for the tests of this project.
 #[cfg(feature = "test-util")]
 pub mod store {
-    pub use ratelimit_spec::{Algorithm, Calendar, CalendarUnit, Mode, OnDrift, Rule};
+    pub use ratelimit_spec::{Algorithm, Calendar, CalendarUnit, Mode, OnDrift, Penalty, Rule};
 
     pub use crate::{clock::Clock, store::*};
 }

@@ -14,6 +14,7 @@ mod give_back;
 mod grant;
 mod meter;
 mod open;
+mod penalty;
 pub(crate) mod reconcile;
 mod reserve;
 mod sliding_window;
@@ -22,8 +23,8 @@ mod ticket;
 mod token_bucket;
 mod warm_up;
 
-pub use self::{charge::Charged, config::Config, grant::Grant, ticket::Ticket};
-pub(crate) use self::{open::decide_jointly, reserve::Booking, state::State};
+pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
+pub(crate) use self::{open::decide_jointly, penalty::Refusals, reserve::Booking, state::State};
 
 /// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -114,6 +114,12 @@ impl Decision {
         }
     }
 
+    /// The same of a key that is blocked for so long: nothing remains until then.
+    pub(crate) fn blocked_for(self, block: Duration) -> Self {
+        let (reset_after, retry_after) = (self.reset_after.max(block), Some(block));
+        Self { remaining: 0, reset_after, more_after: block, retry_after, ..self }
+    }
+
     /// The decision of two limiters together: that of the strictest, with the parts of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();
@@ -155,6 +161,9 @@ pub enum Reason {
     Limited,
     /// The permits would be free later than the call may wait.
     WaitTooLong,
+    /// The key was refused in so many windows in a row that its [penalty](crate::Penalty) blocks it;
+    /// [`retry_after`](crate::Rejection::retry_after) says until when.
+    Blocked,
     /// As many calls of this process wait for this limiter as `max_waiters` allows.
     QueueFull,
     /// The request is for more permits than the limiter can ever grant at once, so no wait helps.
@@ -201,6 +210,8 @@ pub(crate) struct Answer {
     pub(crate) quota: Quota,
     /// Whether the limiter is turned off.
     pub(crate) off: bool,
+    /// Whether a penalty blocks it.
+    pub(crate) blocked: bool,
     pub(crate) degraded: bool,
     pub(crate) at: SystemTime,
     /// The exceeded limits, of a key with several.

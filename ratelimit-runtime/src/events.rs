@@ -55,6 +55,14 @@ pub enum Event {
         /// The rejection that the caller received.
         rejection: Rejection,
     },
+    /// A penalty blocked a key of a limiter.
+    #[non_exhaustive]
+    Blocked {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+        /// For how long.
+        block: Duration,
+    },
     /// An event happened again in the last ten seconds, to the same limiter or to one of many.
     #[non_exhaustive]
     Repeated {
@@ -130,6 +138,7 @@ impl Event {
             Self::ShadowMode { .. } => "shadow_mode",
             Self::WouldReject { .. } => "would_reject",
             Self::Rejected { .. } => "rejected",
+            Self::Blocked { .. } => "blocked",
             Self::Repeated { event, .. } => event.word(),
             Self::Reconciled { .. } => "reconciled",
             Self::StoreDown { .. } => "store_down",
@@ -149,6 +158,7 @@ impl Event {
             Self::Disabled { limiter }
             | Self::ShadowMode { limiter }
             | Self::Reconciled { limiter, .. }
+            | Self::Blocked { limiter, .. }
             | Self::Misconfigured { limiter, .. }
             | Self::ClockAhead { limiter, .. } => Some(limiter),
             Self::WouldReject { rejection } | Self::Rejected { rejection } => {
@@ -186,7 +196,10 @@ impl Event {
     fn is_bounded(&self) -> bool {
         matches!(
             self,
-            Self::Reconciled { .. } | Self::Misconfigured { .. } | Self::ClockAhead { .. }
+            Self::Blocked { .. }
+                | Self::Reconciled { .. }
+                | Self::Misconfigured { .. }
+                | Self::ClockAhead { .. }
         )
     }
 }
@@ -218,6 +231,9 @@ impl fmt::Display for Event {
                 )
             }
             Self::Rejected { rejection } => write!(f, "a call was rejected: {rejection}"),
+            Self::Blocked { limiter, block } => {
+                write!(f, "a key of rate limit `{limiter}` is blocked for {block:?}")
+            }
             Self::Repeated { event, more } => write!(f, "{event} ({more} more in 10 s)"),
             Self::Reconciled { limiter, outcome, old, new } => match outcome {
                 Reconciled::Created => {

@@ -37,6 +37,12 @@ pub mod metrics {}
 #[doc = include_str!("../docs/outages.md")]
 pub mod outages {}
 
+/// Keys that are refused again and again are blocked.
+///
+#[doc = include_str!("guide/links.md")]
+#[doc = include_str!("../docs/penalties.md")]
+pub mod penalties {}
+
 /// Sharing limiters with Java services, method by method.
 ///
 #[doc = include_str!("guide/links.md")]

@@ -141,6 +141,6 @@ pub use self::{
     limits::{Health, Limits, LimitsBuilder, init, observe},
     quota::{Quota, QuotaError, Quotas},
     rejection::{FromRejection, Rejection},
-    settings::Settings,
+    settings::{Penalty, Settings},
     words::{Algorithm, CalendarUnit, Mode, OnDrift, OnStoreError, Wait},
 };

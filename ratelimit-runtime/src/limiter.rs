@@ -11,6 +11,7 @@ mod local;
 mod looks;
 mod numbers;
 mod outage;
+mod penalty;
 mod per_process;
 mod permit;
 mod plan;

@@ -66,6 +66,15 @@ impl Rejection {
         self.with(|inner| inner.retry_after = retry_after)
     }
 
+    /// The same of a key that is blocked for so long.
+    pub(crate) fn blocked_for(self, block: Duration) -> Self {
+        self.with(|inner| {
+            inner.reason = Reason::Blocked;
+            inner.retry_after = Some(block);
+            inner.decision = inner.decision.take().map(|decision| decision.blocked_for(block));
+        })
+    }
+
     pub(crate) fn with_quota(self, quota: Quota) -> Self {
         self.with(|inner| inner.quota = Some(quota))
     }
@@ -161,6 +170,9 @@ impl fmt::Display for Rejection {
                     f,
                     "rate limit `{limiter}` exceeded, and no permit becomes free within the allowed wait"
                 )?;
+            }
+            Reason::Blocked => {
+                write!(f, "rate limit `{limiter}` was exceeded too often, and the key is blocked")?;
             }
             Reason::StoreUnavailable => {
                 write!(f, "store unavailable for rate limit `{limiter}`")?;

@@ -4,6 +4,7 @@ mod ages;
 mod current;
 mod family;
 mod given;
+mod penalty;
 mod several;
 mod tally;
 
@@ -11,12 +12,12 @@ use std::time::Duration;
 
 use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, TimeZone};
 
-pub use self::given::Settings;
 pub(crate) use self::{
     current::{Current, global},
     family::Family,
     several::{Unresolved, written},
 };
+pub use self::{given::Settings, penalty::Penalty};
 use crate::{
     Quota, Quotas,
     clock::whole_ms,

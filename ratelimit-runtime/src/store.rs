@@ -22,13 +22,14 @@ mod request;
 
 use std::{future::Future, time::Duration};
 
+use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
 #[cfg(all(feature = "redis", feature = "test-util"))]
 pub use self::redis::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_peek, script_peeked, script_release, script_reservations,
-    script_reserve, script_write,
+    script_give_back, script_peek, script_peeked, script_penalize, script_penalized,
+    script_release, script_reservations, script_reserve, script_write,
 };
 pub(crate) use self::{
     any::AnyStore,
@@ -40,7 +41,7 @@ pub use self::{
     request::Request,
 };
 pub use crate::algorithm::{
-    Charged, Config, Grant, Ticket,
+    Charged, Config, Grant, Refused, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 use crate::{StoreError, algorithm::reconcile::Reconciliation};
@@ -146,6 +147,28 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
+    /// Takes note that a caller was told no, and blocks the limiter if it was refused in as many windows in a
+    /// row. Until that ends, [`decide`](Self::decide) grants nothing to requests with a
+    /// [penalty](Request::penalty), and says [`Outcome::Blocked`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot answer.
+    fn penalize(
+        &self,
+        keys: &StateKeys,
+        penalty: &Penalty,
+        per_ms: u64,
+    ) -> impl Future<Output = Result<Refused, StoreError>> + Send;
+
+    /// Forgets in how many windows the limiter was refused and how often it was blocked, and returns whether
+    /// there was anything to forget.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot answer.
+    fn lift(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
     /// Writes a configuration on purpose, and returns whether it did. It stays until a process that is
     /// configured differently starts, or until `hold_ms` later if that is later.
     ///
@@ -171,7 +194,7 @@ pub trait Store: Send + Sync + 'static {
         keys: &StateKeys,
     ) -> impl Future<Output = Result<Option<StoredConfig>, StoreError>> + Send;
 
-    /// Deletes configuration and state, and returns whether there was any.
+    /// Deletes configuration, state and penalty, and returns whether there was any.
     ///
     /// # Errors
     ///
@@ -344,6 +367,8 @@ pub enum Outcome {
     Granted,
     /// Not now.
     Refused,
+    /// Not now: a penalty blocks it. More is free when that ends.
+    Blocked,
     /// Not ever: a full window has fewer permits.
     ExceedsCapacity,
     /// Not, though there was room: another limiter that had to grant it too did not. Nothing was taken.

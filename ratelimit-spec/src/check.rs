@@ -25,7 +25,7 @@ impl<S: Copy + Ord> Merged<S> {
     }
 
     /// Leaves out what nearer settings replace: several limits and one rate and window are alternatives, and so
-    /// are the `burst` and the `warm_up` of a token bucket.
+    /// are the `burst` and the `warm_up` of a token bucket. A limiter that is not counted as one has no penalty.
     #[must_use]
     pub fn in_force(mut self) -> Self {
         if self.is_nearer("rate", "limits") || self.is_nearer("per", "limits") {
@@ -37,6 +37,9 @@ impl<S: Copy + Ord> Merged<S> {
             self.burst = None;
         } else if self.burst.is_some() {
             self.warm_up = None;
+        }
+        if self.shards() > 1 || self.mode() == Mode::PerClient {
+            self.penalty = None;
         }
         self
     }
@@ -76,6 +79,7 @@ impl<S: Copy + Ord> Merged<S> {
             set.check_calendar(),
             set.check_time_zone(),
             set.check_shards(),
+            self.check_penalty(),
             set.check_keep_alive(),
         ];
         conflicts.extend(others.into_iter().flatten());
@@ -224,6 +228,28 @@ impl<S: Copy + Ord> Merged<S> {
             settings,
             format!("`shards: {shards}` leaves a shard without permits; {advice}"),
         ))
+    }
+
+    /// A limiter is blocked by the store that counts it, as one. What is nearer leaves a penalty without
+    /// effect.
+    fn check_penalty(&self) -> Option<Conflict> {
+        let (settings, message): (&[_], _) = if self.shards() > 1
+            && self.is_beside("penalty", "shards")
+        {
+            (
+                &["penalty", "shards"],
+                "`penalty` cannot be combined with `shards`, each of which refuses by itself; remove one of them",
+            )
+        } else if self.mode() == Mode::PerClient && self.is_beside("penalty", "mode") {
+            (
+                &["penalty", "mode"],
+                "`penalty` cannot be combined with mode `per_client`, which counts in each process; remove \
+                 `penalty`",
+            )
+        } else {
+            return None;
+        };
+        Some(Conflict::new(settings, message))
     }
 
     /// A limiter that is forgotten within its window would grant that window's permits again.

@@ -17,6 +17,7 @@ mod limit;
 pub mod limits_file;
 mod name;
 mod network;
+mod penalty;
 mod per;
 mod quota;
 mod quote;
@@ -38,6 +39,7 @@ pub use limits_file::{
 };
 pub use name::KeyName;
 pub use network::{Network, NetworkError};
+pub use penalty::Penalty;
 pub use per::Per;
 pub use quota::{MAX_LIMITS, Quota, QuotaError, check_count, check_number, time_zone};
 pub use rule::Rule;

@@ -10,6 +10,7 @@ use crate::algorithm::Algorithm;
 use crate::calendar::TimeZone;
 use crate::duration::format_duration;
 use crate::limit::{Limit, in_order};
+use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
@@ -37,7 +38,19 @@ macro_rules! shown_by_display {
     )+};
 }
 
-shown_by_display!(bool, u32, Per, TimeZone, Mode, Algorithm, Wait, OnStoreError, RefundOn, OnDrift);
+shown_by_display!(
+    bool,
+    u32,
+    Per,
+    TimeZone,
+    Mode,
+    Algorithm,
+    Wait,
+    OnStoreError,
+    RefundOn,
+    OnDrift,
+    Penalty
+);
 
 impl Show for Duration {
     fn show(&self) -> String {
@@ -92,6 +105,8 @@ macro_rules! settings {
             on_store_error: OnStoreError = OnStoreError::Local => argument(LitStr, "\"reject\"");
             /// Which calls give their permits back, by their result.
             refund_on: RefundOn = RefundOn::Never => argument(LitStr, "\"err\"");
+            /// When a key that is refused again and again is blocked, and for how long.
+            penalty: Penalty =>;
             /// What happens to the state when the numbers change.
             on_drift: OnDrift = OnDrift::Reset =>;
             /// How long an idle limiter is kept.

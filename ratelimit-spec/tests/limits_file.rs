@@ -5,9 +5,11 @@ use std::time::Duration;
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
     Algorithm, CalendarUnit, Limit, LimitsFile, Match, Merged, Mode, OnDrift, OnStoreError,
-    RefundOn, Settings, Sourced, Step, Unmatched, Wait,
+    Penalty, RefundOn, Settings, Sourced, Step, Unmatched, Wait,
 };
 
+#[path = "limits_file/penalty.rs"]
+mod penalty;
 #[path = "limits_file/schema.rs"]
 mod schema;
 
@@ -61,6 +63,11 @@ fn every_option_is_read() {
         max_debt: Some(100),
         on_store_error: Some(OnStoreError::Local),
         refund_on: Some(RefundOn::Never),
+        penalty: Some(Penalty {
+            after: 3,
+            block: Duration::from_secs(300),
+            up_to: Duration::from_secs(86_400),
+        }),
         on_drift: Some(OnDrift::Reset),
         keep_alive: Some(Duration::from_secs(60)),
         ..file.default.clone()

@@ -98,7 +98,7 @@ impl Server {
     }
 
     /// Starts one with these limits. It has patience with the store, since a busy machine is no outage.
-    fn with_limits(example: &str, redis: Option<&RedisServer>, yaml: &str) -> Self {
+    pub(crate) fn with_limits(example: &str, redis: Option<&RedisServer>, yaml: &str) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let file = |ending| {

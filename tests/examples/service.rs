@@ -15,7 +15,7 @@ use tests::{eventually, redis_server::RedisServer};
 
 use crate::program::{DEADLINE, Server};
 
-fn file(path: &str) -> String {
+pub(crate) fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
 }
 
@@ -26,18 +26,18 @@ fn block(language: &str) -> String {
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-struct Visitor {
+pub(crate) struct Visitor {
     client: Client<HttpConnector, Full<Bytes>>,
     url: String,
 }
 
 impl Visitor {
-    fn of(server: &Server) -> Self {
+    pub(crate) fn of(server: &Server) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
         Self { client, url: server.url.clone() }
     }
 
-    async fn login(&self, name: &str, password: &str) -> Response<Incoming> {
+    pub(crate) async fn login(&self, name: &str, password: &str) -> Response<Incoming> {
         let body = format!(r#"{{"name":"{name}","password":"{password}"}}"#);
         let request = Request::post(format!("{}/login", self.url))
             .header("content-type", "application/json")
@@ -46,13 +46,18 @@ impl Visitor {
         self.client.request(request).await.unwrap()
     }
 
+    pub(crate) async fn post(&self, path: &str) -> Response<Incoming> {
+        let request = Request::post(format!("{}{path}", self.url)).body(Full::default());
+        self.client.request(request.unwrap()).await.unwrap()
+    }
+
     async fn get(&self, path: &str, tenant: &str) -> Response<Incoming> {
         let request = Request::get(format!("{}{path}", self.url)).header("x-tenant", tenant);
         self.client.request(request.body(Full::default()).unwrap()).await.unwrap()
     }
 }
 
-fn header<'a>(answer: &'a Response<Incoming>, name: &str) -> &'a str {
+pub(crate) fn header<'a>(answer: &'a Response<Incoming>, name: &str) -> &'a str {
     answer.headers()[name].to_str().unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    CalendarUnit, Limits, Mode, OnStoreError, Quota, Quotas, Reason, Settings, Wait,
+    CalendarUnit, Limits, Mode, OnStoreError, Penalty, Quota, Quotas, Reason, Settings, Wait,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -68,7 +68,7 @@ fn what_is_written_is_read_again() {
     let both = Quotas::new([Quota::per_hour(1000), second.token_bucket(200).unwrap()]).unwrap();
     let text = serde_yaml::to_string(&both).unwrap();
     assert_eq!(serde_yaml::from_str::<Quotas>(&text).unwrap(), both, "{text}");
-    let settings = Settings::new(both);
+    let settings = Settings::new(both).penalty(Penalty::new(3, 2 * HOUR).up_to(48 * HOUR));
     let text = serde_yaml::to_string(&settings).unwrap();
     assert_eq!(serde_yaml::from_str::<Settings>(&text).unwrap(), settings, "{text}");
 }

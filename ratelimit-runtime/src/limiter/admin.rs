@@ -38,7 +38,9 @@ impl Core {
     }
 
     async fn available_here(&self, limits: &Services) -> Result<u64, StoreError> {
+        let rule = self.rule(limits);
         let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
+            .penalty(rule.penalty().filter(|_| !self.is_further))
             .in_force(self.in_force().and_then(|config| config.calendar()));
         let reply = limits.store.peek(&request, 1).await?;
         let config = match reply.outcome {

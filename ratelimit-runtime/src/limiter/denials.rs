@@ -110,8 +110,9 @@ impl Denials {
 
     /// Takes note of the replies to a request, unless something changed here since it was sent.
     pub(super) fn note(&self, sent: Mark, costs: &[u32], replies: &[Heard]) {
-        let counted =
-            |heard: &&Heard| matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused);
+        let counted = |heard: &&Heard| {
+            matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused | Outcome::Blocked)
+        };
         let Some(last) = replies.iter().rev().find(counted) else { return };
         let refuses = replies.iter().any(|heard| heard.reply.retry_after_ms > 0);
         if !refuses && !self.any.load(Ordering::Acquire) {
@@ -185,7 +186,10 @@ impl Refusal {
     fn as_of(&self, now: Instant) -> Reply {
         let passed = whole_ms(now.saturating_duration_since(self.heard));
         Reply {
-            outcome: Outcome::Refused,
+            outcome: match self.reply.outcome {
+                Outcome::Blocked => Outcome::Blocked,
+                _ => Outcome::Refused,
+            },
             retry_after_ms: self.reply.retry_after_ms.saturating_sub(passed).max(1),
             reset_after_ms: self.reply.reset_after_ms.saturating_sub(passed),
             more_after_ms: self.reply.more_after_ms.saturating_sub(passed),

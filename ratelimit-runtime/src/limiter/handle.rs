@@ -50,7 +50,7 @@ pub struct Limiter {
     core: Arc<Core>,
     /// The limiters that a call takes from besides.
     others: Vec<Arc<Core>>,
-    limits: Arc<Services>,
+    pub(super) limits: Arc<Services>,
 }
 
 impl Limiter {
@@ -116,7 +116,7 @@ impl Limiter {
         self.core.rejection(reason)
     }
 
-    fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+    pub(super) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
         std::iter::once(&self.core).chain(&self.others)
     }
 
@@ -190,7 +190,7 @@ impl Limiter {
         strictest.ok_or_else(|| self.core.unknown())
     }
 
-    /// Takes permits for a cost that is known only now, such as a penalty: as many as are free, and the
+    /// Takes permits for a cost that is known only now, such as that of a long answer: as many as are free, and the
     /// rest is owed. It neither waits nor is rejected by a limit. To correct the cost of a call, use
     /// [`Permit::settle`].
     ///
@@ -215,11 +215,11 @@ impl Limiter {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let limits = Limits::builder().memory().build().await?;
-    /// let login = limits.limiter("login", Quota::new(5, Duration::from_secs(60))?);
+    /// let tokens = limits.limiter("tokens", Quota::new(5, Duration::from_secs(60))?);
     ///
-    /// login.acquire(1).await?;
-    /// let penalty = login.charge(6).await?;
-    /// assert_eq!((penalty.taken, penalty.debt), (4, 2));
+    /// tokens.acquire(1).await?;
+    /// let answer = tokens.charge(6).await?;
+    /// assert_eq!((answer.taken, answer.debt), (4, 2));
     /// # Ok(())
     /// # }
     /// ```
@@ -342,7 +342,7 @@ impl Limiter {
         Ok(self.config().await?.is_some())
     }
 
-    /// Deletes the limiter with everything that is used, and returns whether there was one. The next
+    /// Deletes the limiter with everything that is used and its penalty, and returns whether there was one. The next
     /// request of a process that has numbers for it makes it anew.
     ///
     /// # Errors

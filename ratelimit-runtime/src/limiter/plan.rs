@@ -120,6 +120,8 @@ impl<'a> Part<'a> {
             .in_force(in_force.and_then(|config| config.calendar()))
             .member(rule.member)
             .abandons(core.gone())
+            // The first limit's name is that of the key.
+            .penalty(rule.penalty().filter(|_| !core.is_further))
     }
 
     /// Takes note of what the store says is in force, and reports what it did.

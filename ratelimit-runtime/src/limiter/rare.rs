@@ -22,6 +22,8 @@ pub(super) struct Rare {
     pub(super) turns: AtomicU32,
     /// The settings that a caller gave in code.
     pub(super) given: Mutex<Option<Settings>>,
+    /// Until when the store knows that a caller was refused in this window.
+    pub(super) refused_until_ms: AtomicU64,
     /// The process that announced the stored configuration, if it is gone, by its bits.
     pub(super) gone: AtomicU64,
 }

@@ -43,9 +43,10 @@ fn weight(outcome: Outcome) -> u8 {
         Outcome::Granted => 0,
         Outcome::NotTaken => 1,
         Outcome::Refused => 2,
-        Outcome::ExceedsCapacity => 3,
-        Outcome::PerClient => 4,
-        Outcome::Unknown => 5,
+        Outcome::Blocked => 3,
+        Outcome::ExceedsCapacity => 4,
+        Outcome::PerClient => 5,
+        Outcome::Unknown => 6,
     }
 }
 
@@ -65,7 +66,7 @@ fn decides(reply: &Reply) -> (u8, u128) {
         u128::from(u64::MAX) - u128::from(reply.remaining) * u128::from(u32::MAX) / capacity
     };
     match reply.outcome {
-        Outcome::Refused => (weight(reply.outcome), reply.retry_after_ms.into()),
+        Outcome::Refused | Outcome::Blocked => (weight(reply.outcome), reply.retry_after_ms.into()),
         other => (weight(other), used_up(reply)),
     }
 }
@@ -119,6 +120,7 @@ pub(super) fn answer_of(reply: &Reply, degraded: bool) -> Answer {
         more_after: Duration::from_millis(reply.more_after_ms),
         quota: reply.config.quota(),
         off: false,
+        blocked: reply.outcome == Outcome::Blocked,
         degraded,
         at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         violated: None,

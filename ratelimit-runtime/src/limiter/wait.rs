@@ -183,6 +183,7 @@ async fn acquire_all(
             Err((position, rejection)) => (open[position], rejection),
         };
         if claims[n].fallible {
+            let rejection = claims[n].core.penalize(limits, rejection).await;
             claims[n].core.count_rejected(limits, &rejection);
             Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));

@@ -24,6 +24,8 @@ impl Measured {
 
     pub(crate) fn degraded(&self) {}
 
+    pub(crate) fn blocked(&self) {}
+
     pub(crate) fn shadowed(&self) {}
 
     pub(crate) fn refunded(&self, _: u64) {}

@@ -29,6 +29,7 @@ const NEAR_LIMIT: &str = "ratelimit_near_limit_total";
 const WAITING: &str = "ratelimit_waiting";
 const WAIT: &str = "ratelimit_wait_seconds";
 const DEGRADED: &str = "ratelimit_degraded_total";
+const BLOCKED: &str = "ratelimit_blocked_total";
 const SHADOWED: &str = "ratelimit_shadowed_total";
 const REFUNDED: &str = "ratelimit_refunded_permits_total";
 const RECONCILED: &str = "ratelimit_reconciled_total";
@@ -37,9 +38,10 @@ const STORE_REQUESTS: &str = "ratelimit_store_requests_total";
 const EVENTS: &str = "ratelimit_events_total";
 
 /// All metrics: name, kind, labels, and what is measured. `docs/metrics.md` has the same rows.
-const METRICS: [(&str, Kind, &str, &str); 12] = [
+const METRICS: [(&str, Kind, &str, &str); 13] = [
     (ADMITTED, C, "limiter", "calls that were admitted"),
     (REJECTED, C, "limiter, reason", "calls that were rejected"),
+    (BLOCKED, C, "limiter", "penalties: how often a key was blocked"),
     (NEAR_LIMIT, C, "limiter", "admitted calls that left at most a fifth of the quota"),
     (WAITING, G, "limiter", "calls that wait for their permits now"),
     (WAIT, H, "limiter", "how long admitted calls waited"),
@@ -127,6 +129,11 @@ impl Measured {
         self.counter(&self.degraded, DEGRADED).increment(1);
     }
 
+    /// Rare enough to be looked up.
+    pub(crate) fn blocked(&self) {
+        counter!(BLOCKED, "limiter" => self.label.clone()).increment(1);
+    }
+
     pub(crate) fn shadowed(&self) {
         self.counter(&self.shadowed, SHADOWED).increment(1);
     }
@@ -152,6 +159,7 @@ fn word_of(reason: Reason) -> &'static str {
     match reason {
         Reason::Limited => "limited",
         Reason::WaitTooLong => "wait_too_long",
+        Reason::Blocked => "blocked",
         Reason::QueueFull => "queue_full",
         Reason::ExceedsCapacity => "exceeds_capacity",
         Reason::NotConfigured => "not_configured",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_spec as spec;
 
-use super::written;
+use super::{Penalty, written};
 use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 
 /// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas, and
@@ -79,6 +79,35 @@ impl Settings {
     /// forgotten.
     pub fn on_drift(self, on_drift: OnDrift) -> Self {
         self.with(|said| said.on_drift = Some(on_drift.word()))
+    }
+
+    /// Sets when a key that is refused again and again is blocked, and for how long. It has no effect on a limiter in
+    /// mode [`PerClient`](Mode::PerClient), or one that the limits file splits into shards.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Penalty, Quota, Reason, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let penalty = Penalty::new(1, Duration::from_secs(300)).up_to(Duration::from_secs(86_400));
+    /// let login = limits.limiter("login:ada", Settings::new(Quota::per_minute(1)).penalty(penalty));
+    ///
+    /// login.try_acquire(1).await?;
+    /// let rejection = login.try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::Blocked);
+    /// assert_eq!(rejection.retry_after(), Some(Duration::from_secs(300)));
+    ///
+    /// login.lift_penalty().await?;
+    /// assert_eq!(login.peek(1).await.unwrap_err().reason(), Reason::Limited);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn penalty(self, penalty: Penalty) -> Self {
+        self.with(|said| said.penalty = Some(penalty.said()))
     }
 
     /// Sets how many calls of this process may wait at the same time; 10 000 by default. Calls beyond

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ratelimit_spec::Penalty;
 use tokio::sync::Notify;
 
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, MemberId, MemoryStore,
-    RedisStore, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    RedisStore, Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{StoreError, metrics};
 
@@ -44,6 +45,8 @@ forward! {
     peek(request: &Request<'_>, cost: u32) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;
+    penalize(keys: &StateKeys, penalty: &Penalty, per_ms: u64) -> Refused;
+    lift(keys: &StateKeys) -> bool;
     write(keys: &StateKeys, config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) -> bool;
     read(keys: &StateKeys) -> Option<StoredConfig>;
     delete(keys: &StateKeys) -> bool;

@@ -45,6 +45,12 @@ impl StateKeys {
         self.beside("value")
     }
 
+    /// Where it is remembered in how many windows it was refused.
+    #[must_use]
+    pub fn penalty(&self) -> String {
+        self.beside("penalty")
+    }
+
     /// Where the log lives.
     #[must_use]
     pub fn log(&self) -> String {

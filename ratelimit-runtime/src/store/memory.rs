@@ -2,20 +2,21 @@
 
 mod configs;
 mod group;
+mod penalties;
 mod reserve;
 mod slot;
 mod slots;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use ratelimit_spec::Mode;
+use ratelimit_spec::{Mode, Penalty};
 use tokio::time::Instant;
 
 pub(crate) use self::slot::{Lease, Slot, Terms, Whose};
-use self::{configs::Configs, slot::State, slots::Slots};
+use self::{configs::Configs, penalties::Penalties, slot::State, slots::Slots};
 use super::{
-    Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Reply, Request,
-    Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,
+    Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -35,6 +36,7 @@ pub struct MemoryStore {
     anchor: Instant,
     slots: Slots,
     configs: Configs,
+    penalties: Penalties,
     /// What every call gets instead of its answer.
     #[cfg(feature = "test-util")]
     failure: arc_swap::ArcSwapOption<StoreError>,
@@ -49,6 +51,7 @@ impl MemoryStore {
             anchor: clock::instant(),
             slots: Slots::new(),
             configs: Configs::default(),
+            penalties: Penalties::default(),
             #[cfg(feature = "test-util")]
             failure: arc_swap::ArcSwapOption::empty(),
         }
@@ -161,13 +164,14 @@ impl MemoryStore {
     }
 
     fn peek_now(&self, request: &Request<'_>, cost: u32) -> Reply {
+        let blocked_for = self.blocked_for(request);
         self.view(request.keys, |state, now| {
             let stored = state.and_then(|state| state.stored.as_ref());
             if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
                 return Reply::unknown(now);
             }
             let config = stored.map_or(request.config, |stored| *stored.config);
-            look(state, config, cost, now)
+            look(state, config, cost, now).blocked(blocked_for)
         })
     }
 
@@ -318,6 +322,19 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn penalize(
+        &self,
+        keys: &StateKeys,
+        penalty: &Penalty,
+        per_ms: u64,
+    ) -> Result<Refused, StoreError> {
+        Ok(self.penalize_now(keys, *penalty, per_ms))
+    }
+
+    async fn lift(&self, keys: &StateKeys) -> Result<bool, StoreError> {
+        Ok(self.penalties.forget(keys))
+    }
+
     async fn write(
         &self,
         keys: &StateKeys,
@@ -357,6 +374,7 @@ impl Store for MemoryStore {
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
+        self.penalties.forget(keys);
         Ok(self.change(keys, |state, _| std::mem::take(state).stored.is_some()))
     }
 

@@ -11,25 +11,28 @@ mod groups;
 mod hooks;
 mod link;
 mod members;
+mod penalize;
 mod reply;
 mod reserve;
 mod rule;
 mod script;
 mod settle;
+mod startup;
 mod windows;
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use once_cell::sync::Lazy;
+use ratelimit_spec::Penalty;
 use redis::{FromRedisValue, Value};
 use tokio::sync::Notify;
 
 use self::{
     address::Address,
     attempt::{Attempt, Progress},
-    call::{Call, Plain, Tell},
-    fault::{Fault, classify},
-    link::{Link, Live},
+    call::{Call, Of, Plain, Tell},
+    link::Link,
+    penalize::Penalize,
     reply::read_replies,
     reserve::{Reserve, read_reservations},
     rule::write_rule,
@@ -37,21 +40,17 @@ use self::{
     windows::Windows,
 };
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Reply, Request, Reservation,
-    StateKeys, Store, StoredConfig, WriteWhen,
+    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Refused, Reply, Request,
+    Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
-use crate::{
-    StoreError, StoreErrorKind, clock,
-    engine::Engine,
-    events::{Event, Events},
-};
+use crate::{StoreError, StoreErrorKind, clock, engine::Engine, events::Events};
 
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_peek, script_peeked, script_release, script_reservations,
-    script_reserve, script_write,
+    script_give_back, script_peek, script_peeked, script_penalize, script_penalized,
+    script_release, script_reservations, script_reserve, script_write,
 };
 
 /// How long a batch waits for a reply after the deadline, to give back what was granted.
@@ -149,56 +148,6 @@ impl RedisStore {
         self.link.address()
     }
 
-    /// Looks for what only shows in the middle of a script: commands the user may not run, and
-    /// settings under which limits cannot hold. A server that is away is no error: it is warned
-    /// about, and `on_store_error` decides until it is back.
-    pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
-        let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
-        let limit = self.deadline.max(Duration::from_secs(2));
-        let checked = clock::timeout(self.link.engine(), limit, async {
-            let live = self.link.live(&self.link.line(), &keys).await?;
-            // By name and by text: a server that knows the scripts forgets them when it restarts.
-            let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
-            let [mut one, mut other] = [live.connection(), live.connection()];
-            let (named, reply) = tokio::join!(one.query(&by_name), other.query(&by_text));
-            let complaints = match named {
-                Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
-                _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
-            };
-            match complaints.map_err(|error| classify(&error)) {
-                Ok(complaints) => refuse_complaints(&complaints)?,
-                Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
-                Err(Fault::NotDone(_)) => {}
-            }
-            self.warn_of_eviction(&live).await;
-            Ok(())
-        });
-        let error = match checked.await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => error,
-            Err(_) => StoreError::timeout("redis: no answer at startup"),
-        };
-        if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(error);
-        }
-        self.link.close(&keys, error);
-        Ok(())
-    }
-
-    async fn warn_of_eviction(&self, live: &Live) {
-        let reply = live.connection().query(redis::cmd("INFO").arg("memory")).await;
-        // A user who may not ask, or a cluster's many answers, cost the warning and no more.
-        let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
-            return;
-        };
-        let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
-        if let Some(policy) = policy.map(str::trim)
-            && policy != "noeviction"
-        {
-            self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
-        }
-    }
-
     /// Runs a script that answers a request and takes nothing.
     async fn look(
         &self,
@@ -287,16 +236,6 @@ fn read_config(words: &[String]) -> Result<Option<StoredConfig>, StoreError> {
     }))
 }
 
-fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
-    if complaints.is_empty() {
-        return Ok(());
-    }
-    let complaints = complaints.join("; ");
-    Err(StoreError::misconfigured(format!(
-        "redis: the Redis user may not do what the scripts need; grant these commands: {complaints}"
-    )))
-}
-
 impl Store for RedisStore {
     async fn decide(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
         self.decide_groups(groups).await
@@ -355,6 +294,20 @@ impl Store for RedisStore {
         }
     }
 
+    async fn penalize(
+        &self,
+        keys: &StateKeys,
+        penalty: &Penalty,
+        per_ms: u64,
+    ) -> Result<Refused, StoreError> {
+        penalize::read_refused(&self.run(&Penalize { keys, penalty, per_ms }).await?)
+    }
+
+    async fn lift(&self, keys: &StateKeys) -> Result<bool, StoreError> {
+        let deleted: u64 = self.tell(&Plain { name: "DEL", keys, of: Of::Penalty }).await?;
+        Ok(deleted > 0)
+    }
+
     async fn write(
         &self,
         keys: &StateKeys,
@@ -375,7 +328,7 @@ impl Store for RedisStore {
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
-        let deleted: u64 = self.tell(&Plain { name: "DEL", keys, all: true, fields: &[] }).await?;
+        let deleted: u64 = self.tell(&Plain { name: "DEL", keys, of: Of::All }).await?;
         Ok(deleted > 0)
     }
 
@@ -392,7 +345,7 @@ impl Store for RedisStore {
     }
 
     async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
-        let ms: i64 = self.tell(&Plain { name: "PTTL", keys, all: false, fields: &[] }).await?;
+        let ms: i64 = self.tell(&Plain { name: "PTTL", keys, of: Of::Config }).await?;
         // -1 is no expiry, -2 no key.
         Ok(u64::try_from(ms).ok().map(Duration::from_millis))
     }

@@ -1,6 +1,6 @@
 //! What a store is asked.
 
-use ratelimit_spec::Calendar;
+use ratelimit_spec::{Calendar, Penalty};
 use tokio::time::Instant;
 
 use super::{Assertion, Config, MemberId, StateKeys};
@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub member: Option<MemberId>,
     /// The process whose configuration is stored, if it is known to be gone.
     pub abandons: Option<MemberId>,
+    /// The penalty that may block it.
+    pub penalty: Option<&'a Penalty>,
 }
 
 impl<'a> Request<'a> {
@@ -33,8 +35,17 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
-        let (member, abandons) = (None, None);
-        Self { keys, config, revision: 0, since, assertion, in_force: None, member, abandons }
+        Self {
+            keys,
+            config,
+            revision: 0,
+            since,
+            assertion,
+            in_force: None,
+            member: None,
+            abandons: None,
+            penalty: None,
+        }
     }
 
     /// Sets the revision of the configuration.
@@ -62,6 +73,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn abandons(mut self, gone: Option<MemberId>) -> Self {
         self.abandons = gone;
+        self
+    }
+
+    /// Sets the penalty that may block the limiter.
+    #[must_use]
+    pub fn penalty(mut self, penalty: Option<&'a Penalty>) -> Self {
+        self.penalty = penalty;
         self
     }
 

@@ -11,7 +11,9 @@ use crate::{Reason, Rejection};
 /// limit rejects every call, by 429. A service that is set up wrongly answers by 500.
 pub(super) fn status(rejection: &Rejection) -> StatusCode {
     match rejection.reason() {
-        Reason::Limited | Reason::WaitTooLong | Reason::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+        Reason::Limited | Reason::WaitTooLong | Reason::Blocked | Reason::QueueFull => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         Reason::ExceedsCapacity if is_closed(rejection) => StatusCode::TOO_MANY_REQUESTS,
         Reason::ExceedsCapacity => StatusCode::UNPROCESSABLE_ENTITY,
         Reason::StoreUnavailable | Reason::StoreMisconfigured => StatusCode::SERVICE_UNAVAILABLE,
@@ -32,7 +34,11 @@ pub(crate) fn title(rejection: &Rejection) -> &'static str {
         Reason::ExceedsCapacity if !is_closed(rejection) => {
             "Request needs more permits than its rate limit ever grants at once"
         }
-        Reason::Limited | Reason::WaitTooLong | Reason::QueueFull | Reason::ExceedsCapacity => {
+        Reason::Limited
+        | Reason::WaitTooLong
+        | Reason::Blocked
+        | Reason::QueueFull
+        | Reason::ExceedsCapacity => {
             "Request cannot be satisfied as assigned quota has been exceeded"
         }
         Reason::StoreUnavailable => {

@@ -13,6 +13,7 @@ use crate::algorithm::Algorithm;
 use crate::calendar::TimeZone;
 use crate::duration::format_duration;
 use crate::limit::Limit;
+use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::settings::Settings;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
@@ -108,6 +109,16 @@ impl Written for std::time::Duration {
 impl Written for Arc<[Limit]> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl Written for Penalty {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(Some(3))?;
+        fields.serialize_entry("after", &self.after)?;
+        fields.serialize_entry("block", &format_duration(self.block))?;
+        fields.serialize_entry("up_to", &format_duration(self.up_to))?;
+        fields.end()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::template::Template;
 
 mod entries;
 mod limits;
+mod penalty;
 mod settings;
 mod value;
 

@@ -105,6 +105,8 @@ fn the_schema_refuses_what_no_field_can_be() {
         "limiters: { a: { overrides: [{ key: a, prefix: a }] } }\n",
         "limiters: { a: { limits: [] } }\n",
         "limiters: { a: { limits: [{ rate: 1, per: 1s, brust: 2 }] } }\n",
+        "limiters: { a: { penalty: { after: 3 } } }\n",
+        "limiters: { a: { penalty: { after: 3, block: 5m, upto: 1d } } }\n",
         "prefixes: [{ rate: 1 }]\n",
     ] {
         assert!(!accepts(text), "{text}");

@@ -152,7 +152,11 @@ pub(super) async fn embedded(
 fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
     let (AnyStore::Memory(store), [reply]) = (&limits.store, each) else { return };
     let ours = asked.numbers.follow || reply.config.same_limit(&asked.numbers.config);
-    if ours && matches!(reply.outcome, Outcome::Granted | Outcome::Refused) {
+    // A block and its refusals are seen by the whole of a decision alone.
+    if ours
+        && asked.rule.penalty().is_none()
+        && matches!(reply.outcome, Outcome::Granted | Outcome::Refused)
+    {
         let core = asked.core;
         let slot = core.stored.get_or_init(|| store.slot(&core.keys));
         let until_ms = reply.now_ms + LOOK_EVERY_MS;

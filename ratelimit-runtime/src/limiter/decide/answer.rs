@@ -171,9 +171,9 @@ impl Core {
         })
     }
 
-    /// The rejection of a request that the limiter refused.
+    /// The rejection of a request that the limiter refused for this reason, unless a penalty blocks it.
     pub(in crate::limiter) fn refused(&self, reason: Reason, answer: &Answer) -> Rejection {
-        self.rejection(reason)
+        self.rejection(if answer.blocked { Reason::Blocked } else { reason })
             .retry_after_some(answer.retry_after)
             .with_quota(answer.quota)
             .with_violated(answer.violated.clone())
@@ -243,7 +243,8 @@ impl Core {
 impl Answer {
     /// A refusal as shadow mode says it.
     pub(super) fn in_shadow(self) -> Self {
-        Self { allowed: true, shadowed: Some(Reason::Limited), ..self }
+        let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
+        Self { allowed: true, shadowed: Some(reason), ..self }
     }
 }
 
@@ -258,6 +259,7 @@ pub(in crate::limiter) fn unlimited(limits: &Services, config: Config) -> Answer
         more_after: Duration::ZERO,
         quota: config.quota(),
         off: false,
+        blocked: false,
         degraded: false,
         at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
         violated: None,

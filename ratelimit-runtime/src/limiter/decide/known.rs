@@ -127,8 +127,9 @@ impl Core {
             return None;
         }
         let reply = self.denials.repeated(permits, Caller::Polling)?;
-        // A reload that no call has noticed yet may change it.
-        (self.rule(limits).number == rule).then_some((reply, Source::Store))
+        // A reload that no call has noticed yet may change it; with a penalty it counts.
+        let known = self.rule(limits);
+        (known.number == rule && known.penalty().is_none()).then_some((reply, Source::Store))
     }
 
     /// Kept out of the way of a call that is granted at once.

@@ -20,6 +20,12 @@ enum InForce {
 
 impl MemoryStore {
     pub(super) fn decide_group(&self, group: &Group<'_>) -> Vec<Vec<Reply>> {
+        let penalty = |request: &Request<'_>| request.penalty.is_some();
+        if group.requests.iter().any(penalty)
+            && let Some(replies) = self.decide_if_blocked(group)
+        {
+            return replies;
+        }
         match (group.requests, group.costs) {
             ([_], [[]]) => vec![Vec::new()],
             ([request], [[cost]]) => {
@@ -31,6 +37,23 @@ impl MemoryStore {
             ([request], [costs]) => vec![self.decide_alone(request, costs)],
             (requests, costs) => self.decide_jointly(requests, costs),
         }
+    }
+
+    /// Decides for limiters of which one is blocked: nobody takes anything of any of them, as if they asked the one
+    /// for more than there can be.
+    fn decide_if_blocked(&self, group: &Group<'_>) -> Option<Vec<Vec<Reply>>> {
+        let blocked: Vec<_> =
+            group.requests.iter().map(|request| self.blocked_for(request)).collect();
+        blocked.iter().find(|blocked| blocked.is_some())?;
+        let all = vec![u32::MAX; group.callers()];
+        let rows = group.costs.iter().zip(&blocked);
+        let costs: Vec<&[u32]> =
+            rows.map(|(row, blocked)| if blocked.is_some() { &all } else { *row }).collect();
+        let replies = self.decide_jointly(group.requests, &costs).into_iter().zip(blocked);
+        let blocked = |(row, ms): (Vec<Reply>, _)| {
+            row.into_iter().map(move |reply| reply.blocked(ms)).collect()
+        };
+        Some(replies.map(blocked).collect())
     }
 
     /// Decides for several callers of one limiter.

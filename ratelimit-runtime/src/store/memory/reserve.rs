@@ -16,8 +16,16 @@ impl MemoryStore {
         costs: &[u32],
         within_ms: u64,
     ) -> Vec<Reservation> {
-        let told = self
-            .reconciled(request, |used, config, now| reserve(used, config, costs, within_ms, now));
+        let blocked = self.blocked_for(request);
+        let told = self.reconciled(request, |used, config, now| match blocked {
+            None => reserve(used, config, costs, within_ms, now),
+            // Nobody can ask for as much, so nothing is taken.
+            blocked => {
+                let all = vec![u32::MAX; costs.len()];
+                let told = reserve(used, config, &all, within_ms, now).into_iter();
+                told.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one }).collect()
+            }
+        });
         match told {
             Ok((mut told, outcome)) => {
                 told.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));

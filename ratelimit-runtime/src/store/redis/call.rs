@@ -39,9 +39,9 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let mut command = self.script.on(self.request.keys, by_name);
-        add_request(&mut command, self.request, &self.cost.to_string(), since_us);
-        command
+        self.script.on_requests(std::iter::once(self.request), by_name, |command| {
+            add_request(command, self.request, &self.cost.to_string(), since_us);
+        })
     }
 }
 
@@ -92,12 +92,19 @@ impl Call for Tell<'_> {
     }
 }
 
-/// A command of the server's own, on the limiter's configuration or on all of its keys.
+/// A command of the server's own, on keys of a limiter.
 pub(super) struct Plain<'a> {
     pub(super) name: &'static str,
     pub(super) keys: &'a StateKeys,
-    pub(super) all: bool,
-    pub(super) fields: &'static [&'static str],
+    pub(super) of: Of,
+}
+
+/// Which of a limiter's keys.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    Config,
+    Penalty,
+    All,
 }
 
 impl Call for Plain<'_> {
@@ -106,12 +113,14 @@ impl Call for Plain<'_> {
     }
 
     fn command(&self, _: &Live, _: bool) -> Cmd {
-        let mut command = redis::cmd(self.name);
-        command.arg(self.keys.config());
-        if self.all {
-            command.arg(self.keys.counter()).arg(self.keys.log());
-        }
-        command.arg(self.fields);
+        let (mut command, keys) = (redis::cmd(self.name), self.keys);
+        match self.of {
+            Of::Config => command.arg(keys.config()),
+            Of::Penalty => command.arg(keys.penalty()),
+            Of::All => {
+                command.arg(keys.config()).arg(keys.counter()).arg(keys.log()).arg(keys.penalty())
+            }
+        };
         command
     }
 }

@@ -34,16 +34,15 @@ pub(super) enum Answer {
 impl AskGroups<'_> {
     /// The command, with the time since when the process has each configuration.
     pub(super) fn since(&self, since_us: impl Fn(&Request<'_>) -> u64, by_name: bool) -> Cmd {
-        let requests = || self.groups.iter().flat_map(|group| group.requests);
-        let mut command =
-            DECIDE.on_all(requests().count(), requests().map(|request| request.keys), by_name);
-        for group in self.groups {
-            for (n, (request, costs)) in group.requests.iter().zip(group.costs).enumerate() {
-                let costs = write_costs(costs, group.costs, n > 0);
-                add_request(&mut command, request, &costs, since_us(request));
+        let requests = self.groups.iter().flat_map(|group| group.requests);
+        DECIDE.on_requests(requests, by_name, |command| {
+            for group in self.groups {
+                for (n, (request, costs)) in group.requests.iter().zip(group.costs).enumerate() {
+                    let costs = write_costs(costs, group.costs, n > 0);
+                    add_request(command, request, &costs, since_us(request));
+                }
             }
-        }
-        command
+        })
     }
 }
 

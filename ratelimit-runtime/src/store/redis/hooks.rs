@@ -1,11 +1,12 @@
 //! The scripts' calls and answers, for tests that run them by themselves.
 
-use ratelimit_spec::Calendar;
+use ratelimit_spec::{Calendar, Penalty};
 use redis::{Cmd, Value};
 
 use super::{
     call::{Ask, Tell},
     groups::{Answer, AskGroups, read_groups},
+    penalize::{Penalize, read_refused},
     reply::read_replies,
     reserve::{Reserve, read_reservations},
     script::{GIVE_BACK, PEEK, RELEASE, SET_RATE},
@@ -16,7 +17,8 @@ use super::{
 use crate::{
     StoreError,
     store::{
-        Charged, Config, Grant, Group, KeepState, Reply, Request, Reservation, StateKeys, WriteWhen,
+        Charged, Config, Grant, Group, KeepState, Refused, Reply, Request, Reservation, StateKeys,
+        WriteWhen,
     },
 };
 
@@ -141,6 +143,21 @@ pub fn script_charged(
 pub fn script_give_back(keys: &StateKeys, grant: &Grant, by_name: bool) -> Cmd {
     let (words, windows) = (give_back_words(grant), Windows::default());
     Tell { script: &GIVE_BACK, keys, words, windows }.with_time(by_name)
+}
+
+/// A call that takes note of a refusal, for tests that append a time of their own.
+#[must_use]
+pub fn script_penalize(keys: &StateKeys, penalty: &Penalty, per_ms: u64, by_name: bool) -> Cmd {
+    Penalize { keys, penalty, per_ms }.command(by_name)
+}
+
+/// What the answer to such a call says.
+///
+/// # Errors
+///
+/// As for the call itself.
+pub fn script_penalized(value: &Value) -> Result<Refused, StoreError> {
+    read_refused(value)
 }
 
 /// What comes after the time in such a call: the windows of calendars.

@@ -50,7 +50,11 @@ pub(super) fn read_limiter<'a>(
     {
         return Err(unknown_rule(&text));
     }
-    Ok((read_head(head, own).ok_or_else(unknown)?, rest))
+    let mut reply = read_head(head, own).ok_or_else(unknown)?;
+    if reply.outcome == Outcome::Blocked {
+        reply.retry_after_ms = reply.more_after_ms;
+    }
+    Ok((reply, rest))
 }
 
 pub(super) fn unknown_reply(value: &Value) -> StoreError {
@@ -67,7 +71,7 @@ pub(super) struct Told {
 impl Told {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
         let (common, waits) = read_limiter(value, own)?;
-        let counted = common.outcome == Outcome::Granted;
+        let counted = matches!(common.outcome, Outcome::Granted | Outcome::Blocked);
         let waits = waits_of(if counted { costs } else { &[] }, waits)
             .ok_or_else(|| unknown_reply(value))?;
         Ok(Self { common, waits })
@@ -75,14 +79,16 @@ impl Told {
 
     /// Whether the store counts it.
     pub(super) fn is_counted(&self) -> bool {
-        self.common.outcome == Outcome::Granted
+        matches!(self.common.outcome, Outcome::Granted | Outcome::Blocked)
     }
 
     /// What the next request is told. What is said once is in the first answer.
     pub(super) fn answer(&mut self, cost: u32) -> Reply {
-        let mut reply =
-            if self.is_counted() { decide(self.common, u64::from(cost)) } else { self.common };
-        reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
+        let mut reply = self.common;
+        if reply.outcome == Outcome::Granted {
+            reply = decide(reply, u64::from(cost));
+            reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
+        }
         let common = Reply { reconciled: None, replaced: None, announcer: None, ..self.common };
         self.common = Reply { ahead_ms: 0, ..common };
         reply
@@ -112,6 +118,7 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
     let outcome = match integer(kind)? {
         1 => Outcome::Granted,
         3 => Outcome::PerClient,
+        8 => Outcome::Blocked,
         5 => Outcome::Unknown,
         _ => return None,
     };

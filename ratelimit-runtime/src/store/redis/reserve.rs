@@ -28,10 +28,10 @@ impl Reserve<'_> {
     /// The command, with the time in microseconds since when the process has its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let Self { request, costs, within_ms } = self;
-        let mut command = RESERVE.on(request.keys, by_name);
-        add_statement(&mut command, request, &runs(costs), since_us);
-        command.arg(within_ms);
-        command
+        RESERVE.on_requests(std::iter::once(*request), by_name, |command| {
+            add_statement(command, request, &runs(costs), since_us);
+            command.arg(within_ms);
+        })
     }
 }
 
@@ -53,8 +53,12 @@ pub(super) fn read_reservations(
 ) -> Result<Vec<Reservation>, StoreError> {
     let (mut reply, rest) = read_limiter(value, &request.config)?;
     if reply.outcome != Outcome::Granted {
-        let none = Reservation { reply, wait_ms: 0, ticket: Ticket::default() };
-        return Ok(vec![none; costs.len()]);
+        let none = |reply| Reservation { reply, wait_ms: 0, ticket: Ticket::default() };
+        let later =
+            Reply { reconciled: None, replaced: None, announcer: None, ahead_ms: 0, ..reply };
+        let mut told = vec![none(later); costs.len()];
+        told.iter_mut().take(1).for_each(|first| *first = none(reply));
+        return Ok(told);
     }
     if rest.len() != costs.len() * EACH {
         return Err(unknown_reply(value));

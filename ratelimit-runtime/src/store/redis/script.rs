@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::Lazy;
-use ratelimit_spec::OnDrift;
+use ratelimit_spec::{OnDrift, Penalty};
 use redis::Cmd;
 
 use super::rule::write_rule;
-use crate::store::{Assertion, Request, StateKeys};
+use crate::{
+    clock::whole_ms,
+    store::{Assertion, Request, StateKeys},
+};
 
 /// The text of a file, or of several that belong together, in the order in which they need each other.
 macro_rules! text {
@@ -68,11 +71,32 @@ macro_rules! script {
     ($($part:ident)*) => { Lazy::new(|| Script::new(concat!($(text!($part)),*))) };
 }
 
-pub(super) static DECIDE: Lazy<Script> = script!(limiters clock general each_limiter);
-pub(super) static PEEK: Lazy<Script> = script!(clock basics reconcile meters costs peek);
+/// A script of which there is another one, for limiters of which some have a penalty.
+macro_rules! guarded {
+    ([$($head:ident)*] clock $($part:ident)*) => {
+        Lazy::new(|| {
+            let plain = concat!($(text!($head),)* text!(clock), $(text!($part)),*);
+            let guarded = concat!(
+                text!(clock),
+                text!(penalty),
+                text!(guard),
+                "local function decided()\n",
+                $(text!($head),)*
+                $(text!($part),)*
+                "end\n",
+                text!(guarded)
+            );
+            Script { guarded: Some(Box::new(Script::new(guarded))), ..Script::new(plain) }
+        })
+    };
+}
+
+pub(super) static DECIDE: Lazy<Script> = guarded!([limiters] clock general each_limiter);
+pub(super) static PEEK: Lazy<Script> = guarded!([] clock basics reconcile meters costs peek);
 pub(super) static ASSERT: Lazy<Script> = script!(clock basics reconcile assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
-pub(super) static RESERVE: Lazy<Script> = script!(clock basics reconcile meters costs reserve);
+pub(super) static RESERVE: Lazy<Script> = guarded!([] clock basics reconcile meters costs reserve);
+pub(super) static PENALIZE: Lazy<Script> = script!(clock penalty penalize);
 pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
@@ -89,16 +113,51 @@ pub(super) const ALL: [&Lazy<Script>; 4] = [&DECIDE, &RESERVE, &PEEK, &ASSERT];
 pub(super) struct Script {
     pub(super) text: &'static str,
     sha: String,
+    /// The same for limiters of which some have a penalty; see `lua/guard.lua`.
+    guarded: Option<Box<Script>>,
 }
 
 impl Script {
     fn new(text: &'static str) -> Self {
-        Self { text, sha: redis::Script::new(text).get_hash().to_owned() }
+        Self { text, sha: redis::Script::new(text).get_hash().to_owned(), guarded: None }
     }
 
     /// The call on a limiter's keys, by name or with the text for a server that does not know it.
     pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
         self.on_all(1, std::iter::once(keys), by_name)
+    }
+
+    /// The call that answers these requests.
+    pub(super) fn on_requests<'a>(
+        &self,
+        requests: impl Iterator<Item = &'a Request<'a>> + Clone,
+        by_name: bool,
+        mut words: impl FnMut(&mut Cmd),
+    ) -> Cmd {
+        let keys = requests.clone().map(|request| request.keys);
+        let guarded = self.guarded.as_deref();
+        let guarded = guarded.filter(|_| requests.clone().any(|one| one.penalty.is_some()));
+        let Some(guarded) = guarded else {
+            let mut command = self.on_all(keys.clone().count(), keys, by_name);
+            words(&mut command);
+            return command;
+        };
+        let mut all = Vec::new();
+        keys.clone()
+            .for_each(|keys| all.extend([keys.config().to_owned(), keys.counter(), keys.log()]));
+        all.extend(keys.map(StateKeys::penalty));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut command = guarded.on_keys(&all, by_name);
+        words(&mut command);
+        for penalty in requests.map(|request| request.penalty) {
+            match penalty {
+                Some(Penalty { after, block, up_to }) => {
+                    command.arg(after).arg(whole_ms(*block)).arg(whole_ms(*up_to))
+                }
+                None => command.arg(&["", "", ""]),
+            };
+        }
+        command
     }
 
     /// The call on keys that are no limiter's.

@@ -13,6 +13,7 @@ use crate::limits_file::problem::{Position, Report};
 use crate::limits_file::read::Value;
 use crate::limits_file::shape::Shape;
 use crate::limits_file::shards::MAX_SHARDS;
+use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::settings::{Merged, Settings};
 use crate::words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait};

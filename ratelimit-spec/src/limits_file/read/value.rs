@@ -8,8 +8,9 @@ use crate::calendar::TimeZone;
 use crate::limit::Limit;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::Report;
-use crate::limits_file::read::limits;
+use crate::limits_file::read::{limits, penalty};
 use crate::limits_file::shape::{DURATION, Shape};
+use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
@@ -43,6 +44,14 @@ impl Value for Arc<[Limit]> {
 
     fn read(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<Self> {
         limits::limits(field, shape, report)
+    }
+}
+
+impl Value for Penalty {
+    const SHAPE: Option<Shape> = Some(penalty::SHAPE);
+
+    fn read(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<Self> {
+        penalty::penalty(field, shape, report)
     }
 }
 

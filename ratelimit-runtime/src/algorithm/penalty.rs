@@ -1,0 +1,128 @@
+//! Penalties: a key that is refused in many windows in a row is blocked, each time for longer.
+//!
+//! Windows are as long as the limiter's, and follow each other since the Unix epoch, whatever its
+//! algorithm. A window counts once, with its first refusal. One without a refusal ends the row. Nothing
+//! counts while a key is blocked. A block is remembered for as long as the longest one is, after it is over: a key
+//! that was blocked since then is blocked for twice as long.
+
+use ratelimit_spec::Penalty;
+
+use crate::clock::whole_ms;
+
+/// What is remembered of one key; times in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusals {
+    /// When the last window ends in which it was refused.
+    counted_ms: u64,
+    /// How many windows in a row that were.
+    row: u32,
+    /// How many blocks it had, each longer than the one before.
+    blocks: u32,
+    /// When the last of them ends.
+    until_ms: u64,
+}
+
+/// What a refusal led to; times in milliseconds from now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// For how long the key is blocked; 0 if it is not.
+    pub blocked_for_ms: u64,
+    /// Whether this refusal blocked it.
+    pub began: bool,
+    /// When the window of now ends: until then a refusal changes nothing.
+    pub window_ends_in_ms: u64,
+}
+
+impl Refusals {
+    /// For how long the key is blocked. A clock that stepped back to before the block, or a `penalty` that
+    /// is shorter now, ends it.
+    pub(crate) fn blocked_for(&self, penalty: &Penalty, now: u64) -> u64 {
+        let left = self.until_ms.saturating_sub(now);
+        if left <= length(penalty, self.blocks) { left } else { 0 }
+    }
+
+    /// Takes note of a refusal.
+    pub(crate) fn refused(&mut self, penalty: &Penalty, per_ms: u64, now: u64) -> Refused {
+        let ends = now - now % per_ms + per_ms;
+        let mut refused = Refused {
+            blocked_for_ms: self.blocked_for(penalty, now),
+            began: false,
+            window_ends_in_ms: ends - now,
+        };
+        if refused.blocked_for_ms > 0 || self.counted_ms == ends {
+            return refused;
+        }
+        if now >= self.until_ms.saturating_add(whole_ms(penalty.up_to)) {
+            (self.blocks, self.until_ms) = (0, 0);
+        }
+        self.row = if self.counted_ms.saturating_add(per_ms) == ends { self.row + 1 } else { 1 };
+        self.counted_ms = ends;
+        if self.row >= penalty.after {
+            self.row = 0;
+            self.blocks += 1;
+            refused.blocked_for_ms = length(penalty, self.blocks);
+            refused.began = true;
+            self.until_ms = now + refused.blocked_for_ms;
+        }
+        refused
+    }
+
+    /// Whether it says no more than nothing would.
+    pub(crate) fn is_over(&self, penalty: &Penalty, per_ms: u64, now: u64) -> bool {
+        self.counted_ms.saturating_add(per_ms) <= now
+            && (self.blocks == 0 || self.until_ms.saturating_add(whole_ms(penalty.up_to)) <= now)
+    }
+}
+
+/// How long the last of so many blocks is.
+fn length(penalty: &Penalty, blocks: u32) -> u64 {
+    let block = u128::from(whole_ms(penalty.block)) << blocks.saturating_sub(1).min(63);
+    u64::try_from(block).unwrap_or(u64::MAX).min(whole_ms(penalty.up_to))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PENALTY: Penalty =
+        Penalty { after: 3, block: Duration::from_secs(10), up_to: Duration::from_secs(25) };
+    const PER: u64 = 1000;
+
+    /// For how many milliseconds a key is blocked by refusals at these times, in seconds.
+    fn blocked(refusals: &mut Refusals, seconds: &[u64]) -> Vec<u64> {
+        let refused = |s: &u64| refusals.refused(&PENALTY, PER, s * 1000 + 300).blocked_for_ms;
+        seconds.iter().map(refused).collect()
+    }
+
+    #[test]
+    fn a_row_of_windows_blocks_and_a_gap_ends_it() {
+        let mut refusals = Refusals::default();
+        assert_eq!(blocked(&mut refusals, &[100, 100, 101, 101, 103, 104]), [0; 6]);
+        assert_eq!(blocked(&mut refusals, &[105, 105, 107]), [10_000, 10_000, 8_000]);
+        assert_eq!(refusals.blocked_for(&PENALTY, 115_299), 1);
+        assert_eq!(refusals.blocked_for(&PENALTY, 115_300), 0);
+    }
+
+    #[test]
+    fn each_block_is_longer_until_the_last_is_forgotten() {
+        let mut refusals = Refusals::default();
+        assert_eq!(blocked(&mut refusals, &[0, 1, 2]), [0, 0, 10_000]);
+        assert_eq!(blocked(&mut refusals, &[12, 13, 14]), [0, 0, 20_000]);
+        assert_eq!(blocked(&mut refusals, &[40, 41, 42]), [0, 0, 25_000]);
+        // The third one ends at 67.3 s, and is remembered for 25 s.
+        assert_eq!(blocked(&mut refusals, &[89, 90, 91]), [0, 0, 25_000]);
+        assert_eq!(blocked(&mut refusals, &[142, 143, 144]), [0, 0, 10_000]);
+        assert!(!refusals.is_over(&PENALTY, PER, 179_299));
+        assert!(refusals.is_over(&PENALTY, PER, 179_300));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_blocks_nobody_for_longer() {
+        let mut refusals = Refusals::default();
+        assert_eq!(blocked(&mut refusals, &[100, 101, 102]), [0, 0, 10_000]);
+        assert_eq!(refusals.blocked_for(&PENALTY, 102_299), 0);
+        assert_eq!(blocked(&mut refusals, &[50, 51]), [0, 0]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Refusals that may block a key: told to the store once for each window in which a caller is told no.
+//!
+//! What counts is what a caller is told in the end, so a refusal that this process repeats from memory counts,
+//! and a call that waits and gets its permits does not.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use ratelimit_spec::{Mode, Penalty};
+
+use super::{
+    Limiter,
+    core::{Core, Rule},
+    services::Services,
+};
+use crate::{
+    Reason, Rejection, StoreError, StoreErrorKind, clock::whole_ms, events::Event, store::Refused,
+};
+
+impl Rule {
+    /// When and for how long keys are blocked, if they are at all.
+    pub(super) fn penalty(&self) -> Option<&Penalty> {
+        Some(&self.numbers.as_ref().ok()?.effective.set.penalty.as_ref()?.value)
+    }
+}
+
+impl Limiter {
+    /// Ends the block of a key with a [penalty](crate::Penalty), and forgets in how many windows it was refused and
+    /// how often it was blocked. Returns whether there was anything to forget. Permits in use stay in use. Other
+    /// processes notice within a second.
+    ///
+    /// # Errors
+    ///
+    /// As for [`available_permits`](Self::available_permits).
+    pub async fn lift_penalty(&self) -> Result<bool, StoreError> {
+        let mut lifted = false;
+        for core in self.cores() {
+            lifted |= core.lift(&self.limits).await?;
+        }
+        Ok(lifted)
+    }
+}
+
+impl Core {
+    /// Tells the store of a rejection, unless it knows of one in this window, and returns what the caller is
+    /// told: that the key is blocked, if it is now.
+    pub(super) async fn penalize(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        rejection: Rejection,
+    ) -> Rejection {
+        let rule = self.rule(limits);
+        let config = self.in_force().or_else(|| Some(rule.numbers.as_ref().ok()?.config));
+        let (Some(penalty), Some(config)) = (rule.penalty(), config) else { return rejection };
+        if !is_refusal(&rejection) || config.mode == Mode::PerClient || !self.is_news(limits) {
+            return rejection;
+        }
+        let (core, own, penalty) = (Arc::clone(self), Arc::clone(limits), *penalty);
+        // A caller that hangs up is refused all the same.
+        let refused =
+            limits.finish(async move { core.refused_now(&own, &penalty, config.per_ms).await });
+        match refused.await {
+            Ok(refused) if refused.blocked_for_ms > 0 => {
+                rejection.blocked_for(Duration::from_millis(refused.blocked_for_ms))
+            }
+            Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
+                self.complain(limits, error);
+                rejection
+            }
+            // While the store is away, nothing counts.
+            _ => rejection,
+        }
+    }
+
+    async fn refused_now(
+        &self,
+        limits: &Services,
+        penalty: &Penalty,
+        per_ms: u64,
+    ) -> Result<Refused, StoreError> {
+        let sent = limits.clock.now_ms();
+        let refused = limits.store.penalize(&self.keys, penalty, per_ms).await;
+        let known_for = refused.as_ref().map_or(0, |refused| refused.window_ends_in_ms);
+        self.know_until(sent + known_for);
+        let refused = refused?;
+        let block = Duration::from_millis(refused.blocked_for_ms);
+        if refused.blocked_for_ms > 0 {
+            // What is known here says to come sooner.
+            self.denials.forget();
+        }
+        if refused.began {
+            let limiter = Arc::clone(&self.family.key);
+            self.family.measured.blocked();
+            limits.events.emit(&Event::Blocked { limiter, block });
+        }
+        Ok(refused)
+    }
+
+    /// Forgets in how many windows the key was refused, and ends its block. Returns whether there was
+    /// anything to forget.
+    pub(super) async fn lift(&self, limits: &Services) -> Result<bool, StoreError> {
+        let lifted = limits.store.lift(&self.keys).await?;
+        self.know_until(0);
+        self.changed();
+        Ok(lifted)
+    }
+
+    /// Whether the store may not know yet that a caller is refused in this window. Who finds so tells it, within
+    /// the deadline.
+    fn is_news(&self, limits: &Services) -> bool {
+        let (known, now) = (&self.rare().refused_until_ms, limits.clock.now_ms());
+        let (until, told) = (known.load(Ordering::Relaxed), now + whole_ms(limits.deadline));
+        let first = || known.compare_exchange(until, told, Ordering::Relaxed, Ordering::Relaxed);
+        until <= now && first().is_ok()
+    }
+
+    fn know_until(&self, ms: u64) {
+        self.rare().refused_until_ms.store(ms, Ordering::Relaxed);
+    }
+}
+
+/// Whether the store's numbers are why the caller is told no.
+fn is_refusal(rejection: &Rejection) -> bool {
+    matches!(rejection.reason(), Reason::Limited | Reason::WaitTooLong)
+        && !rejection.decision().is_some_and(crate::Decision::is_degraded)
+}

@@ -1,0 +1,87 @@
+//! Which limiters were refused in a row of windows: few are, so they are kept apart from what is counted.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ratelimit_spec::Penalty;
+
+use super::MemoryStore;
+use crate::{
+    algorithm::{Refusals, Refused},
+    store::{Outcome, Reply, Request, StateKeys},
+};
+
+/// They are looked through for what is over when there are as many as this, and again when there are twice as
+/// many as then remained.
+const SWEEP_AT: usize = 256;
+
+#[derive(Default)]
+pub(super) struct Penalties(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    by_name: HashMap<Arc<str>, Kept>,
+    sweep_at: usize,
+}
+
+struct Kept {
+    refusals: Refusals,
+    penalty: Penalty,
+    per_ms: u64,
+}
+
+impl Penalties {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a limiter, and returns whether it was known.
+    pub(super) fn forget(&self, keys: &StateKeys) -> bool {
+        self.known().by_name.remove(keys.config()).is_some()
+    }
+}
+
+impl MemoryStore {
+    pub(super) fn penalize_now(&self, keys: &StateKeys, penalty: Penalty, per_ms: u64) -> Refused {
+        let mut known = self.penalties.known();
+        let (now, per_ms) = (self.clock.now_ms(), per_ms.max(1));
+        if known.by_name.len() >= known.sweep_at.max(SWEEP_AT) {
+            known.by_name.retain(|_, kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now));
+            known.sweep_at = known.by_name.len() * 2;
+        }
+        let new = Kept { refusals: Refusals::default(), penalty, per_ms };
+        let kept = known.by_name.entry(Arc::clone(keys.shared())).or_insert(new);
+        (kept.penalty, kept.per_ms) = (penalty, per_ms);
+        kept.refusals.refused(&penalty, per_ms, now)
+    }
+
+    /// For how many milliseconds a penalty blocks a limiter, if one does.
+    pub(super) fn blocked_for(&self, request: &Request<'_>) -> Option<u64> {
+        let penalty = request.penalty?;
+        let known = self.penalties.known();
+        let kept = known.by_name.get(request.keys.config())?;
+        let left = kept.refusals.blocked_for(penalty, self.clock.now_ms());
+        (left > 0).then_some(left)
+    }
+}
+
+impl Reply {
+    /// What a limiter says that is blocked for so long, if it is counted here.
+    pub(super) fn blocked(self, ms: Option<u64>) -> Self {
+        let Some(ms) =
+            ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown))
+        else {
+            return self;
+        };
+        Self {
+            outcome: Outcome::Blocked,
+            remaining: 0,
+            retry_after_ms: ms,
+            reset_after_ms: self.reset_after_ms.max(ms),
+            more_after_ms: ms,
+            ..self
+        }
+    }
+}

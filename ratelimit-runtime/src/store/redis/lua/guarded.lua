@@ -1,0 +1,15 @@
+-- Ends a call that guard.lua started: a blocked limiter says so, and until when.
+--
+-- A reply is as otherwise, with a kind of its own where the limiter is blocked: nothing is free
+-- then, and more is when the block ends.
+local BLOCKED = 8
+
+local told = decided()
+local replies = type(told[1]) == 'table' and told or { told }
+for n, left in pairs(blocked) do
+  local reply = replies[n]
+  if reply[1] == 1 then
+    reply[1], reply[2], reply[3], reply[10] = BLOCKED, 0, math.max(reply[3], left), left
+  end
+end
+return told

@@ -1,0 +1,73 @@
+//! What is looked for before traffic.
+
+use std::time::Duration;
+
+use super::{
+    RedisStore,
+    fault::{Fault, classify},
+    link::Live,
+    script,
+};
+use crate::{StoreError, StoreErrorKind, clock, events::Event, store::StateKeys};
+
+impl RedisStore {
+    /// Looks for what only shows in the middle of a script: commands the user may not run, and
+    /// settings under which limits cannot hold. A server that is away is no error: it is warned
+    /// about, and `on_store_error` decides until it is back.
+    pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
+        let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
+        let limit = self.deadline.max(Duration::from_secs(2));
+        let checked = clock::timeout(self.link.engine(), limit, async {
+            let live = self.link.live(&self.link.line(), &keys).await?;
+            // By name and by text: a server that knows the scripts forgets them when it restarts.
+            let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
+            let [mut one, mut other] = [live.connection(), live.connection()];
+            let (named, reply) = tokio::join!(one.query(&by_name), other.query(&by_text));
+            let complaints = match named {
+                Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
+                _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
+            };
+            match complaints.map_err(|error| classify(&error)) {
+                Ok(complaints) => refuse_complaints(&complaints)?,
+                Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
+                Err(Fault::NotDone(_)) => {}
+            }
+            self.warn_of_eviction(&live).await;
+            Ok(())
+        });
+        let error = match checked.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => StoreError::timeout("redis: no answer at startup"),
+        };
+        if error.kind() == StoreErrorKind::Misconfigured {
+            return Err(error);
+        }
+        self.link.close(&keys, error);
+        Ok(())
+    }
+
+    async fn warn_of_eviction(&self, live: &Live) {
+        let reply = live.connection().query(redis::cmd("INFO").arg("memory")).await;
+        // A user who may not ask, or a cluster's many answers, cost the warning and no more.
+        let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
+            return;
+        };
+        let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
+        if let Some(policy) = policy.map(str::trim)
+            && policy != "noeviction"
+        {
+            self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
+        }
+    }
+}
+
+fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let complaints = complaints.join("; ");
+    Err(StoreError::misconfigured(format!(
+        "redis: the Redis user may not do what the scripts need; grant these commands: {complaints}"
+    )))
+}
