@@ -1,13 +1,16 @@
 //! What the macro wrote down of one place in the source, and the list of all there are.
 
 #[cfg(feature = "tower")]
-use std::sync::{Mutex, PoisonError};
+mod layer;
+
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
+#[cfg(feature = "tower")]
+pub(crate) use self::layer::LayerKey;
 use once_cell::sync::Lazy;
 use ratelimit_spec::{
     Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Per, RefundOn, Settings, Wait,
@@ -328,20 +331,10 @@ pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
 }
 
-/// Keys of layers, in the order of their names.
-#[cfg(feature = "tower")]
-static LAYERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-/// Notes a key that a layer limits, so that the limits file may have an entry for it.
-#[cfg(feature = "tower")]
-pub(crate) fn note_layer(key: &str) {
-    LAYERS.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
-}
-
-/// The keys of all layers that were made so far.
+/// The keys of all layers there are.
 #[cfg(feature = "tower")]
 pub(crate) fn layers() -> BTreeSet<String> {
-    LAYERS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    LayerKey::all().keys().map(ToString::to_string).collect()
 }
 
 #[cfg(not(feature = "tower"))]

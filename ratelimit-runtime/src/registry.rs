@@ -23,8 +23,18 @@ use crate::{
 
 /// The limiters that a set of limits has made so far.
 pub(crate) struct Registry {
-    declared: Mutex<HashMap<Arc<str>, Arc<Declared>>>,
+    declared: Mutex<Known>,
     cores: Arc<Cores>,
+}
+
+/// Keys are looked through for what nobody uses when there are as many as this, and again when there are twice
+/// as many as then remained: a program may make layers without end.
+const SWEEP_AT: usize = 1_000;
+
+#[derive(Default)]
+struct Known {
+    by_key: HashMap<Arc<str>, Arc<Declared>>,
+    sweep_at: usize,
 }
 
 /// All limiters of one declared key.
@@ -96,26 +106,40 @@ impl Registry {
 
     /// All families so far.
     pub(crate) fn families(&self) -> Vec<Arc<Family>> {
-        self.lock().values().map(|declared| Arc::clone(&declared.family)).collect()
+        self.lock().by_key.values().map(|declared| Arc::clone(&declared.family)).collect()
     }
 
     fn declared(&self, key: &str, make: impl FnOnce() -> Family) -> Arc<Declared> {
         let mut all = self.lock();
-        if let Some(declared) = all.get(key) {
+        if let Some(declared) = all.by_key.get(key) {
             return Arc::clone(declared);
+        }
+        if all.by_key.len() >= all.sweep_at.max(SWEEP_AT) {
+            all.by_key.retain(|_, declared| declared.is_used());
+            all.sweep_at = all.by_key.len() * 2;
         }
         let (only, cores) = (OnceCell::new(), Arc::clone(&self.cores));
         let declared = Arc::new(Declared { family: Arc::new(make()), only, cores });
-        all.insert(Arc::clone(&declared.family.key), Arc::clone(&declared));
+        all.by_key.insert(Arc::clone(&declared.family.key), Arc::clone(&declared));
         declared
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Declared>>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Declared {
+    /// Whether it is annotated, or somebody holds it or one of its limiters.
+    fn is_used(self: &Arc<Self>) -> bool {
+        let only = self.only.get();
+        let own = 1 + usize::from(only.is_some());
+        self.family.annotation.is_some()
+            || Arc::strong_count(self) > 1
+            || Arc::strong_count(&self.family) > own
+            || only.is_some_and(|only| Arc::strong_count(only) > 1)
+    }
+
     /// The only limiter of a key without placeholders.
     pub(crate) fn only(&self, services: &Services, name: &str) -> Arc<Core> {
         let make = || Arc::new(Core::new(services, Arc::clone(&self.family), name, None));

@@ -314,6 +314,28 @@ async fn an_entry_of_the_limits_file_may_be_a_layers() {
     }
 }
 
+#[tokio::test]
+async fn a_layer_that_is_gone_is_forgotten() {
+    let build = async |key: &str| {
+        let yaml = format!("unmatched: error\nlimiters:\n  \"{key}\": {{ rate: 2, per: 1m }}\n");
+        Limits::builder().memory().limits_yaml(yaml).build().await.map(drop)
+    };
+    let layer = Limit::new("walked:{ip}", quota(1, MINUTE)).layer(());
+    assert!(build("walked:{ip}").await.is_ok());
+    drop((layer.clone(), layer));
+    assert!(build("walked:{ip}").await.is_err(), "no layer has it any more");
+
+    let (limits, _) = limits().await;
+    for n in 0..5_000 {
+        let formatted = Limit::new(&format!("formatted-{n}"), quota(1, MINUTE)).limits(&limits);
+        assert_eq!(status(&formatted, request()).await, 200);
+    }
+    let known = limits.report().limiters.len();
+    assert!(known < 2_500, "{known} limiters");
+    let kept = Limit::new("formatted-4999", quota(1, MINUTE)).limits(&limits);
+    assert_eq!(status(&kept, request()).await, 429, "its permits are still in use");
+}
+
 /// What a handler of the shop answers by an error of its own.
 struct Teapot(StatusCode);
 

@@ -54,7 +54,7 @@ impl Compiled {
                     members.push(CompiledMember { member: member.clone(), template, known });
                 }
                 Err(error) => {
-                    problems.push(format!("in the limit `{}`: {error}", member.template));
+                    problems.push(format!("in the limit `{}`: {error}", &**member.template));
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::{
     part::IntoPart,
     service::LimitService,
 };
-use crate::{Limits, Settings, SetupError, annotation, web::Headers};
+use crate::{Limits, Settings, SetupError, annotation::LayerKey, web::Headers};
 
 /// A layer that limits requests, before their bodies are read.
 ///
@@ -21,7 +21,9 @@ use crate::{Limits, Settings, SetupError, annotation, web::Headers};
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
 /// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota. Make a
-/// limit before the limits are installed: only then is its template known when the limits file is checked against the program.
+/// limit before the limits are installed, and keep it or its layer: only then is its template known when the limits file is checked
+/// against the program. What differs from request to request is the value of a placeholder, not a part of the template: templates
+/// are labels of metrics.
 ///
 /// # Examples
 ///
@@ -65,9 +67,8 @@ impl Limit {
     }
 
     fn of(template: &str, settings: Option<Settings>) -> Self {
-        annotation::note_layer(template);
         let member = Member {
-            template: template.to_owned(),
+            template: Arc::new(LayerKey::new(template)),
             settings,
             values: Vec::new(),
             permits: None,
@@ -186,7 +187,7 @@ impl<S> Layer<S> for Limit {
 
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let templates: Vec<_> = self.members.iter().map(|member| &member.template).collect();
+        let templates: Vec<&str> = self.members.iter().map(|member| &**member.template).collect();
         f.debug_struct("Limit")
             .field("templates", &templates)
             .field("headers", &self.headers)

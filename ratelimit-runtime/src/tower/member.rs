@@ -6,12 +6,12 @@ use http::{request, response};
 
 use ratelimit_spec::KeyWriter;
 
-use crate::Settings;
+use crate::{Settings, annotation::LayerKey};
 
 /// One limiter of a layer.
 #[derive(Clone)]
 pub(super) struct Member {
-    pub(super) template: String,
+    pub(super) template: Arc<LayerKey>,
     /// `None` where only the limits file has them.
     pub(super) settings: Option<Settings>,
     pub(super) values: Vec<Value>,
