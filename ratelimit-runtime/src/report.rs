@@ -7,7 +7,7 @@ use crate::Quotas;
 pub use crate::store::Reconciled;
 
 /// Every limiter of a program. It displays as text: settings that no layer sets are left out, unless it is formatted by
-/// `{:#}`. With the feature `serde` it can be serialized.
+/// `{:#}`; overrides and prefixes are told as the limits file has them. With the feature `serde` it can be serialized.
 ///
 /// # Examples
 ///
@@ -36,11 +36,35 @@ pub struct Report {
     pub settings: Vec<Setting>,
     /// Every limiter that is compiled in, written in the limits file, or was used.
     pub limiters: Vec<LimiterReport>,
+    /// What the limits file sets for names that are built at run time, by how they start. The first match applies.
+    pub prefixes: Vec<Entry>,
+}
+
+/// What the limits file sets for some names: an entry of `overrides` or of `prefixes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Entry {
+    /// A name such as `orders:42`, or how names start, such as `orders:vip-*`.
+    pub names: String,
+    /// What it sets, by the names of the limits file.
+    pub settings: Vec<Setting>,
+}
+
+impl Entry {
+    pub(crate) fn new(names: String, settings: Vec<Setting>) -> Self {
+        Self { names, settings }
+    }
 }
 
 impl Report {
-    pub(crate) fn new(store: String, settings: Vec<Setting>, limiters: Vec<LimiterReport>) -> Self {
-        Self { store, settings, limiters }
+    pub(crate) fn new(
+        store: String,
+        settings: Vec<Setting>,
+        limiters: Vec<LimiterReport>,
+        prefixes: Vec<Entry>,
+    ) -> Self {
+        Self { store, settings, limiters, prefixes }
     }
 
     /// Returns the limiter with this key, as it is written.
@@ -61,6 +85,8 @@ pub struct LimiterReport {
     pub quotas: Option<Quotas>,
     /// Its settings by their names in the limits file; empty if it has no quota.
     pub settings: Vec<Setting>,
+    /// What the limits file overrides for some of its names. The first match applies.
+    pub overrides: Vec<Entry>,
     /// The annotated places that use it, as `module::function (file:line)`.
     pub call_sites: Vec<String>,
     /// Number of calls that were admitted.
@@ -153,6 +179,17 @@ impl fmt::Display for Report {
         self.limiters.iter().try_for_each(|limiter| {
             f.write_str("\n")?;
             fmt::Display::fmt(limiter, f)
+        })?;
+        self.prefixes.iter().try_for_each(|prefix| write!(f, "\nprefix {prefix}"))
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names)?;
+        let mut settings = self.settings.iter().enumerate();
+        settings.try_for_each(|(n, Setting { name, value, .. })| {
+            write!(f, "{} {name}: {value}", if n == 0 { ":" } else { "," })
         })
     }
 }
@@ -166,15 +203,16 @@ fn write_settings(f: &mut fmt::Formatter<'_>, settings: &[Setting]) -> fmt::Resu
 impl fmt::Display for LimiterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.key)?;
-        if self.settings.is_empty() {
-            return f.write_str("\n  no quota");
+        let off = self.setting("enabled").filter(|_| self.quotas.is_none());
+        match off {
+            None if self.settings.is_empty() => f.write_str("\n  no quota")?,
+            Some(enabled) => write!(f, "\n  off ({})", enabled.source)?,
+            None => write_settings(f, &self.settings)?,
         }
-        if let Some(enabled) = self.setting("enabled")
-            && self.quotas.is_none()
-        {
-            return write!(f, "\n  off ({})", enabled.source);
+        self.overrides.iter().try_for_each(|entry| write!(f, "\n  override {entry}"))?;
+        if off.is_some() || self.settings.is_empty() {
+            return Ok(());
         }
-        write_settings(f, &self.settings)?;
         self.call_sites.iter().try_for_each(|site| write!(f, "\n  used by {site}"))?;
         write!(
             f,

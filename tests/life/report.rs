@@ -73,3 +73,32 @@ async fn it_shows_the_settings_of_the_program() {
     assert!(plain.report().to_string().starts_with("store memory\n"), "built-in ones are left out");
     assert!(format!("{:#}", plain.report()).contains("\n  max_remembered: 100000 (built in)"));
 }
+
+#[tokio::test]
+async fn it_lists_overrides_and_prefixes() {
+    let yaml = "limiters:
+  'orders:{user_id}':
+    rate: 5
+    per: 1m
+    overrides:
+      - { key: 'orders:42', rate: 0 }
+      - { prefix: 'orders:vip-', rate: 50, penalty: { after: 3, block: 5m } }
+prefixes:
+  - { prefix: test, rate: 2, per: 1s }
+";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let report = limits.report();
+    let shown = report.to_string();
+    for lines in [
+        "\n  per: 1m (limits file)\n  override orders:42: rate: 0\n  \
+         override orders:vip-*: rate: 50, penalty: after 3, block 5m\n  allowed 0",
+        "\nprefix test*: rate: 2, per: 1s",
+    ] {
+        assert!(shown.contains(lines), "{lines:?} in {shown}");
+    }
+    let orders = report.limiter("orders:{user_id}").unwrap();
+    let [one, _] = &orders.overrides[..] else { panic!("{orders:?}") };
+    assert_eq!((&*one.names, one.settings[0].source), ("orders:42", Source::Override));
+    let report = serde_json::to_value(report).unwrap();
+    assert_eq!(report["prefixes"][0]["names"], "test*");
+}

@@ -36,6 +36,7 @@ pub(super) fn report(limits: &Limits) -> Report {
                 .filter(|one| one.set.enabled())
                 .map(|one| one.quotas.clone()),
             settings: effective.map_or_else(Vec::new, |effective| effective.rows()),
+            overrides: current.overrides(&family.key),
             call_sites: sites.collect(),
             allowed: tally.allowed.load(Ordering::Relaxed),
             rejected: tally.rejected.load(Ordering::Relaxed),
@@ -49,7 +50,7 @@ pub(super) fn report(limits: &Limits) -> Report {
         AnyStore::Memory(_) => "memory".to_owned(),
         AnyStore::Redis(store) => store.address().to_string(),
     };
-    Report::new(store, settings(limits), limiters.collect())
+    Report::new(store, settings(limits), limiters.collect(), current.prefixes())
 }
 
 /// The settings of the program: those of its start, and those that the limits file can change.

@@ -4,12 +4,19 @@ use std::time::Duration;
 
 #[cfg(feature = "_web")]
 use ratelimit_spec::Network;
-use ratelimit_spec::{LimiterEntry, LimitsFile, Per, Settings};
+use ratelimit_spec::{
+    LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings,
+};
 
 use tokio::time::Instant;
 
 use super::{Effective, Family, Keys, Layers, Unresolved, ages::Ages};
-use crate::{clock, members::fingerprint, report::Source, store::MemberId};
+use crate::{
+    clock,
+    members::fingerprint,
+    report::{Entry, Setting, Source},
+    store::MemberId,
+};
 
 /// One reading of the limits file, or that there is none.
 #[derive(Clone, Debug)]
@@ -147,6 +154,28 @@ impl Current {
         layers
     }
 
+    /// What the limits file overrides for some names of a limiter.
+    pub(crate) fn overrides(&self, key: &str) -> Vec<Entry> {
+        let limiter = self.limits().and_then(|limits| limits.limiter(key));
+        let overrides = limiter.into_iter().flat_map(|limiter| &limiter.overrides);
+        let names = |matches: &Match| match matches {
+            Match::Key(name) => name.clone(),
+            Match::Prefix(start) => format!("{start}*"),
+        };
+        let entry =
+            |own: &Override| Entry::new(names(&own.matches), said(Source::Override, &own.settings));
+        overrides.map(entry).collect()
+    }
+
+    /// What the limits file says of names that are built at run time.
+    pub(crate) fn prefixes(&self) -> Vec<Entry> {
+        let prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
+        let entry = |own: &PrefixEntry| {
+            Entry::new(format!("{}*", own.prefix), said(Source::Prefix, &own.settings))
+        };
+        prefixes.map(entry).collect()
+    }
+
     /// Whether the limits file says nothing of this name but what it says of every name of the family.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
         if self.ages.has(name) {
@@ -164,4 +193,10 @@ impl Current {
         let limits = self.limits()?;
         limits.limiter(&family.key).or(limits.limiter(name))
     }
+}
+
+/// What one layer says, as a report shows it.
+fn said(source: Source, settings: &Settings) -> Vec<Setting> {
+    let rows = Merged::of(&[(source, settings)]).rows().into_iter();
+    rows.map(|(name, value, source)| Setting { name, value, source }).collect()
 }
