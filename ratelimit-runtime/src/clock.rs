@@ -7,6 +7,7 @@
     allow(unreachable_pub, reason = "only tests reach it from outside")
 )]
 
+mod counter;
 #[cfg(any(test, feature = "test-util"))]
 mod manual;
 
@@ -19,7 +20,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
+    runtime::{Builder, Handle, RuntimeFlavor},
     task::JoinHandle,
     time::Instant,
 };
@@ -45,6 +46,8 @@ struct System {
     epoch: Duration,
     /// Whether it follows tokio's paused time. Redis does not.
     pauses: bool,
+    /// Whether the processor's counter stands in for the system's clock: where nothing can pause that.
+    counts: bool,
     /// Whose timers wake callers without a runtime.
     engine: Arc<Engine>,
 }
@@ -59,18 +62,19 @@ impl Clock {
 
     /// The system's time, with the timers of this engine for callers without a runtime.
     pub(crate) fn with_engine(engine: Arc<Engine>, pauses: bool) -> Self {
+        let counts = !pauses || !tokio_can_pause();
+        if counts {
+            counter::start();
+        }
         let epoch = wall_time().duration_since(UNIX_EPOCH).unwrap_or_default();
         let anchor = if pauses { instant_of_runtime() } else { instant() };
-        Self(Kind::System(System { anchor, epoch, pauses, engine }))
+        Self(Kind::System(System { anchor, epoch, pauses, counts, engine }))
     }
 
     /// Milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         match &self.0 {
-            Kind::System(system) => {
-                let passed = system.now().saturating_duration_since(system.anchor);
-                whole_ms(system.epoch + passed)
-            }
+            Kind::System(system) => whole_ms(system.epoch + system.passed()),
             #[cfg(any(test, feature = "test-util"))]
             Kind::Manual(manual) => manual.now_ms(),
         }
@@ -90,6 +94,11 @@ impl Clock {
 }
 
 impl System {
+    fn passed(&self) -> Duration {
+        let counted = if self.counts { counter::since(self.anchor) } else { None };
+        counted.unwrap_or_else(|| self.now().saturating_duration_since(self.anchor))
+    }
+
     fn now(&self) -> Instant {
         if self.pauses { instant_of_runtime() } else { instant() }
     }
@@ -126,6 +135,41 @@ pub(crate) fn instant() -> Instant {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
 fn instant_of_runtime() -> Instant {
     Instant::now()
+}
+
+/// Whether the tokio of this program was compiled with `test-util`, without which its time cannot be paused.
+fn tokio_can_pause() -> bool {
+    struct Never;
+
+    /// Has the method that a tokio without `test-util` lacks; where tokio has it, that one is called.
+    trait Pause {
+        #[allow(dead_code, reason = "tokio's own is used where it exists")]
+        fn start_paused(&mut self, _: bool) -> Never;
+    }
+
+    impl Pause for Builder {
+        fn start_paused(&mut self, _: bool) -> Never {
+            Never
+        }
+    }
+
+    trait Answer {
+        const CAN_PAUSE: bool;
+    }
+
+    impl Answer for Never {
+        const CAN_PAUSE: bool = false;
+    }
+
+    impl Answer for &mut Builder {
+        const CAN_PAUSE: bool = true;
+    }
+
+    fn answer<T: Answer>(_: T) -> bool {
+        T::CAN_PAUSE
+    }
+
+    answer(Builder::new_current_thread().start_paused(false))
 }
 
 /// The runtime whose timers and tasks serve the caller: the one that polls it, or the engine's if
