@@ -73,6 +73,16 @@ impl Stored {
         self.change.is_some()
     }
 
+    /// Takes this configuration as announced again, as reconciliation does, if it is the one that is stored.
+    /// Returns until when it need not be.
+    pub(crate) fn renewed(&mut self, config: &Config, now: u64) -> Option<u64> {
+        if self.is_from_outside() || *self.config != *config {
+            return None;
+        }
+        self.heartbeat_ms = now;
+        Some(now.saturating_add(HEARTBEAT_MS))
+    }
+
     /// For how long no announcement replaces it, in milliseconds.
     pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
         self.change.as_ref().map_or(0, |change| change.held_until_ms.saturating_sub(now))

@@ -58,6 +58,7 @@ impl Log {
 
     /// Takes permits that are free, and says how many are left; nothing while permits are owed, or when
     /// the clock stepped back.
+    #[inline]
     pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<u64> {
         let latest = now.saturating_add(bucket(per));
         if self.debt > 0 || self.entries.back().is_some_and(|newest| newest.at > latest) {
@@ -104,6 +105,7 @@ impl Log {
     }
 
     /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
+    #[inline]
     pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         let before = self.entries.len();
         if self.debt > 0 {
@@ -213,6 +215,7 @@ impl Log {
     }
 
     /// Writes a grant down and returns which entry it is in.
+    #[inline]
     fn record(&mut self, permits: u64, per: u64, now: u64) -> usize {
         self.used = self.used.saturating_add(permits);
         let mut at = now;

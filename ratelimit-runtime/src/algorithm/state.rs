@@ -52,6 +52,7 @@ impl State {
 
     /// Takes permits that are free, where that takes nothing but counting, and says how many are left.
     /// If it does not, nothing is taken.
+    #[inline]
     pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
         match (self, config.rule) {
             (Self::Log(log), Rule::SlidingWindow) => {

@@ -30,7 +30,9 @@ impl Rule {
 
     /// What a limiter is counted by in this process.
     pub(super) fn terms(&self, family: &Family, generation: u64, config: Config) -> Arc<Terms> {
-        let terms = || Arc::new(Terms::new(self.number, family.number, generation, config));
+        let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
+        let whose = (self.number, family.number);
+        let terms = || Arc::new(Terms::new(whose, generation, config, announces));
         let known = self.terms.get_or_init(terms);
         match known.is(family.number, generation, &config) {
             true => Arc::clone(known),

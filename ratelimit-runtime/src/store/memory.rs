@@ -29,8 +29,8 @@ use crate::{
 
 /// Keeps limiters in this process; it cannot fail, unless a test wants that.
 ///
-/// State that means nothing any more is dropped: an idle limiter costs memory for one window. A
-/// busy one holds about 115 log entries of 16 bytes at most.
+/// State that means nothing any more is dropped: an idle limiter costs memory for one window, and for a few
+/// seconds after its last call. A busy one holds about 115 log entries of 16 bytes at most.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,

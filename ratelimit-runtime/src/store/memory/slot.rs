@@ -15,19 +15,33 @@ use crate::{
 };
 
 /// One limiter's configuration and what is used of it. Whoever holds one finds the same state in it for ever.
-#[derive(Default)]
-pub(crate) struct Slot(Mutex<State>);
+///
+/// In this order in memory: a look-up compares the name, and most of them count then.
+#[repr(C)]
+pub(crate) struct Slot {
+    name: Name,
+    state: Mutex<State>,
+}
+
+/// The name of a slot. A short one stands beside the state, so that a look-up follows no further pointer.
+enum Name {
+    Short(u8, [u8; SHORT]),
+    Long(Arc<str>),
+}
+
+/// With its length and the tag, four words.
+const SHORT: usize = 30;
 
 /// In this order in memory: what counting needs comes first.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct State {
     lease: Option<Lease>,
+    /// From when on it is as if it had never been.
+    pub(super) expires_ms: Option<u64>,
     pub(super) used: algorithm::State,
     /// The window it was last counted with.
     pub(super) per_ms: u64,
-    /// From when on it is as if it had never been.
-    pub(super) expires_ms: Option<u64>,
     pub(super) stored: Option<Stored>,
 }
 
@@ -49,15 +63,22 @@ pub(crate) struct Terms {
     /// As of which reading of the limits.
     generation: u64,
     config: Config,
+    /// Whether they are this process's own, so that the store may take them as announced again.
+    announces: bool,
     /// For how long a limiter is kept after a grant that left nothing owed, if not for ever.
     idle_ms: Option<u64>,
 }
 
 impl Terms {
-    pub(crate) fn new(rule: u64, family: u32, generation: u64, config: Config) -> Self {
+    pub(crate) fn new(
+        (rule, family): (u64, u32),
+        generation: u64,
+        config: Config,
+        announces: bool,
+    ) -> Self {
         let kept = (config.keep_alive_ms > 0).then_some(config.keep_alive_ms);
         let idle_ms = kept.map(|kept| kept.max(config.counts_for_ms()));
-        Self { rule, family, generation, config, idle_ms }
+        Self { rule, family, generation, config, announces, idle_ms }
     }
 
     /// Whether they are these numbers as of this reading of the limits.
@@ -75,6 +96,26 @@ pub(crate) enum Whose {
 }
 
 impl Slot {
+    pub(super) fn new(name: &Arc<str>) -> Self {
+        let bytes = name.as_bytes();
+        let mut short = [0; SHORT];
+        let name = match (u8::try_from(bytes.len()), short.get_mut(..bytes.len())) {
+            (Ok(length), Some(place)) => {
+                place.copy_from_slice(bytes);
+                Name::Short(length, short)
+            }
+            _ => Name::Long(Arc::clone(name)),
+        };
+        Self { name, state: Mutex::default() }
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        match &self.name {
+            Name::Short(length, bytes) => &bytes[..usize::from(*length).min(SHORT)],
+            Name::Long(name) => name.as_bytes(),
+        }
+    }
+
     /// The state as of now, and the time: read under the lock, so that it does not run backwards
     /// within a limiter.
     pub(super) fn enter(&self, clock: &Clock) -> (MutexGuard<'_, State>, u64) {
@@ -85,7 +126,7 @@ impl Slot {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes permits, if a lease is held that still counts.
@@ -97,15 +138,14 @@ impl Slot {
         permits: u32,
     ) -> Option<Reply> {
         let mut state = self.lock();
-        let terms = &state.lease.as_ref()?.terms;
         let now = clock.now_ms();
-        let config =
-            state.may_count(terms, Whose::Rule(rule), generation, now).then_some(terms.config)?;
+        let config = state.may_count(Whose::Rule(rule), generation, now)?.config;
         Some(state.count(config, permits, now))
     }
 
     /// The same for a caller that needs no reply, if the permits are free: says how many are left, of how
     /// many.
+    #[inline]
     pub(crate) fn spend(
         &self,
         clock: &Clock,
@@ -115,12 +155,9 @@ impl Slot {
     ) -> Option<(u64, u64)> {
         let mut state = self.lock();
         let state = &mut *state;
-        let terms = &state.lease.as_ref()?.terms;
         let now = clock.now_ms();
-        if !state.may_count(terms, whose, generation, now) {
-            return None;
-        }
-        let Terms { config, idle_ms, .. } = &**terms;
+        state.may_count(whose, generation, now)?;
+        let Terms { config, idle_ms, .. } = &*state.lease.as_ref()?.terms;
         let left = state.used.spend(config, permits.into(), now)?;
         state.per_ms = config.per_ms;
         if let Some(idle_ms) = idle_ms {
@@ -201,16 +238,23 @@ impl State {
         }
     }
 
-    /// Whether the numbers of a lease are still those to count by.
-    fn may_count(&self, terms: &Terms, whose: Whose, generation: u64, now: u64) -> bool {
+    /// The numbers to count by, if a lease is held that still counts.
+    fn may_count(&mut self, whose: Whose, generation: u64, now: u64) -> Option<&Terms> {
+        let Lease { terms, until_ms } = self.lease.as_mut()?;
         let same = match whose {
             Whose::Rule(rule) => terms.rule == rule,
             Whose::Family(family) => terms.family == family,
         };
-        same && terms.generation == generation
-            && self.lease.as_ref().is_some_and(|lease| now < lease.until_ms)
-            && !self.is_expired(now)
-            && terms.config.mode == Mode::Overall
+        let expired = self.expires_ms.is_some_and(|expires| expires <= now);
+        if !same || terms.generation != generation || expired || terms.config.mode != Mode::Overall
+        {
+            return None;
+        }
+        if now >= *until_ms {
+            let stored = self.stored.as_mut().filter(|_| terms.announces)?;
+            *until_ms = stored.renewed(&terms.config, now)?;
+        }
+        Some(terms)
     }
 
     /// Gets ready to be counted by these numbers.
@@ -251,9 +295,11 @@ impl State {
     }
 
     /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
-    /// same configuration.
+    /// same configuration. One with a lease was in use a moment ago, and one that is made anew costs its
+    /// next caller many times what a look-up does.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
-        self.is_expired(now) || (!outside && self.used.is_idle(self.per_ms, now))
+        let leased = self.lease.as_ref().is_some_and(|lease| now < lease.until_ms);
+        self.is_expired(now) || (!outside && !leased && self.used.is_idle(self.per_ms, now))
     }
 }

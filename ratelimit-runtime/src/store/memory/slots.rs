@@ -20,7 +20,7 @@ pub(super) struct Slots {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashTable<(Arc<str>, Arc<Slot>)>,
+    slots: HashTable<Arc<Slot>>,
     sweep_at: usize,
 }
 
@@ -40,27 +40,26 @@ impl Slots {
         (prefix, name): (&str, &str),
         ask: impl FnOnce(&Arc<Slot>) -> Option<T>,
     ) -> Option<T> {
-        let hash = hash(&self.hasher, [prefix, name]);
+        let hash = hash(&self.hasher, [prefix.as_bytes(), name.as_bytes()]);
         let shard = self.shard(hash);
-        let is = |(other, _): &(Arc<str>, _)| other.strip_prefix(prefix) == Some(name);
-        let (_, slot) = shard.slots.find(hash, is)?;
-        ask(slot)
+        let is =
+            |slot: &Arc<Slot>| slot.name().strip_prefix(prefix.as_bytes()) == Some(name.as_bytes());
+        ask(shard.slots.find(hash, is)?)
     }
 
     /// The slot of this name, which is made if there is none.
     pub(super) fn get_or_make(&self, name: &Arc<str>, now: u64) -> Arc<Slot> {
-        let hash_of = |name: &str| hash(&self.hasher, [name]);
-        let hash = hash_of(name);
+        let hash_of = |name: &[u8]| hash(&self.hasher, [name]);
+        let hash = hash_of(name.as_bytes());
         let mut shard = self.shard(hash);
-        if let Some((_, slot)) = shard.slots.find(hash, |(other, _)| other == name) {
+        if let Some(slot) = shard.slots.find(hash, |slot| slot.name() == name.as_bytes()) {
             return Arc::clone(slot);
         }
         if shard.slots.len() >= shard.sweep_at.max(SWEEP_AT) {
             shard.sweep(now, &self.hasher);
         }
-        let slot = Arc::<Slot>::default();
-        let entry = (Arc::clone(name), Arc::clone(&slot));
-        shard.slots.insert_unique(hash, entry, |(name, _)| hash_of(name));
+        let slot = Arc::new(Slot::new(name));
+        shard.slots.insert_unique(hash, Arc::clone(&slot), |slot| hash_of(slot.name()));
         slot
     }
 
@@ -79,20 +78,20 @@ impl Slots {
 }
 
 /// The hash of a name, in one part or several.
-fn hash<const PARTS: usize>(hasher: &RandomState, name: [&str; PARTS]) -> u64 {
+fn hash<const PARTS: usize>(hasher: &RandomState, name: [&[u8]; PARTS]) -> u64 {
     let mut hasher = hasher.build_hasher();
-    name.iter().for_each(|part| hasher.write(part.as_bytes()));
+    name.iter().for_each(|part| hasher.write(part));
     hasher.finish()
 }
 
 impl Shard {
     /// Drops what is idle. What somebody holds stays: it has to be found again under its name.
     fn sweep(&mut self, now: u64, hasher: &RandomState) {
-        self.slots.retain(|(_, slot)| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
+        self.slots.retain(|slot| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
         let len = self.slots.len();
         self.sweep_at = len * 2;
         if self.slots.capacity() > 4 * len {
-            self.slots.shrink_to(2 * len, |(name, _)| hash(hasher, [name]));
+            self.slots.shrink_to(2 * len, |slot| hash(hasher, [slot.name()]));
         }
     }
 }
