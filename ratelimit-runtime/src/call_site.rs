@@ -20,7 +20,7 @@ pub use self::{
 use crate::{
     Limiter, Limits,
     annotation::Annotation,
-    key::Displayed,
+    key,
     limiter::{self, Core, Services},
     registry::Declared,
 };
@@ -70,7 +70,7 @@ impl CallSite {
         writer.literal(first);
         for (part, literal) in parts.iter().zip(literals) {
             match part.0 {
-                Some(part) => writer.display(&Displayed(part)),
+                Some(part) => key::write(part, &mut writer),
                 None => writer.absent(),
             }
             writer.literal(literal);
@@ -107,13 +107,17 @@ impl CallSite {
         found.with_core(services, name, run)
     }
 
-    /// Takes permits of a rendered key for a call that keeps nothing of them, if the embedded store can grant
-    /// them without the limiter.
+    /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are free.
+    /// Most calls need no more.
     fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
-        let (Some(name), Some(known)) = (name, self.first.get()) else { return false };
         let services = limits.services();
-        known.limits == services.id
-            && limiter::spend(services, &known.declared.family, name, permits)
+        let known = self.first.get().filter(|known| known.limits == services.id);
+        let Some(Known { declared, only, .. }) = known else { return false };
+        match (only, name) {
+            (Some(core), _) => core.spend(services, permits),
+            (None, Some(name)) => limiter::spend(services, &declared.family, name, permits),
+            (None, None) => false,
+        }
     }
 
     fn find(&self, limits: &Limits) -> Known {

@@ -12,6 +12,8 @@ use std::{
     sync::Arc,
 };
 
+use ratelimit_spec::KeyWriter;
+
 /// A value that can be used in a key template.
 ///
 /// Implemented for strings, integers, `bool`, `char`, IP addresses and socket addresses (without
@@ -57,6 +59,30 @@ pub trait KeyPart {
     ///
     /// Returns an error only if writing to `f` does.
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// The same value, where it can be written without a formatter, which takes a multiple of the time.
+    #[doc(hidden)]
+    fn plain(&self) -> PlainPart<'_> {
+        PlainPart::Other
+    }
+}
+
+/// A value of a key that is a number or a text.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum PlainPart<'a> {
+    Other,
+    Number(u64),
+    Text(&'a str),
+}
+
+/// Writes a value into a key.
+pub(crate) fn write(part: &dyn KeyPart, key: &mut KeyWriter) {
+    match part.plain() {
+        PlainPart::Number(number) => key.number(number),
+        PlainPart::Text(text) => key.part(text),
+        PlainPart::Other => key.display(&Displayed(part)),
+    }
 }
 
 /// Displays a value as it appears in a key, before it is escaped.
@@ -72,11 +98,19 @@ impl KeyPart for str {
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
     }
+
+    fn plain(&self) -> PlainPart<'_> {
+        PlainPart::Text(self)
+    }
 }
 
 impl KeyPart for String {
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
+    }
+
+    fn plain(&self) -> PlainPart<'_> {
+        PlainPart::Text(self)
     }
 }
 
@@ -85,6 +119,10 @@ macro_rules! by_reference {
         impl<T: KeyPart + ?Sized> KeyPart for $ty {
             fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt_key(f)
+            }
+
+            fn plain(&self) -> PlainPart<'_> {
+                (**self).plain()
             }
         }
     )*};
@@ -96,7 +134,27 @@ impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt_key(f)
     }
+
+    fn plain(&self) -> PlainPart<'_> {
+        (**self).plain()
+    }
 }
+
+macro_rules! by_number {
+    ($($ty:ty),*) => {$(
+        impl KeyPart for $ty {
+            fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+
+            fn plain(&self) -> PlainPart<'_> {
+                PlainPart::Number(u64::from(*self))
+            }
+        }
+    )*};
+}
+
+by_number!(u8, u16, u32, u64);
 
 macro_rules! by_display {
     ($($(#[$attr:meta])* $ty:ty),* $(,)?) => {$(
@@ -116,10 +174,6 @@ by_display!(
     i64,
     i128,
     isize,
-    u8,
-    u16,
-    u32,
-    u64,
     u128,
     usize,
     bool,

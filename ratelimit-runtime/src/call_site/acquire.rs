@@ -4,7 +4,7 @@
 //! before any future is made. Several are decided in one step where one call to the store can do it; those of a
 //! cluster whose keys share no hash tag are decided in the order in which they are written.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use ratelimit_spec::Wait;
 
@@ -96,70 +96,81 @@ fn take<const N: usize, K: Kept<N>, T>(
     requests: [Request; N],
     finish: impl FnOnce(Result<K, Rejected>) -> T,
 ) -> impl Future<Output = T> {
-    let started = Limits::with_scope(|limits, observer| start(limits, observer, &requests));
+    let started = match start(&requests, K::KEEPS) {
+        Started::Granted => Ok(Ok(K::of(|_| Permit::of_no_limiter()))),
+        Started::Decided(result) => Ok(result.map(|permit| kept(Some(permit)))),
+        Started::Undecided(rest) => Err(rest),
+    };
     async move {
         finish(match started {
-            Started::Decided(result) => result,
-            Started::Undecided(call) => {
-                call.keep(limiter::acquire(&call.services, &call.claims).await)
-            }
+            Ok(result) => result,
+            Err(rest) => rest.await.map(kept),
         })
     }
 }
 
-enum Started<const N: usize, K> {
-    Decided(Result<K, Rejected>),
-    Undecided(Call<N>),
+fn kept<const N: usize, K: Kept<N>>(permits: impl IntoIterator<Item = Permit>) -> K {
+    let mut permits = permits.into_iter();
+    K::of(|_| permits.next().unwrap_or_else(Permit::of_no_limiter))
+}
+
+/// The rest of a call, on the heap: few calls have one, and the futures of all others are small without it.
+type Rest = Pin<Box<dyn Future<Output = Result<Vec<Permit>, Rejected>> + Send>>;
+
+#[expect(clippy::large_enum_variant, reason = "it is looked at once, on the stack")]
+enum Started {
+    /// Granted to a call that keeps nothing.
+    Granted,
+    Decided(Result<Permit, Rejected>),
+    Undecided(Rest),
 }
 
 /// Decides what needs neither the store nor a wait. The keys of other calls are resolved, so that their futures do not
 /// hold them.
-fn start<const N: usize, K: Kept<N>>(
-    limits: &Limits,
-    observer: Option<&Observer>,
-    requests: &[Request; N],
-) -> Started<N, K> {
-    if let [Request(Some(wanted))] = &requests[..]
-        && let Some(result) = wanted.at_once(limits, observer)
-    {
-        return Started::Decided(result);
-    }
-    let claim = |Request(wanted): &Request| {
-        let Wanted { site, key, permits } = wanted.as_ref()?;
-        let core = site.with_core(limits, key, Arc::clone);
-        let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
-        Some(Claim { core, permits: *permits, wait, fallible })
-    };
-    Started::Undecided(Call {
-        services: Arc::clone(limits.services()),
-        observer: observer.cloned(),
-        claims: requests.iter().filter_map(claim).collect(),
-        skipped: requests.each_ref().map(|Request(wanted)| wanted.is_none()),
+fn start(requests: &[Request], keeps: bool) -> Started {
+    Limits::with_scope(|limits, observer| {
+        if let [Request(Some(wanted))] = requests
+            && let Some(started) = wanted.at_once(limits, observer, keeps)
+        {
+            return started;
+        }
+        let claim = |Request(wanted): &Request| {
+            let Wanted { site, key, permits } = wanted.as_ref()?;
+            let core = site.with_core(limits, key, Arc::clone);
+            let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
+            Some(Claim { core, permits: *permits, wait, fallible })
+        };
+        let call = Call {
+            services: Arc::clone(limits.services()),
+            observer: observer.cloned(),
+            claims: requests.iter().filter_map(claim).collect(),
+            skipped: requests.iter().map(|Request(wanted)| wanted.is_none()).collect(),
+        };
+        Started::Undecided(Box::pin(async move {
+            let granted = limiter::acquire(&call.services, &call.claims).await;
+            call.keep(granted)
+        }))
     })
 }
 
 impl Wanted {
-    fn at_once<const N: usize, K: Kept<N>>(
+    fn at_once(
         &self,
         limits: &Limits,
         observer: Option<&Observer>,
-    ) -> Option<Result<K, Rejected>> {
+        keeps: bool,
+    ) -> Option<Started> {
         let Self { site, key, permits } = self;
-        // Most calls keep nothing, and need no decision then.
-        let keeps = K::KEEPS || observer.is_some();
-        let nothing = || Some(Ok(K::of(|_| Permit::of_no_limiter())));
-        if !keeps && u32::try_from(*permits).is_ok_and(|n| site.spend(limits, key, n)) {
-            return nothing();
+        let permits = u32::try_from(*permits).ok()?;
+        let keeps = keeps || observer.is_some();
+        if !keeps && site.spend(limits, key, permits) {
+            return Some(Started::Granted);
         }
         site.with_core(limits, key, |core| {
             let services = limits.services();
-            let permits = u32::try_from(*permits).ok()?;
-            if !keeps && core.spend(services, permits) {
-                return nothing();
-            }
             let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
             if reply.is_ok() && !keeps {
-                return nothing();
+                return Some(Started::Granted);
             }
             let permit =
                 reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));
@@ -167,46 +178,44 @@ impl Wanted {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));
             }
-            Some(permit.map_err(|rejection| (0, rejection)).map(|permit| {
-                let mut permit = Some(permit);
-                K::of(|_| permit.take().unwrap_or_else(Permit::of_no_limiter))
-            }))
+            Some(Started::Decided(permit.map_err(|rejection| (0, rejection))))
         })
     }
 }
 
 /// A call whose limiters are known.
-struct Call<const N: usize> {
+struct Call {
     services: Arc<Services>,
     observer: Option<Observer>,
     claims: Vec<Claim>,
     /// Which attributes exempt it.
-    skipped: [bool; N],
+    skipped: Vec<bool>,
 }
 
-impl<const N: usize> Call<N> {
-    /// Reports what the limiters decided, and keeps the permits.
-    fn keep<K: Kept<N>>(
+impl Call {
+    /// Reports what the limiters decided, and returns the permit of each attribute.
+    fn keep(
         &self,
         result: Result<Vec<Option<Granted>>, Rejected>,
-    ) -> Result<K, Rejected> {
-        let mut positions = (0..N).filter(|n| !self.skipped[*n]);
+    ) -> Result<Vec<Permit>, Rejected> {
         let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
             self.observer.iter().for_each(|observer| observer.record(&outcome()));
         };
         match result {
             Ok(granted) => {
-                let mut permits = [const { None }; N];
-                for (n, granted) in positions.zip(granted) {
-                    permits[n] = granted.map(|granted| Permit::new(&self.services, granted));
-                    if let Some(permit) = &permits[n] {
-                        observed(&|| Ok((**permit).clone()));
-                    }
-                }
-                Ok(K::of(|n| permits[n].take().unwrap_or_else(Permit::of_no_limiter)))
+                let mut granted = granted.into_iter();
+                let permit = |skipped: &bool| {
+                    let granted = if *skipped { None } else { granted.next().flatten() };
+                    let Some(granted) = granted else { return Permit::of_no_limiter() };
+                    let permit = Permit::new(&self.services, granted);
+                    observed(&|| Ok((*permit).clone()));
+                    permit
+                };
+                Ok(self.skipped.iter().map(permit).collect())
             }
             Err((n, rejection)) => {
                 observed(&|| Err(rejection.clone()));
+                let mut positions = (0..self.skipped.len()).filter(|n| !self.skipped[*n]);
                 Err((positions.nth(n).unwrap_or(n), rejection))
             }
         }

@@ -20,6 +20,7 @@ use crate::{
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
 /// it need not be remembered.
+#[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
     let AnyStore::Memory(store) = &limits.store else { return false };
     let (name, generation) = ((&*limits.key_prefix, name), limits.generation());
@@ -30,6 +31,7 @@ pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32
 }
 
 /// Counts a call that took permits, of which so many are left of so many.
+#[inline]
 fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
     if let Some((left, capacity)) = spent {
         family.tally.allowed.fetch_add(1, Ordering::Relaxed);
@@ -41,6 +43,7 @@ fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
 impl Core {
     /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are
     /// free. Most calls need no more.
+    #[inline]
     pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         if !self.queue.is_empty() || permits == 0 || generation == ENDED {
