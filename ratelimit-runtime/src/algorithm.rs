@@ -13,6 +13,7 @@ mod fixed_window;
 mod give_back;
 mod grant;
 mod meter;
+mod moves;
 mod open;
 mod penalty;
 pub(crate) mod reconcile;
@@ -38,4 +39,6 @@ pub(crate) struct Verdict {
     pub(crate) more_after: u64,
     /// How far in the future a grant was dated, after the clock stepped back.
     pub(crate) ahead: u64,
+    /// How far the grants of a bucket have [moved](moves) so far, in ticks.
+    pub(crate) moved: u64,
 }

@@ -288,6 +288,9 @@ pub struct Reply {
     pub now_ms: u64,
     /// How far in the future a peer's grant was dated, in milliseconds; its clock is wrong then.
     pub ahead_ms: u64,
+    /// How far the grants of a bucket have moved so far, as permits before them were given back; in
+    /// parts of a permit that only the rule knows.
+    pub(crate) moved: u64,
     /// The configuration in force.
     pub config: Config,
     /// What reconciliation did, if it had anything to do.
@@ -337,12 +340,8 @@ impl Grant {
     /// same step.
     #[must_use]
     pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
-        Self::new(
-            reply.config,
-            permits,
-            reply.now_ms.saturating_add(reply.reset_after_ms),
-            granted_after,
-        )
+        let ends_ms = reply.now_ms.saturating_add(reply.reset_after_ms);
+        Self::new(reply.config, permits, ends_ms, granted_after).moved(reply.moved)
     }
 }
 

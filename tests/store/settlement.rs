@@ -1,7 +1,7 @@
 //! What is promised of grants that are given back, and of costs that are known only afterwards.
 
 use ratelimit_runtime::__private::store::{
-    Algorithm::{FixedWindow, SlidingWindow},
+    Algorithm::{FixedWindow, SlidingWindow, TokenBucket},
     Assertion, Charged, Grant, KeepState, Outcome, Reply, StateKeys, Store, WriteWhen,
 };
 use tokio::time::Instant;
@@ -23,6 +23,10 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
         gives_back_a_grant_and_no_other(&process("grants", ten)).await;
         let short = config(algorithm, 3, 400);
         gives_back_nothing_of_a_window_that_is_over(&process("over", short), time).await;
+        if algorithm == TokenBucket {
+            let short = config(algorithm, 3, 2000);
+            gives_back_nothing_that_others_took_since(&process("moved", short), time).await;
+        }
         owes_what_is_not_free(&process("owes", ten), &process("owes", ten)).await;
         forgets_debts_with_what_is_used(&process("forgiven", ten)).await;
         let short = config(algorithm, 5, 600);
@@ -79,6 +83,20 @@ async fn gives_back_nothing_of_a_window_that_is_over<S: Store>(
     time.pass(410).await;
     limiter.acquire(2).await;
     assert_eq!(limiter.give_back(&grant).await, 0, "that would be another's");
+}
+
+/// What comes back moves what was granted later forward, so that it has drained earlier.
+async fn gives_back_nothing_that_others_took_since<S: Store>(
+    limiter: &Process<'_, S>,
+    time: &Time,
+) {
+    let first = limiter.granted(2).await;
+    let second = limiter.granted(1).await;
+    assert_eq!(limiter.give_back(&first).await, 2);
+    time.pass(700).await;
+    limiter.granted(3).await;
+    assert_eq!(limiter.give_back(&second).await, 0, "it has drained");
+    assert_eq!(limiter.acquire(1).await.outcome, Outcome::Refused);
 }
 
 async fn owes_what_is_not_free<S: Store>(limiter: &Process<'_, S>, other: &Process<'_, S>) {

@@ -28,6 +28,11 @@ pub(super) trait Meter {
     /// How far in the future it was dated, after the clock stepped back.
     fn ahead(&self) -> u64;
 
+    /// How far grants have [moved](super::moves) so far, in ticks.
+    fn moved(&self) -> u64 {
+        0
+    }
+
     /// Takes permits for several requests in order, and says to each how it went.
     fn decide(&mut self, costs: impl Iterator<Item = u64> + Clone) -> Vec<Verdict>
     where
@@ -78,7 +83,12 @@ pub(super) trait Meter {
     /// The times of a verdict.
     fn outlook(&self, cost: u64) -> Verdict {
         let retry_after = if cost > self.capacity() { 0 } else { self.wait(cost) };
-        let more_after = self.more_after();
-        Verdict { retry_after, reset_after: self.full_after(), more_after, ..Verdict::default() }
+        Verdict {
+            retry_after,
+            reset_after: self.full_after(),
+            more_after: self.more_after(),
+            moved: self.moved(),
+            ..Verdict::default()
+        }
     }
 }

@@ -145,6 +145,10 @@ impl Meter for Open<'_> {
     fn ahead(&self) -> u64 {
         self.meter().map_or(0, Meter::ahead)
     }
+
+    fn moved(&self) -> u64 {
+        self.meter().map_or(0, Meter::moved)
+    }
 }
 
 /// Takes permits of all limiters or of none for each caller in order, and says to each what room there

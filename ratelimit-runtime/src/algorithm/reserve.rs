@@ -68,17 +68,17 @@ trait Reserving: Meter {
         0
     }
 
-    /// Somebody reserved, and goes after so many milliseconds.
-    fn promise(&mut self, wait: u64);
+    /// Somebody reserved so many permits, and goes after so many milliseconds.
+    fn promise(&mut self, permits: u64, wait: u64, now: u64);
 }
 
 impl Reserving for Level {
     fn ticket(&self, now: u64, _: u64) -> Ticket {
-        self.at(now).ticket()
+        self.ticket(now)
     }
 
-    fn promise(&mut self, wait: u64) {
-        self.promise(wait);
+    fn promise(&mut self, permits: u64, wait: u64, now: u64) {
+        self.promise(permits, wait, now);
     }
 }
 
@@ -91,7 +91,7 @@ impl Reserving for Heat {
         self.stored()
     }
 
-    fn promise(&mut self, wait: u64) {
+    fn promise(&mut self, _: u64, wait: u64, _: u64) {
         self.promise(wait);
     }
 }
@@ -114,7 +114,7 @@ fn book_all(
         };
         let stored = meter.stored();
         meter.take(cost);
-        meter.promise(wait);
+        meter.promise(cost, wait, now);
         let verdict = Verdict { granted: true, ..Verdict::default() };
         Booking { verdict, wait, ticket: meter.ticket(now, stored) }
     };

@@ -100,7 +100,7 @@ impl Log {
             retry_after: copy.retry_after(rate, per, permits, now),
             reset_after: copy.full_after(per, now).saturating_add(copy.owed_for(rate, per)),
             more_after: copy.retry_after(rate, per, free.saturating_add(1), now),
-            ahead: 0,
+            ..Verdict::default()
         }
     }
 

@@ -91,7 +91,7 @@ impl State {
             }
             Rule::TokenBucket { .. } | Rule::LeakyBucket => {
                 let mut level = self.level(config, now);
-                (level.give_back(permits), Self::Bucket(level.at(now)))
+                (level.give_back(permits, now), Self::Bucket(level.at(now)))
             }
             Rule::FixedWindow { .. } => {
                 let mut count = self.count(config, now);
@@ -157,6 +157,7 @@ impl State {
     pub(super) fn level(&self, config: &Config, now: u64) -> Level {
         match self {
             Self::Bucket(bucket) if bucket.fits(config) => bucket.at(config, now),
+            Self::Bucket(bucket) => Level::new(config, bucket.used(now)).after(bucket, now),
             _ => Level::new(config, self.carried(config, now)),
         }
     }

@@ -16,10 +16,10 @@ pub(super) struct Promised {
 }
 
 impl Promised {
-    /// What it is in a bucket of these numbers. It does not begin anew before the last reservation
-    /// does, however fast it drains; if it spaces its callers, not before that has drained.
-    pub(super) fn ticks(self, rate: u64, per: u64, spaced: bool) -> u64 {
-        let last = if spaced { self.last.max(1) } else { 1 }.saturating_mul(per);
+    /// What it is in a bucket of these numbers. However fast that drains, as much is left when the last
+    /// reservation begins as there would have been.
+    pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
+        let last = self.last.max(1).saturating_mul(per);
         let until =
             if self.lead > 0 { self.lead.saturating_mul(rate).saturating_add(last) } else { 0 };
         self.permits.saturating_mul(per).max(until)

@@ -9,11 +9,12 @@ use super::{
     Config, Grant, Ticket,
     grant::Backlog,
     meter::Meter,
+    moves::Moves,
     ticket::{MOST_AHEAD, Promised},
 };
 
 /// When the backlog is gone, and the numbers it was counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// The millisecond, and the ticks that are left then.
     empty_at: u64,
@@ -24,10 +25,11 @@ pub(crate) struct Bucket {
     at: u64,
     /// When the last reservation begins, if that was still to come.
     last: u64,
+    moves: Option<Box<Moves>>,
 }
 
 /// A bucket as of one instant.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Level {
     backlog: u64,
     rate: u64,
@@ -38,6 +40,7 @@ pub(super) struct Level {
     ahead: u64,
     /// The milliseconds until the last reservation begins.
     lead: u64,
+    moves: Option<Box<Moves>>,
 }
 
 impl Bucket {
@@ -53,13 +56,19 @@ impl Bucket {
         Promised { permits: backlog.div_ceil(per), lead, last }
     }
 
-    /// How long until it is empty.
+    /// How long until it is empty, and nothing can be given back of it.
     pub(super) fn lasts_ms(&self, now: u64) -> u64 {
-        self.backlog(now).div_ceil(self.rate.max(1))
+        let moves = self.moves.as_ref().map_or(0, |moves| moves.lasts_ms(now));
+        self.backlog(now).div_ceil(self.rate.max(1)).max(moves)
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {
-        self.backlog(now) == 0
+        self.lasts_ms(now) == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn ticks_left(&self, now: u64) -> u64 {
+        self.backlog(now)
     }
 
     /// No time has passed for a clock that stepped back.
@@ -76,13 +85,33 @@ impl Bucket {
     pub(super) fn at(&self, config: &Config, now: u64) -> Level {
         let (backlog, lead, ahead) =
             (self.backlog(now), self.lead(now), self.at.saturating_sub(now));
-        Level { backlog, lead, ahead, ..Level::empty(config) }
+        let moves = self.moves.clone();
+        Level { backlog, lead, ahead, moves, ..Level::empty(config) }
+    }
+
+    /// The moves of grants that go on in a bucket of other numbers: all that was granted before has moved
+    /// out of it.
+    fn moves_on(&self, to: &Level, now: u64) -> Option<Box<Moves>> {
+        let (lasts_ms, lead) = (self.lasts_ms(now), self.lead(now));
+        (lasts_ms > 0).then(|| {
+            let mut moves = self.moves.clone().unwrap_or_default();
+            if lead > 0 {
+                let per = self.per.max(1);
+                let reserved = moves.reserved(per, lead, now);
+                let reserved =
+                    reserved.saturating_add(lead.saturating_mul(self.rate)).div_ceil(per);
+                moves.carry(reserved, (to.rate, to.per), lead, now);
+            }
+            let ticks = lasts_ms.saturating_mul(to.rate).min(to.most_in_all());
+            moves.move_all(ticks, now.saturating_add(lasts_ms));
+            moves
+        })
     }
 
     /// Takes permits that are free, and says how many are left; nothing where the clock stepped back,
     /// somebody reserved, or other numbers count.
     pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
-        if !self.fits(config) || now < self.at || self.last > 0 {
+        if !self.fits(config) || now < self.at || self.last > 0 || self.moves.is_some() {
             return None;
         }
         let mut level = self.at(config, now);
@@ -94,11 +123,6 @@ impl Bucket {
 
     fn lead(&self, now: u64) -> u64 {
         self.last.saturating_sub(now.max(self.at))
-    }
-
-    /// What tells it from any other state of the same limiter.
-    pub(super) fn ticket(&self) -> Ticket {
-        Ticket { empty_at_ms: self.empty_at, ticks: self.ticks, stored: 0 }
     }
 }
 
@@ -112,6 +136,7 @@ impl Level {
             spaced: config.is_spaced(),
             ahead: 0,
             lead: 0,
+            moves: None,
         }
     }
 
@@ -119,56 +144,107 @@ impl Level {
     /// Whoever reserves by these numbers comes after all of them.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let mut level = Self { lead: used.lead, ..Self::empty(config) };
-        level.backlog = used
-            .ticks(level.rate, level.per, level.spaced)
-            .min(level.most().saturating_add(MOST_AHEAD));
+        level.backlog = used.ticks(level.rate, level.per).min(level.most_in_all());
         level
     }
 
-    /// What is left to remember: nothing of an empty one, not even when that was.
-    pub(super) fn at(&self, now: u64) -> Bucket {
-        let Self { backlog, rate, per, .. } = *self;
-        let (empty_at, at) =
-            if backlog > 0 { (now.saturating_add(backlog / rate), now) } else { (0, 0) };
-        let last = if backlog > 0 && self.lead > 0 { now.saturating_add(self.lead) } else { 0 };
-        Bucket { empty_at, ticks: backlog % rate, rate, per, at, last }
+    /// The same where a bucket counted by other numbers.
+    pub(super) fn after(self, before: &Bucket, now: u64) -> Self {
+        let moves = before.moves_on(&self, now);
+        Self { moves, ..self }
     }
 
-    /// Gives permits back, and returns how many there were to give back: none of a leaky bucket whose
-    /// slots are reserved, since two callers would get one.
-    pub(super) fn give_back(&mut self, permits: u64) -> u64 {
+    /// What is left to remember: nothing of an empty one, not even when that was.
+    pub(super) fn at(self, now: u64) -> Bucket {
+        let Self { backlog, rate, per, .. } = self;
+        let moves = self.moves.filter(|moves| backlog > 0 || moves.lasts_ms(now) > 0);
+        let is_empty = backlog == 0 && moves.is_none();
+        let at = if is_empty { 0 } else { now };
+        let last = if is_empty || self.lead == 0 { 0 } else { at.saturating_add(self.lead) };
+        let empty_at = at.saturating_add(backlog / rate);
+        Bucket { empty_at, ticks: backlog % rate, rate, per, at, last, moves }
+    }
+
+    /// What the last caller holds, and what tells it from any other state of the same limiter.
+    pub(super) fn ticket(&self, now: u64) -> Ticket {
+        let empty_at_ms = now.saturating_add(self.backlog / self.rate);
+        Ticket { empty_at_ms, ticks: self.backlog % self.rate, stored: 0 }
+    }
+
+    /// Gives permits back, the oldest, and returns how many there were to give back: none of a leaky
+    /// bucket whose slots are reserved, since two callers would get one.
+    pub(super) fn give_back(&mut self, permits: u64, now: u64) -> u64 {
         if self.spaced && self.lead > 0 {
             return 0;
         }
-        let used = self.backlog.div_ceil(self.per.max(1));
-        self.backlog = self.backlog.saturating_sub(self.ticks(permits));
-        permits.min(used)
+        let back = self.drain(0, self.backlog.min(self.ticks(permits)), now);
+        back.div_ceil(self.per.max(1))
     }
 
     /// Gives back what a grant still holds, and returns how many permits that were: one that drained in
     /// part counts as one.
-    pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
+    pub(super) fn give_back_grant(&mut self, grant: &Grant, now: u64) -> u64 {
         let Self { backlog: ticks, rate, per, spaced, .. } = *self;
-        let backlog = Backlog { ticks, rate, per: per.max(1), spaced };
-        let (held, is_last) = backlog.held_by(grant, same, now.saturating_add(self.ahead));
-        if is_last {
-            self.shorten(held);
+        let (per, moves) = (per.max(1), self.moves.as_deref());
+        let backlog = Backlog { ticks, rate, per, spaced, moves };
+        let held = backlog.held_by(grant, now.saturating_add(self.ahead));
+        let back = if held.is_last {
+            self.shorten(held.ticks);
+            held.ticks
         } else {
-            self.backlog -= held;
+            self.drain(held.before, held.ticks, now)
+        };
+        back.div_ceil(per)
+    }
+
+    /// Takes ticks out that come after so many others, and returns how many: what comes after them moves
+    /// forward, other than reservations, which go when they were to.
+    fn drain(&mut self, before: u64, ticks: u64, now: u64) -> u64 {
+        if ticks == 0 {
+            return 0;
         }
-        held.div_ceil(backlog.per)
+        let (now, rate, lead) = (now.saturating_add(self.ahead), self.rate, self.lead);
+        let until = now.saturating_add(self.backlog.div_ceil(rate));
+        let moves = self.moves.get_or_insert_default();
+        let mut back = ticks;
+        if lead > 0 {
+            // Times are rounded up: two milliseconds in all.
+            let drains = lead.saturating_add(2).saturating_mul(rate);
+            let kept = moves.reserved(self.per, lead, now).saturating_add(drains);
+            back = back.min(self.backlog.saturating_sub(kept));
+        }
+        if back > 0 {
+            let at = now.saturating_add((before + ticks - back) / rate);
+            moves.move_behind(at, back, rate, now, until);
+            self.backlog -= back;
+        }
+        back
     }
 
     /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
     /// before.
     fn shorten(&mut self, ticks: u64) {
-        self.backlog = self.backlog.saturating_sub(ticks);
         let own = if self.spaced { self.per } else { self.most() };
-        self.lead = self.lead.min(self.backlog.saturating_sub(own).div_ceil(self.rate));
+        let begins_in = |backlog: u64| backlog.saturating_sub(own).div_ceil(self.rate);
+        let before = self.backlog;
+        self.backlog = before.saturating_sub(ticks);
+        // Where grants moved forward, reservations go later than their places say.
+        let in_order = self.moves.as_ref().is_none_or(|moves| moves.are_in_order());
+        if self.spaced || (in_order && self.lead <= begins_in(before)) {
+            self.lead = self.lead.min(begins_in(self.backlog));
+        }
     }
 
-    /// Somebody reserved, and goes after so many milliseconds.
-    pub(super) fn promise(&mut self, wait: u64) {
+    /// Somebody reserved so many permits, and goes after so many milliseconds.
+    pub(super) fn promise(&mut self, permits: u64, wait: u64, now: u64) {
+        if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
+            let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));
+            let before = self.backlog.saturating_sub(ticks);
+            let in_order = self.lead == before.saturating_sub(self.most()).div_ceil(self.rate);
+            let room = if in_order { 0 } else { self.holds().saturating_sub(before) };
+            let moves = self.moves.get_or_insert_default();
+            moves.reserve(ticks, room.min(ticks), self.lead, now);
+        }
         self.lead = self.lead.max(wait);
     }
 
@@ -189,8 +265,11 @@ impl Level {
 
     /// The permits by which the backlog can grow.
     pub(super) fn most_ahead(&self) -> u64 {
-        let most = self.most().saturating_add(MOST_AHEAD).saturating_sub(self.backlog);
-        most / self.per.max(1)
+        self.most_in_all().saturating_sub(self.backlog) / self.per.max(1)
+    }
+
+    fn most_in_all(&self) -> u64 {
+        self.most().saturating_add(MOST_AHEAD)
     }
 
     fn most(&self) -> u64 {
@@ -234,6 +313,10 @@ impl Meter for Level {
 
     fn ahead(&self) -> u64 {
         self.ahead
+    }
+
+    fn moved(&self) -> u64 {
+        self.moves.as_ref().map_or(0, |moves| moves.total())
     }
 }
 

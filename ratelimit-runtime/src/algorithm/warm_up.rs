@@ -104,7 +104,7 @@ impl Heat {
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms());
         let pending =
-            used.ticks(rate, per, true).min(rate.saturating_mul(per).saturating_add(MOST_AHEAD));
+            used.ticks(rate, per).min(rate.saturating_mul(per).saturating_add(MOST_AHEAD));
         let mut heat = Self { pending, stored: 0, rate, per, warm_up, ahead: 0, lead: used.lead };
         if pending == 0 {
             heat.stored = heat.most();
@@ -134,10 +134,10 @@ impl Heat {
 
     /// Gives back what a grant still holds, and returns how many permits that were. It stays as warm as
     /// it is.
-    pub(super) fn give_back_grant(&mut self, grant: &Grant, same: bool, now: u64) -> u64 {
+    pub(super) fn give_back_grant(&mut self, grant: &Grant, now: u64) -> u64 {
         let Self { pending: ticks, rate, per, .. } = *self;
-        let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true };
-        let (held, _) = backlog.held_by(grant, same, now.saturating_add(self.ahead));
+        let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true, moves: None };
+        let held = backlog.held_by(grant, now.saturating_add(self.ahead)).ticks;
         if held > 0 {
             self.shorten(held);
         }

@@ -42,6 +42,10 @@ pub struct MemoryStore {
     failure: arc_swap::ArcSwapOption<StoreError>,
 }
 
+/// Nothing is stored, and the process has no numbers of its own.
+#[derive(Debug)]
+struct UnknownAt(u64);
+
 impl MemoryStore {
     /// An empty store that reads this clock.
     #[must_use]
@@ -142,21 +146,20 @@ impl MemoryStore {
         });
         match decided {
             Ok((reply, outcome)) => reply.after(outcome),
-            Err(unknown) => unknown,
+            Err(UnknownAt(now)) => Reply::unknown(now),
         }
     }
 
-    /// Reconciles the configuration and says what happened, with what is decided by it; an unknown
-    /// reply when there is none.
+    /// Reconciles the configuration and says what happened, with what is decided by it.
     fn reconciled<T>(
         &self,
         request: &Request<'_>,
         decide: impl FnOnce(&mut algorithm::State, Config, u64) -> T,
-    ) -> Result<(T, Reconciliation), Reply> {
+    ) -> Result<(T, Reconciliation), UnknownAt> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
             let in_force = state.reconcile(request, epoch, now, &self.configs);
-            let (config, outcome) = in_force.ok_or_else(|| Reply::unknown(now))?;
+            let (config, outcome) = in_force.ok_or(UnknownAt(now))?;
             let decided = decide(&mut state.used, config, now);
             state.keep_alive(config, now);
             Ok((decided, outcome))
@@ -257,6 +260,7 @@ impl Reply {
             more_after_ms: verdict.more_after,
             now_ms,
             ahead_ms: verdict.ahead,
+            moved: verdict.moved,
             config,
             reconciled: None,
             replaced: None,

@@ -198,3 +198,127 @@ fn several_callers_reserve_until_one_cannot_wait() {
     assert_eq!(waits[3..], [(false, 0), (false, 0)], "nobody goes before the fourth");
     assert_eq!(state.peek(&config, 1, 0).reset_after, 400);
 }
+
+/// Callers of a bucket who take, reserve, and give back; and the permits in a bucket of those that were
+/// admitted, each when it goes.
+#[derive(Debug, Default)]
+struct Callers {
+    state: State,
+    /// When each goes, and what it was granted.
+    going: Vec<(u64, Grant)>,
+    running: Vec<Grant>,
+    level: f64,
+    at: u64,
+}
+
+impl Callers {
+    /// Returns by how much the bucket was too full.
+    fn pass(&mut self, config: &Config, now: u64) -> f64 {
+        let mut over = 0.0_f64;
+        self.going.sort_by_key(|(at, _)| *at);
+        while self.going.first().is_some_and(|(at, _)| *at <= now) {
+            let (at, grant) = self.going.remove(0);
+            self.drain(config, at);
+            self.level += f64::from(grant.permits);
+            self.running.push(grant);
+            over = over.max(self.level - as_f64(config.capacity()));
+        }
+        self.drain(config, now);
+        over
+    }
+
+    fn drain(&mut self, config: &Config, now: u64) {
+        let drained = as_f64((now - self.at) * config.rate) / as_f64(config.per_ms);
+        (self.level, self.at) = ((self.level - drained).max(0.0), now);
+    }
+
+    fn take(&mut self, config: Config, permits: u32, now: u64) {
+        let told = self.state.acquire(&config, permits.into(), now);
+        if told.granted {
+            let grant = Grant::new(config, permits, now + told.reset_after, 0);
+            self.going.push((now, grant.moved(told.moved)));
+        }
+    }
+
+    fn reserve(&mut self, config: Config, costs: &[u32], now: u64) {
+        for (told, permits) in self.state.reserve(&config, costs, 40, now).iter().zip(costs) {
+            if told.verdict.granted {
+                let grant = Grant::reserved(config, *permits, told.ticket);
+                self.going.push((now + told.wait, grant.moved(told.verdict.moved)));
+            }
+        }
+    }
+
+    fn give_back(&mut self, config: Config, chosen: usize, now: u64) {
+        let newest = self.running.len().saturating_sub(15);
+        let last = self.running.len() - 1;
+        let grant = self.running.remove((newest + chosen).min(last));
+        let back = self.state.give_back(&config, &grant, now);
+        self.level = (self.level - as_f64(back)).max(0.0);
+    }
+
+    /// Gives the slots up that were to go last, as long as that works.
+    fn give_up(&mut self, config: Config, now: u64) {
+        self.going.sort_by_key(|(at, _)| *at);
+        while let Some((at, grant)) = self.going.pop() {
+            if at <= now || self.state.give_back(&config, &grant, now) == 0 {
+                self.going.push((at, grant));
+                break;
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+/// By how many permits a bucket was too full at the most, with callers at random.
+fn most_over(rate: u64, burst: u32, costs: u64, changes: bool, seed: u64) -> f64 {
+    let (mut callers, mut now, mut random, mut most) = (Callers::default(), 0, seed, 0.0_f64);
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % most
+    };
+    let mut config = bucket(rate, 250, burst);
+    for step in 0..1500 {
+        now += below(4);
+        // What counts is the higher of two rates, as long as it may.
+        let judged = if changes { bucket(rate * 5 / 4, 250, burst) } else { config };
+        most = most.max(callers.pass(&judged, now));
+        if changes && step % 50 == 0 {
+            config.rate = if step % 100 == 0 { rate * 5 / 4 } else { rate };
+        }
+        let mut cost = || u32::try_from(1 + below(costs)).unwrap();
+        let wanted = [cost(), cost(), cost(), cost()];
+        match below(9) {
+            0 | 1 => callers.take(config, wanted[0], now),
+            2..=5 => callers.reserve(config, &wanted, now),
+            6 => callers.give_up(config, now),
+            _ => {
+                let count = if below(4) == 0 { 20 } else { 1 };
+                for _ in 0..count.min(callers.running.len()) {
+                    callers.give_back(config, usize::try_from(below(15)).unwrap(), now);
+                }
+            }
+        }
+    }
+    // What is reserved has drained, and then all of it.
+    now += 40 + config.span_ms(config.capacity()) + 5;
+    let left = callers.state.peek(&config, 1, now).remaining;
+    assert_eq!(left, u64::from(burst), "after quiet time");
+    most
+}
+
+#[test]
+fn a_bucket_admits_no_more_than_it_holds_whatever_comes_back() {
+    for (rate, burst, costs) in [(400, 20, 4), (400, 20, 20), (40, 3, 1), (500, 500, 9)] {
+        for changes in [false, true] {
+            let over = |seed| most_over(rate, burst, costs, changes, seed);
+            let most = (1..40).map(over).fold(0.0, f64::max);
+            // Times are whole milliseconds.
+            assert!(most <= as_f64(rate) / 250.0, "{most} by {rate}, {burst}, {costs}, {changes}");
+        }
+    }
+}

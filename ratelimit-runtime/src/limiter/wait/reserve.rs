@@ -57,7 +57,7 @@ impl Core {
         let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {
             let granted = reservation.reply.outcome == Outcome::Granted;
             let Reservation { reply, wait_ms, ticket } = *reservation;
-            let grant = Grant::reserved(reply.config, *cost, ticket);
+            let grant = Grant::reserved(reply.config, *cost, ticket).moved(reply.moved);
             // The answer of a call that goes when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
             let more_after_ms = reply.more_after_ms.saturating_sub(wait_ms);

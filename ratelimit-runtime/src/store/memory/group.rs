@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard};
 
 use ratelimit_spec::Mode;
 
-use super::{MemoryStore, Slot, slot::State};
+use super::{MemoryStore, Slot, UnknownAt, slot::State};
 use crate::{
     algorithm::{Verdict, decide_jointly, reconcile::Reconciliation},
     store::{Config, Group, Reply, Request, StateKeys},
@@ -69,7 +69,7 @@ impl MemoryStore {
         });
         match decided {
             Ok((replies, outcome)) => told_once(replies, outcome),
-            Err(unknown) => vec![unknown; costs.len()],
+            Err(UnknownAt(now)) => vec![Reply::unknown(now); costs.len()],
         }
     }
 

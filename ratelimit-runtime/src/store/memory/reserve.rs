@@ -2,7 +2,7 @@
 
 use ratelimit_spec::Mode;
 
-use super::MemoryStore;
+use super::{MemoryStore, UnknownAt};
 use crate::{
     algorithm::{self, Booking, Charged, Grant, Verdict},
     store::{Config, Reply, Request, Reservation, StateKeys},
@@ -31,7 +31,9 @@ impl MemoryStore {
                 told.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));
                 told
             }
-            Err(unknown) => vec![Reservation::of(Booking::default(), unknown); costs.len()],
+            Err(UnknownAt(now)) => {
+                vec![Reservation::of(Booking::default(), Reply::unknown(now)); costs.len()]
+            }
         }
     }
 
@@ -86,7 +88,7 @@ impl MemoryStore {
             .reconciled(request, |used, config, now| charge(used, config, permits, max_debt, now));
         match charged {
             Ok(((reply, charged), outcome)) => (reply.after(outcome), charged),
-            Err(unknown) => (unknown, Charged::default()),
+            Err(UnknownAt(now)) => (Reply::unknown(now), Charged::default()),
         }
     }
 }
@@ -136,6 +138,7 @@ impl Reservation {
     #[must_use]
     pub fn grant(&self, permits: u32) -> Option<Grant> {
         let granted = self.reply.outcome == crate::store::Outcome::Granted;
-        granted.then(|| Grant::reserved(self.reply.config, permits, self.ticket))
+        let Self { reply, ticket, .. } = *self;
+        granted.then(|| Grant::reserved(reply.config, permits, ticket).moved(reply.moved))
     }
 }

@@ -209,7 +209,7 @@ mod tests {
     use crate::{clock, store::Config};
 
     fn told(kind: i64, free: i64, waits: &[i64]) -> Value {
-        let head = [kind, free, 0, 99, 5, 1000, 0, 0, 0, 60];
+        let head = [kind, free, 0, 99, 5, 1000, 0, 0, 0, 60, 0];
         Value::Array(head.iter().chain(waits).map(|&number| Value::Int(number)).collect())
     }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What comes before the waits; see `lua/limiter.lua`.
-const HEAD: usize = 10;
+const HEAD: usize = 11;
 
 /// Reads the replies to requests for these costs by a process with its `own` numbers; unless they
 /// `take`, none leaves less to the next.
@@ -114,7 +114,8 @@ pub(super) fn integer(item: &Value) -> Option<u64> {
 /// What is the same for all requests, as a reply: what is free remains, and is granted where the
 /// store counts at all.
 fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
-    let [kind, remaining, reset_after, now, rate, per, rule, event, ahead, more_after] = head;
+    let [kind, remaining, reset_after, now, rate, per, rule, event, ahead, more_after, moved] =
+        head;
     let outcome = match integer(kind)? {
         1 => Outcome::Granted,
         3 => Outcome::PerClient,
@@ -149,6 +150,7 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         more_after_ms: integer(more_after)?,
         now_ms: integer(now)?,
         ahead_ms: integer(ahead)?,
+        moved: integer(moved)?,
         config,
         reconciled,
         replaced,
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn each_request_gets_what_those_before_it_left() {
-        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 60, 300, 200, 0, 700]);
+        let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 60, 0, 300, 200, 0, 700]);
         let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, &own(6)).unwrap();
         let told: Vec<_> =
             replies.iter().map(|r| (r.outcome, r.remaining, r.retry_after_ms)).collect();
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn a_look_leaves_what_is_free() {
         let replies =
-            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 60, 0]), &[3], false, &own(6));
+            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 60, 0, 0]), &[3], false, &own(6));
         let reply = replies.unwrap()[0];
         assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 5));
     }
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn a_leaky_bucket_grants_one_request_at_a_time() {
         let own = own(5).rule(Rule::LeakyBucket);
-        let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 0, 0, 60, 400, 400]);
+        let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 400, 400]);
         let replies = read_replies(&value, &[2, 1, 2], true, &own).unwrap();
         let told: Vec<_> = replies.iter().map(|r| (r.outcome, r.remaining)).collect();
         assert_eq!(told, [(Outcome::Granted, 0), (Outcome::Refused, 0), (Outcome::Refused, 0)]);
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_otherwise_than_by_ours_says_how() {
-        let Value::Array(mut items) = ints(&[1, 9, 0, 99, 5, 1000, 0, 0, 0, 60, 0]) else {
+        let Value::Array(mut items) = ints(&[1, 9, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 0]) else {
             panic!()
         };
         items[6] = Value::BulkString(b"0/token_bucket/9".to_vec());
@@ -285,20 +287,20 @@ mod tests {
     #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
         let read = |value| read_replies(&value, &[1, 1], true, &own(5));
-        assert!(read(ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 7])).is_ok());
+        assert!(read(ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7])).is_ok());
         for value in [
             Value::Nil,
             Value::Int(1),
             ints(&[1]),
-            ints(&[1, -2, 0, 99, 5, 1000, 0, 0, 0, 60, 7]),
-            ints(&[9, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 7]),
+            ints(&[1, -2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),
+            ints(&[9, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),
             // A rule and an event of a later version.
-            ints(&[1, 2, 0, 99, 5, 1000, 9, 0, 0, 60, 7]),
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 60, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 9, 0, 0, 60, 0, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 60, 0, 7]),
             // A wait too few and one too many.
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60]),
-            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 7, 7]),
-            ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 60, 7]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0]),
+            ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7, 7]),
+            ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),
         ] {
             assert!(read(value.clone()).is_err(), "{value:?}");
         }

@@ -24,8 +24,10 @@ macro_rules! text {
         concat!(
             text!(log),
             text!(debt),
+            text!(moves),
             text!(backlog),
             text!(bucket),
+            text!(bucket_meter),
             text!(warm_up),
             text!(window),
             text!(carry),

@@ -44,11 +44,11 @@ impl RedisStore {
 
 /// What the script that gives a grant back takes.
 pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
-    let Grant { permits, ends_ms, config } = grant;
+    let Grant { permits, ends_ms, moved, config } = grant;
     let Config { rate, per_ms, .. } = *config;
     let mut words: Vec<_> =
         [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
-    words.push(write_rule(config).into_owned());
+    words.extend([write_rule(config).into_owned(), moved.to_string()]);
     words
 }
 

@@ -2,36 +2,60 @@
 -- its end, grants in it, and permits that are owed beyond what it holds; see bucket.lua.
 local MOST_AHEAD = 2 ^ 51 -- ticks beyond what a bucket holds
 
--- Whether all numbers of a state can be counted with.
-local function are_exact(state)
-  for _, number in pairs(state) do
-    if type(number) == 'number' and number > MOST_EXACT then return false end
-  end
-  return true
-end
-
 -- The milliseconds until the last reservation begins.
 local function lead_of(state, now)
   return math.max(0, state.last - math.max(now, state.at))
 end
 
--- The ticks that a grant still holds of a backlog, and whether it is the last one.
--- `same` is whether both were counted by the same numbers. A slot that was reserved and
--- has not begun is held only as long as it is the last: later ones stay where they are.
--- Slots and permits of other numbers are held whole or not at all.
-local function held_by(grant, same, ticks, rate, per, spaced, now)
-  local left = math.max(0, grant.ends - now)
-  local own_rate, own_per = math.max(1, grant.rate), math.max(1, grant.per)
-  local last, ends_in = same and left == math.ceil(ticks / rate), left * own_rate
-  local begun = ends_in <= capacity_of(grant) * own_per
-  if left == 0 or (not last and (spaced or not begun)) then return 0, false end
+-- What overtook others has begun two turns later.
+local function turn(moves, lead, now)
+  if lead == 0 then
+    moves.largest, moves.earlier, moves.later, moves.turns_at = 0, 0, 0, 0
+  elseif now >= moves.turns_at then
+    moves.earlier, moves.later, moves.turns_at = moves.later, 0, now + lead
+  end
+end
+
+-- Somebody reserved so many ticks, some of which begin to drain before the last reservation
+-- begins, which is after `lead`.
+local function add_reservation(moves, ticks, overtaking, lead, now)
+  turn(moves, lead, now)
+  moves.largest = math.max(moves.largest, ticks)
+  moves.later = math.min(moves.later + overtaking, MOST_EXACT)
+end
+
+-- The ticks that have to stay beside those that drain until the last reservation begins,
+-- so that none drains before it begins.
+local function reserved_of(moves, per, lead, now)
+  turn(moves, lead, now)
+  return math.max(moves.largest, per) + moves.earlier + moves.later
+end
+
+-- The ticks of a backlog that a grant by the same numbers still holds, those that drain
+-- before them, and whether none were granted after them. A slot that was reserved and has
+-- not begun is held only as long as it is the last: later ones stay where they are. Slots
+-- are held whole or not at all.
+local function held_by(grant, moves, ticks, rate, per, spaced, now)
+  local ends_in = math.max(0, grant.ends - now) * rate
+  local moved, latest = moved_of(moves or no_moves(), ends_in, grant.moved, rate, now)
+  ends_in = math.max(0, ends_in - moved)
+  local last = ends_in >= ticks and ends_in - ticks < rate
+  local begun = ends_in <= capacity_of(grant) * per
+  if ends_in == 0 or (not last and (spaced or not begun)) then return 0, 0, false end
   -- A grant ends within the millisecond before it says so. At which tick is known of the
   -- last one, if that is the only one to end in it, and where all end at the same one.
-  local rounded = own_rate - 1
-  if own_per % own_rate == 0 then rounded = same and (rate - ticks % rate) % rate or 0 end
-  local held = last and own_per >= own_rate and ticks or math.max(0, ends_in - rounded)
-  if same and not spaced then return math.min(grant.permits * per, held, ticks), last end
-  return math.min(grant.permits, math.floor(held / own_per), math.floor(ticks / per)) * per, last
+  local only, ending = per >= rate, nil
+  if last and only then
+    ending = ticks
+  elseif per % rate == 0 then
+    local behind = (ends_in % rate + rate - ticks % rate) % rate
+    ending = math.min(latest, math.max(0, ends_in - behind))
+  else
+    ending = math.min(latest, math.max(0, ends_in - (rate - 1)))
+  end
+  local held = math.min(grant.permits * per, ending, ticks)
+  if spaced then held = math.floor(held / per) * per end
+  return held, ending - held, last and (only or spaced or not begun)
 end
 
 -- Lets a meter owe permits: `level` returns its backlog, and how long until the last

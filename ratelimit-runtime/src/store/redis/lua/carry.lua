@@ -29,12 +29,28 @@ local function used_of_log(per, now)
   return used
 end
 
--- What other numbers left in use, in ticks. It does not begin anew before the last
--- reservation does, however fast it drains; if it spaces its callers, not before the `last`
--- permits have drained, which are left when that begins.
+-- What other numbers left in use, in ticks. However fast it drains, the `last` permits are
+-- left when the last reservation begins, as there would have been.
 local function carried_ticks(used, lead, rate, per, most, last)
   local begun = lead > 0 and lead * rate + last * per or 0
   return math.min(math.max(used * per, begun), most + MOST_AHEAD)
+end
+
+-- The moves of grants that go on by other numbers: all that was granted before has moved
+-- out of the bucket.
+local function moves_after(bucket, rate, per, most, now)
+  local lasts = bucket and lasts_of(bucket, now) or 0
+  if lasts <= 0 then return nil end
+  local moves, lead = bucket.moves or no_moves(), lead_of(bucket, now)
+  if lead > 0 then
+    -- As many permits are reserved as there can be.
+    local permits = math.ceil((reserved_of(moves, bucket.per, lead, now) + lead * bucket.rate) / bucket.per)
+    moves.largest = math.min(math.max(0, permits * per - lead * rate), MOST_EXACT)
+    moves.earlier, moves.later, moves.turns_at = 0, 0, now + lead
+  end
+  add_move(moves, math.min(lasts * rate, most + MOST_AHEAD), now + lasts)
+  moves.gaps = {}
+  return moves
 end
 
 -- One of which so many permits were just taken: a cold one, unless there were any.

@@ -6,13 +6,14 @@
 -- ARGV[3]  integer  rate by which they were granted
 -- ARGV[4]  integer  window by which they were granted, ms
 -- ARGV[5]  mode and algorithm by which they were granted, as for limiter.lua
+-- ARGV[6]  integer  how far grants had moved then, ticks: see moves.lua
 --
 -- Returns { outcome, permits that were given back }: outcome as named below.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local grant = read_rule({
   permits = tonumber(ARGV[1]), ends = tonumber(ARGV[2]), rate = tonumber(ARGV[3]),
-  per = tonumber(ARGV[4]),
+  per = tonumber(ARGV[4]), moved = tonumber(ARGV[6]),
 }, ARGV[5])
 local config, known = stored_config()
 if not known then return { UNKNOWN, 0 } end
@@ -28,10 +29,13 @@ local function to_bucket()
   if config.rate == 0 then return 0 end
   local meter, found = read_meter(config, text, now)
   if not meter then return nil end
-  local same = not found and grant.rate == config.rate and grant.per == config.per
-    and grant.warm_up == config.warm_up
-  local back = meter.give_back_grant(grant, same)
-  if back > 0 or found then store_meter(meter, config, now) end
+  -- By other numbers nobody knows how much of it has drained since.
+  if found or grant.rate ~= config.rate or grant.per ~= config.per
+    or grant.warm_up ~= config.warm_up then
+    return 0
+  end
+  local back = meter.give_back_grant(grant)
+  if back > 0 then store_meter(meter, config, now) end
   return back
 end
 

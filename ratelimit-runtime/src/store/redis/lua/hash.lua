@@ -114,13 +114,13 @@ local function capacity_of(config)
   return config.rate
 end
 
--- What every reply starts with; see limiter.lua. `more_after` is 0 unless given.
-local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after)
+-- What every reply starts with; see limiter.lua. `more_after` and `moved` are 0 unless given.
+local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after, moved)
   local rule = rule_of(config)
   if config.replaced then event = event .. ' ' .. config.replaced end
   if config.announcer then event = event .. ' @' .. config.announcer end
   return { kind, countable(free), countable(reset_after), now, config.rate, config.per,
-    rule == ARGV[4] and 0 or rule, event, countable(ahead), more_after and countable(more_after) or 0 }
+    rule == ARGV[4] and 0 or rule, event, countable(ahead), more_after and countable(more_after) or 0, moved or 0 }
 end
 
 local NO_CONFIG = { rate = 0, per = 0, mode = '0', burst = 0, warm_up = 0 }

@@ -17,11 +17,11 @@
 -- ARGV[9]  bytes    an id for the log that nobody else uses
 --
 -- A reply is { kind, free, reset_after (ms), now (ms), rate, interval (ms), rule, event,
--- ahead (ms), more_after (ms), wait (ms)... }. Kinds are named in group.lua; free is what one
+-- ahead (ms), more_after (ms), moved (ticks), wait (ms)... }. Kinds are named in group.lua; free is what one
 -- request could have had before anybody took; rule is 0 where mode and algorithm are ours, else
 -- a text as ARGV[4]; ahead is how far in the future a peer with a wrong clock wrote; more_after
--- is when more than what is left is free, 0 if all is; then, when counted, a wait for each
--- different cost.
+-- is when more than what is left is free, 0 if all is; moved is what moves.lua has in `total`;
+-- then, when counted, a wait for each different cost.
 --
 -- Each call makes the functions of a script anew. So most calls are decided without any, by
 -- these variables: the numbers and the `text` of a sliding window that need no

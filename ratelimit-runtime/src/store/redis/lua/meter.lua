@@ -40,7 +40,8 @@ local function read_meter(config, text, now)
   local drains, used, found = config.algorithm ~= 'fixed_window', 0, true
   if drains and bucket and not warms_up and bucket.rate == config.rate and bucket.per == config.per then
     local ahead = math.max(0, bucket.at - now)
-    return bucket_meter(config, backlog_of(bucket, now), now, ahead, lead_of(bucket, now)), false
+    local backlog, lead = backlog_of(bucket, now), lead_of(bucket, now)
+    return bucket_meter(config, backlog, now, ahead, lead, bucket.moves), false
   elseif not drains and window and window.calendar == config.calendar
     and (config.calendar or window.per == config.per) then
     local meter = window_meter(config, window, now)
@@ -58,7 +59,7 @@ local function read_meter(config, text, now)
   local drained = bucket or warm
   local lead = drained and lead_of(drained, now) or 0
   local last = 1
-  if lead > 0 and (warms_up or config.algorithm == 'leaky_bucket') then
+  if lead > 0 then
     local left = (bucket and backlog_of(bucket, now) or pending_of(warm, now)) - lead * drained.rate
     last = math.max(1, math.ceil(left / drained.per))
   end
@@ -66,7 +67,8 @@ local function read_meter(config, text, now)
   if drains then
     local most = capacity_of(config) * config.per
     local backlog = carried_ticks(used, lead, config.rate, config.per, most, last)
-    return bucket_meter(config, backlog, now, 0, lead), found
+    local moves = moves_after(bucket, config.rate, config.per, most, now)
+    return bucket_meter(config, backlog, now, 0, lead, moves), found
   end
   -- What the window does not have is owed.
   local start, length = window_at(config, now)
@@ -79,7 +81,8 @@ end
 local function ttl_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if warm then return math.min(cold_after(warm, now), LONGEST) + GRACE end
-  local ends = bucket and bucket.empty_at + 1 or window and window.start + window.per
+  local ends = bucket and math.max(bucket.empty_at + 1, bucket.moves and bucket.moves.ends or 0)
+    or window and window.start + window.per
   return ends and math.max(0, math.min(ends - now, LONGEST)) + GRACE
 end
 
@@ -97,6 +100,11 @@ local function store_meter(meter, config, now)
     ttl = math.min(ttl, left_of_hash() or ttl)
   end
   redis.call('SET', KEYS[2], text, 'PX', ttl)
+end
+
+-- How far grants moved so far, in ticks.
+local function moved_by(meter)
+  return meter.moved and meter.moved() or 0
 end
 
 -- The milliseconds until more permits are free than now; 0 when all are.

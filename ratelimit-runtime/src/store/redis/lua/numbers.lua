@@ -24,3 +24,11 @@ end
 local function countable(number)
   return math.max(0, math.min(number, MOST_EXACT))
 end
+
+-- Whether all numbers of a state can be counted with.
+local function are_exact(state)
+  for _, number in pairs(state) do
+    if type(number) == 'number' and number > MOST_EXACT then return false end
+  end
+  return true
+end

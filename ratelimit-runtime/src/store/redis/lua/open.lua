@@ -52,6 +52,7 @@ local function commit(limiter)
   end
   local more = (meter.more_after or more_after)(meter)
   local reply =
-    reply_of(COUNTED, limiter.free, meter.full_after(), now, config, event, meter.ahead, more)
+    reply_of(COUNTED, limiter.free, meter.full_after(), now, config, event, meter.ahead, more,
+      moved_by(meter))
   return (meter.append_waits or append_meter_waits)(reply, limiter.runs, meter)
 end

@@ -17,8 +17,8 @@ else
 end
 local rate, per = config.rate, config.per
 
-local function reply(kind, free, reset_after, more)
-  return reply_of(kind, free, reset_after, now, config, NOTHING, 0, more)
+local function reply(kind, free, reset_after, more, moved)
+  return reply_of(kind, free, reset_after, now, config, NOTHING, 0, more, moved)
 end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
@@ -27,7 +27,8 @@ local text = redis.call('GET', KEYS[2])
 if is_metered(config, text) then
   local meter = read_meter(config, text, now)
   if not meter then return reply(FOREIGN, 0, 0) end
-  local answer = reply(COUNTED, meter.free(), meter.full_after(), more_after(meter))
+  local answer =
+    reply(COUNTED, meter.free(), meter.full_after(), more_after(meter), moved_by(meter))
   return append_meter_waits(answer, runs, meter)
 end
 local left = used_of(text, now)

@@ -35,7 +35,7 @@ for n, cost in ipairs(costs) do
   local wait = cost <= meter.capacity and meter.wait(cost)
   if not wait or wait > within then break end
   meter.take(cost)
-  meter.promise(wait)
+  meter.promise(cost, wait)
   local text = meter.text()
   local bucket, warm = read_bucket(text), read_warm(text)
   told[n] = { 1, wait, (bucket and bucket.empty_at or warm.free_at), (bucket or warm).ticks,
@@ -44,7 +44,7 @@ for n, cost in ipairs(costs) do
 end
 if taken or found or meter.ahead > 0 then store_meter(meter, config, now) end
 local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead,
-  more_after(meter))
+  more_after(meter), moved_by(meter))
 for n, cost in ipairs(costs) do
   answer[#answer + 1] = cost <= meter.capacity and meter.wait(cost) or 0
   for i = 1, 5 do answer[#answer + 1] = told[n] and told[n][i] or 0 end

@@ -68,7 +68,7 @@ if ready and #rule == 1 then
       left = free - taken
       if left == tonumber(text) then left = nil end
       reply = { 1, free, score + per - now, now, rate, per, rule == '0' and 0 or '0', 0, 0,
-        math.ceil(math.min(next_at or score, score)) + per - now, 0 }
+        math.ceil(math.min(next_at or score, score)) + per - now, 0, 0 }
     elseif alone and whole and not over and free >= 0 and free < cost and cost <= rate then
       local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
       if tonumber(newest) <= now + bucket
@@ -79,7 +79,7 @@ if ready and #rule == 1 then
             need = need - (#oldest[i] > 4 and struct.unpack('<I', oldest[i], #oldest[i] - 3) or 0)
             if need <= 0 then
               reply = { 1, free, math.ceil(tonumber(newest)) + per - now, now, rate, per,
-                rule == '0' and 0 or '0', 0, 0, math.ceil(next_at) + per - now,
+                rule == '0' and 0 or '0', 0, 0, math.ceil(next_at) + per - now, 0,
                 math.ceil(tonumber(oldest[i + 1])) + per - now }
               break
             end
@@ -101,6 +101,6 @@ if ready and #rule == 1 then
     rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), true, now
     keep_alive, left = tonumber(ARGV[word + 4]), rate - taken
     member = struct.pack('<Bc0I', #id, id, taken)
-    reply = { 1, rate, per, now, rate, per, 0, 1, 0, per, 0 }
+    reply = { 1, rate, per, now, rate, per, 0, 1, 0, per, 0, 0 }
   end
 end

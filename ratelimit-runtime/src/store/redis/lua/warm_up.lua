@@ -91,14 +91,14 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
     lead = math.min(lead, math.max(0, math.ceil((pending - per) / rate)))
   end
 
-  function meter.give_back_grant(grant, same)
-    local held = held_by(grant, same, pending, rate, per, true, now + ahead)
+  function meter.give_back_grant(grant)
+    local held = held_by(grant, nil, pending, rate, per, true, now + ahead)
     if held > 0 then shorten(held) end
     return math.ceil(held / per)
   end
 
   can_owe(meter, function() return pending, lead end, rate * per, rate, per)
-  function meter.promise(wait) lead = math.max(lead, wait) end
+  function meter.promise(_, wait) lead = math.max(lead, wait) end
 
   -- Nothing while slots are reserved: two callers would get one.
   function meter.give_back(permits)

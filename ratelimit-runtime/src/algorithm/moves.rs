@@ -1,0 +1,135 @@
+//! How the grants of a bucket move forward when permits before them are given back.
+//!
+//! A bucket drains first what was granted first. So a grant is found by the time at which it is
+//! drained, and that comes earlier with each permit that is given back before it. A state keeps how
+//! far grants moved in all, and a grant what that was when it was made; where permits were given back
+//! behind a grant, the places say that it stayed.
+
+/// The most places that are told apart; of more, two count as the earlier one.
+const MOST_GAPS: usize = 8;
+
+/// Numbers are exact in a script up to here, and begin again at 0.
+const WRAP: u64 = 1 << 53;
+
+/// What was given back before other grants, since a bucket was last as good as new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// The ticks, in all.
+    total: u64,
+    /// The millisecond by which every grant has drained that was made before the last of them.
+    until: u64,
+    /// The largest reservation that is still to begin.
+    largest: u64,
+    /// Reservations that go before others that were made before them: those of one turn and of the
+    /// next, in ticks; and when the turn ends. Whatever was reserved before a turn has begun after it.
+    overtook: [u64; 2],
+    turns_at: u64,
+    /// Those that have not been reached yet, by their times.
+    gaps: Vec<Gap>,
+}
+
+/// Ticks that were given back, and when the bucket would have begun to drain them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    at: u64,
+    ticks: u64,
+}
+
+impl Moves {
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The milliseconds until a grant that is older than the last move cannot hold anything.
+    pub(super) fn lasts_ms(&self, now: u64) -> u64 {
+        self.until.saturating_sub(now)
+    }
+
+    /// Somebody reserved so many ticks, some of which begin to drain before the last reservation begins,
+    /// which is after `lead`.
+    pub(super) fn reserve(&mut self, ticks: u64, overtaking: u64, lead: u64, now: u64) {
+        self.turn(lead, now);
+        self.largest = self.largest.max(ticks);
+        self.overtook[1] = self.overtook[1].saturating_add(overtaking);
+    }
+
+    /// The ticks that have to stay beside those that drain until the last reservation begins, so that
+    /// none drains before it begins.
+    pub(super) fn reserved(&mut self, per: u64, lead: u64, now: u64) -> u64 {
+        self.turn(lead, now);
+        let [earlier, later] = self.overtook;
+        self.largest.max(per).saturating_add(earlier).saturating_add(later)
+    }
+
+    /// Whether reservations go in the order in which they were made.
+    pub(super) fn are_in_order(&self) -> bool {
+        self.overtook == [0, 0]
+    }
+
+    /// What overtook others has begun two turns later.
+    fn turn(&mut self, lead: u64, now: u64) {
+        if lead == 0 {
+            (self.largest, self.overtook, self.turns_at) = (0, [0, 0], 0);
+        } else if now >= self.turns_at {
+            self.overtook = [self.overtook[1], 0];
+            self.turns_at = now.saturating_add(lead);
+        }
+    }
+
+    /// Goes on by other numbers, of which `rate` ticks drain in a millisecond and `per` are a permit,
+    /// with as many `permits` reserved as there can be.
+    pub(super) fn carry(&mut self, permits: u64, (rate, per): (u64, u64), lead: u64, now: u64) {
+        self.largest = permits.saturating_mul(per).saturating_sub(lead.saturating_mul(rate));
+        (self.overtook, self.turns_at) = ([0, 0], now.saturating_add(lead));
+    }
+
+    /// By how many ticks a grant moved which was to end so many ticks from now, since they were
+    /// `total`; and in how many it ends at the latest, as there is a gap behind it.
+    pub(super) fn of_grant(&self, ends_in: u64, total: u64, now: u64, rate: u64) -> (u64, u64) {
+        let moved = self.total.checked_sub(total);
+        let mut moved = moved.unwrap_or_else(|| WRAP.saturating_sub(total - self.total));
+        let mut latest = u64::MAX;
+        for gap in self.gaps.iter().rev() {
+            let begins_in = gap.at.saturating_sub(now).saturating_mul(rate);
+            if ends_in > moved.saturating_add(begins_in) {
+                break;
+            }
+            moved = moved.saturating_sub(gap.ticks);
+            latest = begins_in;
+        }
+        (moved, latest)
+    }
+
+    /// Ticks were given back which would have begun to drain `at` a time, and moved all behind them.
+    /// Before that, all would have drained `until` a time.
+    pub(super) fn move_behind(&mut self, at: u64, ticks: u64, rate: u64, now: u64, until: u64) {
+        self.add(ticks, until);
+        self.gaps.retain(|gap| gap.at > now);
+        let place = self.gaps.partition_point(|gap| gap.at <= at);
+        for gap in &mut self.gaps[place..] {
+            gap.at = gap.at.saturating_sub(ticks.div_ceil(rate)).max(at);
+        }
+        if at > now {
+            self.gaps.insert(place, Gap { at, ticks });
+        }
+        if self.gaps.len() > MOST_GAPS {
+            // The two that are the closest, so that the fewest grants lie between them.
+            let apart = |n: &usize| self.gaps[n + 1].at - self.gaps[*n].at;
+            let closest = (0..MOST_GAPS).min_by_key(apart).unwrap_or_default();
+            let later = self.gaps.remove(closest + 1);
+            let ticks = &mut self.gaps[closest].ticks;
+            *ticks = ticks.saturating_add(later.ticks);
+        }
+    }
+
+    /// Nothing that was granted before is found again; it would have drained `until` a time.
+    pub(super) fn move_all(&mut self, ticks: u64, until: u64) {
+        self.add(ticks, until);
+        self.gaps.clear();
+    }
+
+    fn add(&mut self, ticks: u64, until: u64) {
+        self.total = (self.total + ticks % WRAP) % WRAP;
+        self.until = self.until.max(until);
+    }
+}

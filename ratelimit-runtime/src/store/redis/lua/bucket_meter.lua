@@ -1,0 +1,101 @@
+-- Takes from a bucket that drains steadily, and gives back to it; see bucket.lua, moves.lua.
+
+-- A bucket with a backlog, now, which was written so far in the future, whose last
+-- reservation begins after `lead` ms, and whose grants moved so.
+local function bucket_meter(config, backlog, now, ahead, lead, moves)
+  local rate, per, capacity = config.rate, config.per, capacity_of(config)
+  local most, spaced = capacity * per, config.algorithm == 'leaky_bucket'
+  local meter = { capacity = capacity, spaced = spaced, ahead = ahead }
+
+  function meter.moved() return moves and moves.total or 0 end
+
+  function meter.free()
+    if spaced then return backlog == 0 and capacity or 0 end
+    return math.max(0, math.floor((most - backlog) / per))
+  end
+
+  function meter.take(permits) backlog = backlog + permits * per end
+
+  -- Takes ticks from the end. The reservation before begins with the last permit that
+  -- is left, or before.
+  local function begins_in(ticks)
+    return math.max(0, math.ceil((ticks - (spaced and per or most)) / rate))
+  end
+
+  local function shorten(ticks)
+    local before = backlog
+    backlog = math.max(0, backlog - ticks)
+    -- Where grants moved forward, reservations go later than their places say.
+    local in_order = not moves or moves.earlier + moves.later == 0
+    if spaced or (in_order and lead <= begins_in(before)) then
+      lead = math.min(lead, begins_in(backlog))
+    end
+  end
+
+  -- Takes ticks out that come after so many others, and returns how many: what comes after
+  -- them moves forward, other than reservations, which go when they were to.
+  local function drain(before, ticks)
+    if ticks == 0 then return 0 end
+    local as_of, back = now + ahead, ticks
+    moves = moves or no_moves()
+    if lead > 0 then
+      -- Times are rounded up: two milliseconds in all.
+      local kept = reserved_of(moves, per, lead, as_of) + (lead + 2) * rate
+      back = math.min(back, math.max(0, backlog - kept))
+    end
+    if back > 0 then
+      local at = as_of + math.floor((before + ticks - back) / rate)
+      move_behind(moves, at, back, rate, as_of, as_of + math.ceil(backlog / rate))
+      backlog = backlog - back
+    end
+    return back
+  end
+
+  function meter.give_back_grant(grant)
+    local held, before, last = held_by(grant, moves, backlog, rate, per, spaced, now + ahead)
+    if last then shorten(held) else held = drain(before, held) end
+    return math.ceil(held / per)
+  end
+
+  can_owe(meter, function() return backlog, lead end, most, rate, per)
+
+  -- Somebody reserved so many permits, and goes after so many milliseconds.
+  function meter.promise(permits, wait)
+    if not spaced and wait > 0 and (permits > 1 or moves) then
+      local ticks = permits * per
+      local before = math.max(0, backlog - ticks)
+      local overtaking = math.min(ticks, math.max(0, most + lead * rate - before))
+      if lead == begins_in(before) then overtaking = 0 end
+      moves = moves or no_moves()
+      add_reservation(moves, ticks, overtaking, lead, now + ahead)
+    end
+    lead = math.max(lead, wait)
+  end
+
+  -- Nothing while slots are reserved one after the other: two callers would get one.
+  function meter.give_back(permits)
+    if spaced and lead > 0 then return 0 end
+    return math.ceil(drain(0, math.min(backlog, permits * per)) / per)
+  end
+
+  function meter.wait(permits)
+    -- In this order, so that no number on the way is above 2^53.
+    local over = spaced and backlog or backlog - (most - permits * per)
+    return math.max(0, math.ceil(over / rate))
+  end
+
+  function meter.full_after() return math.ceil(backlog / rate) end
+
+  function meter.kept_for()
+    return math.max(meter.full_after(), moves and moves.ends - now or 0)
+  end
+
+  function meter.text()
+    if meter.kept_for() == 0 then return nil end
+    return 'bucket ' .. decimal(now + math.floor(backlog / rate)) .. '/'
+      .. decimal(backlog % rate) .. '/' .. decimal(rate) .. '/' .. decimal(per) .. '/' .. decimal(now)
+      .. (lead > 0 and '/' .. decimal(now + lead) or '') .. (moves and text_of_moves(moves) or '')
+  end
+
+  return meter
+end

@@ -1,0 +1,99 @@
+-- How the grants of a bucket move forward when permits before them are given back.
+--
+-- A bucket drains first what was granted first. So a grant is found by the time at which
+-- it is drained, and that comes earlier with each permit that is given back before it. A
+-- state keeps how far grants moved in all, `total`, and a grant what that was when it was
+-- made; where permits were given back behind a grant, the `gaps` say that it stayed. They
+-- are written behind a bucket that has any: ` TOTAL/ENDS/LARGEST/EARLIER/LATER/TURNS_AT`,
+-- in ticks and milliseconds, then `/AT:TICKS` for each gap, the millisecond in which it
+-- would begin to drain. ENDS is when every grant has drained that was made before the last
+-- move.
+--
+-- Reservations go at fixed times, and must not drain before. LARGEST is the largest one
+-- that is still to begin. EARLIER and LATER are those that go before others which were
+-- made before them, of one turn and of the next, which begins at TURNS_AT: whatever was
+-- reserved before a turn has begun after it.
+
+-- The most gaps that are told apart; of more, two count as the earlier one.
+local MOST_GAPS = 8
+
+local function no_moves()
+  return { total = 0, ends = 0, largest = 0, earlier = 0, later = 0, turns_at = 0, gaps = {} }
+end
+
+-- Reads what is behind a bucket, or returns nil if no bucket writes it.
+local function read_moves(text)
+  local total, ends, largest, earlier, later, turns_at, rest =
+    string.match(text, '^ (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)([/:%d]*)$')
+  if not total then return nil end
+  local moves, length = {
+    total = tonumber(total), ends = tonumber(ends), largest = tonumber(largest),
+    earlier = tonumber(earlier), later = tonumber(later), turns_at = tonumber(turns_at), gaps = {},
+  }, 0
+  if not are_exact(moves) or moves.total == MOST_EXACT then return nil end
+  for at, ticks in string.gmatch(rest, '/(%d+):(%d+)') do
+    moves.gaps[#moves.gaps + 1] = { at = tonumber(at), ticks = tonumber(ticks) }
+    length = length + #at + #ticks + 2
+    if #moves.gaps > MOST_GAPS or tonumber(at) + tonumber(ticks) > MOST_EXACT then return nil end
+  end
+  return length == #rest and moves or nil
+end
+
+-- What `read_moves` reads.
+local function text_of_moves(moves)
+  local texts = {
+    ' ' .. decimal(moves.total), decimal(moves.ends), decimal(moves.largest),
+    decimal(moves.earlier), decimal(moves.later), decimal(moves.turns_at),
+  }
+  for _, gap in ipairs(moves.gaps) do
+    texts[#texts + 1] = decimal(gap.at) .. ':' .. decimal(gap.ticks)
+  end
+  return table.concat(texts, '/')
+end
+
+-- By how many ticks a grant moved which was to end so many ticks from now, since they were
+-- `total`; and in how many it ends at the latest, as there is a gap behind it.
+local function moved_of(moves, ends_in, total, rate, now)
+  local moved, latest = moves.total - total, math.huge
+  if moved < 0 then moved = moved + MOST_EXACT end
+  for n = #moves.gaps, 1, -1 do
+    local begins_in = math.max(0, moves.gaps[n].at - now) * rate
+    if ends_in > moved + begins_in then break end
+    moved = math.max(0, moved - moves.gaps[n].ticks)
+    latest = begins_in
+  end
+  return moved, latest
+end
+
+-- So many ticks were taken out of the backlog. Before that, all would have drained in
+-- `ends`. Numbers are exact up to 2^53, and begin again at 0.
+local function add_move(moves, ticks, ends)
+  local left = MOST_EXACT - moves.total
+  moves.total = ticks < left and moves.total + ticks or ticks - left
+  moves.ends = math.max(moves.ends, ends)
+end
+
+-- Ticks were given back which would have begun to drain `at` a time, and moved all behind
+-- them.
+local function move_behind(moves, at, ticks, rate, now, ends)
+  add_move(moves, ticks, ends)
+  local gaps, behind = {}, {}
+  for _, gap in ipairs(moves.gaps) do
+    if gap.at > now and gap.at <= at then
+      gaps[#gaps + 1] = gap
+    elseif gap.at > now then
+      behind[#behind + 1] = { at = math.max(at, gap.at - math.ceil(ticks / rate)), ticks = gap.ticks }
+    end
+  end
+  if at > now then gaps[#gaps + 1] = { at = at, ticks = ticks } end
+  for _, gap in ipairs(behind) do gaps[#gaps + 1] = gap end
+  if #gaps > MOST_GAPS then
+    -- The two that are the closest, so that the fewest grants lie between them.
+    local closest = 1
+    for n = 2, MOST_GAPS do
+      if gaps[n + 1].at - gaps[n].at < gaps[closest + 1].at - gaps[closest].at then closest = n end
+    end
+    gaps[closest].ticks = gaps[closest].ticks + table.remove(gaps, closest + 1).ticks
+  end
+  moves.gaps = gaps
+end
