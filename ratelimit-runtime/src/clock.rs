@@ -46,8 +46,9 @@ struct System {
     epoch: Duration,
     /// Whether it follows tokio's paused time. Redis does not.
     pauses: bool,
-    /// Whether the processor's counter stands in for the system's clock: where nothing can pause that.
-    counts: bool,
+    /// What the processor's counter is behind the Unix epoch, in nanoseconds that wrap around zero; none where a
+    /// test can pause the time.
+    behind: Option<u64>,
     /// Whose timers wake callers without a runtime.
     engine: Arc<Engine>,
 }
@@ -62,19 +63,20 @@ impl Clock {
 
     /// The system's time, with the timers of this engine for callers without a runtime.
     pub(crate) fn with_engine(engine: Arc<Engine>, pauses: bool) -> Self {
-        let counts = !pauses || !tokio_can_pause();
-        if counts {
-            counter::start();
-        }
         let epoch = wall_time().duration_since(UNIX_EPOCH).unwrap_or_default();
         let anchor = if pauses { instant_of_runtime() } else { instant() };
-        Self(Kind::System(System { anchor, epoch, pauses, counts, engine }))
+        let behind = (!pauses || !tokio_can_pause()).then(|| {
+            counter::start();
+            let epoch = u64::try_from(epoch.as_nanos()).unwrap_or_default();
+            epoch.wrapping_sub(counter::nanos_at(anchor))
+        });
+        Self(Kind::System(System { anchor, epoch, pauses, behind, engine }))
     }
 
     /// Milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         match &self.0 {
-            Kind::System(system) => whole_ms(system.epoch + system.passed()),
+            Kind::System(system) => system.now_ms(),
             #[cfg(any(test, feature = "test-util"))]
             Kind::Manual(manual) => manual.now_ms(),
         }
@@ -94,9 +96,13 @@ impl Clock {
 }
 
 impl System {
-    fn passed(&self) -> Duration {
-        let counted = if self.counts { counter::since(self.anchor) } else { None };
-        counted.unwrap_or_else(|| self.now().saturating_duration_since(self.anchor))
+    fn now_ms(&self) -> u64 {
+        if let Some(behind) = self.behind
+            && let Some(nanos) = counter::nanos()
+        {
+            return nanos.wrapping_add(behind) / 1_000_000;
+        }
+        whole_ms(self.epoch + self.now().saturating_duration_since(self.anchor))
     }
 
     fn now(&self) -> Instant {
