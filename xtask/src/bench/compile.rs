@@ -26,6 +26,9 @@ edition = "2024"
 [dependencies]
 ratelimit-runtime = { path = "ROOT/ratelimit-runtime" }
 
+[profile.release]
+strip = true
+
 [workspace]
 "#;
 
@@ -41,14 +44,20 @@ pub(super) fn measure(arguments: &[String]) -> Outcome {
     let project = Project::create()?;
     let mut rows = Vec::new();
     for command in ["check", "build"] {
-        project.write(false)?;
+        project.write(0)?;
         let cold = project.cold(command)?;
         let plain = project.warm(command)?;
-        project.write(true)?;
+        project.write(FUNCTIONS)?;
         let annotated = project.warm(command)?;
         let each_ms = (annotated - plain) * 1000.0 / FUNCTIONS as f64;
         say(&format!("{command}: {cold:.1} s cold, {each_ms:.1} ms for each annotated function"));
-        let figures = vec![("cold_s", cold), ("each_ms", each_ms), ("crates", project.crates()?)];
+        let crates = project.crates()?;
+        let mut figures = vec![("cold_s", cold), ("each_ms", each_ms), ("crates", crates)];
+        if command == "build" {
+            let bytes = project.bytes_each()?;
+            say(&format!("build --release: {bytes:.0} bytes for each annotated function"));
+            figures.push(("each_bytes", bytes));
+        }
         rows.push(Row { what: command, of: "program".to_owned(), figures });
     }
     write_results("compile", "cargo xtask bench compile", &rows)
@@ -72,12 +81,12 @@ impl Project {
         Ok(project)
     }
 
-    /// Writes the functions, half of them with values in their keys.
-    fn write(&self, annotated: bool) -> Outcome {
+    /// Writes the functions, so many of them annotated, every other one with a value in its key.
+    fn write(&self, annotated: usize) -> Outcome {
         let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
         let mut calls = String::new();
         for number in 0..FUNCTIONS {
-            if annotated {
+            if number < annotated {
                 let value = if number % 2 == 0 { ":{id}" } else { "" };
                 text += &format!(
                     "#[ratelimit_runtime::rate_limit(key = \"f{number}{value}\", rate = 10, \
@@ -112,6 +121,24 @@ impl Project {
             least = least.min(self.seconds(command)?);
         }
         Ok(least)
+    }
+
+    /// Bytes of the optimised program that an annotated function adds to one that has two.
+    fn bytes_each(&self) -> Result<f64, Failed> {
+        // The first ones bring the runtime along.
+        const FIRST: usize = 2;
+        let mut bytes = [0; 2];
+        for (bytes, annotated) in bytes.iter_mut().zip([FIRST, FUNCTIONS]) {
+            self.write(annotated)?;
+            run(self.cargo("build").arg("--release"))?;
+            let program = self.0.join("target/release/compiled");
+            let found = fs::metadata(&program).map_err(|error| {
+                eprintln!("cannot read {}: {error}", program.display());
+                Failed
+            })?;
+            *bytes = found.len();
+        }
+        Ok((bytes[1] as f64 - bytes[0] as f64) / (FUNCTIONS - FIRST) as f64)
     }
 
     fn seconds(&self, command: &str) -> Result<f64, Failed> {

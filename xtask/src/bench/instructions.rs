@@ -130,6 +130,12 @@ fn counted(runner: &PathBuf) -> Result<Vec<(String, u64)>, Failed> {
         eprintln!("{text}\nno instructions were counted: {}", output.status);
         return Err(Failed);
     }
+    if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+        eprintln!(
+            "{name}: no instructions were counted; build with symbols, `CARGO_PROFILE_BENCH_STRIP=none`"
+        );
+        return Err(Failed);
+    }
     Ok(counts)
 }
 
