@@ -14,17 +14,22 @@ if last and ready then
     if not alone then
       member, score, gone, expired, left, fresh, state, lasts, per, keep_alive = unpack(plans[m], 1, 10)
     end
-    local idle = keep_alive
+    local idle, own = keep_alive, m * 9 - 8
+    if fresh then
+      local numbers, fields = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3], {}
+      local algorithm, detail = string.match(ARGV[own + 3], '^0/([%l_]+)/?(.*)$')
+      if algorithm then fields = { 'algorithm', algorithm } end
+      if detail and detail ~= '' then
+        fields[3], fields[4] = algorithm == 'fixed_window' and 'calendar' or 'burst', detail
+      end
+      redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
+        'keepAliveTime', ARGV[own + 4], 'vouched', now, 'epoch', ARGV[own + 5] .. ':'
+        .. ARGV[own + 6] .. ':' .. numbers, unpack(fields))
+    end
     if member then
       -- All three keys expire together: never before what is used is free again, and a quarter
       -- later, so that few grants need to set it again.
       idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0
-      if fresh then
-        local own = m * 9 - 8
-        redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
-          'keepAliveTime', ARGV[own + 4], 'vouched', now, 'epoch', ARGV[own + 5] .. ':'
-          .. ARGV[own + 6] .. ':' .. ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/0')
-      end
       redis.call('ZADD', log, score, member)
       -- Not before: a log that is empty for a moment loses its expiry.
       if gone then redis.call('ZREM', log, gone) end
@@ -49,7 +54,7 @@ if last and ready then
       local ttl = lasts + 1000
       if idle > 0 then
         redis.call('PEXPIRE', hash, math.max(idle, lasts + 1))
-      else
+      elseif not fresh then
         local rest = redis.call('PTTL', hash)
         if rest >= 0 then ttl = math.min(ttl, math.max(1, rest)) end
       end

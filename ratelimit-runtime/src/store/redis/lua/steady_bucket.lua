@@ -33,7 +33,7 @@ if metered and stored[6] ~= 'fixed_window' then
       local over = spaced and backlog or backlog - (most - cost * per)
       local following = math.max(0, math.floor((most - backlog) / per)) + 1
       local more = spaced and backlog or following <= capacity and backlog - (most - following * per) or 0
-      reply = { 1, free, lasts, now, rate, per, 0, 0, 0, math.ceil(more / rate), moved,
+      reply = { 1, free, lasts, now, rate, per, 0, fresh and 1 or 0, 0, math.ceil(more / rate), moved,
         math.max(0, math.ceil(over / rate)) }
       lasts = math.max(lasts, kept_until - now)
     end

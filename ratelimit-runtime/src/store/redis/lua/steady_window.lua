@@ -39,7 +39,7 @@ if metered and stored[6] == 'fixed_window' then
     end
     if alone or fitting == count then
       local ends_in = used > 0 and lasts or 0
-      reply = { 1, free, ends_in, now, rate, per, 0, 0, 0, ends_in, 0,
+      reply = { 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
         used + cost > rate and lasts or 0 }
     end
   end
