@@ -5,6 +5,8 @@
 mod config;
 #[path = "life/health.rs"]
 mod health;
+#[path = "life/max_keys.rs"]
+mod max_keys;
 #[path = "life/reload.rs"]
 mod reload;
 #[path = "life/report.rs"]

@@ -99,6 +99,13 @@ pub enum Event {
         /// What the store said.
         error: StoreError,
     },
+    /// A template has as many keys with limiters of their own as `max_keys` allows; new keys share one limiter.
+    KeysShared {
+        /// The limiter's key as it was written.
+        limiter: Arc<str>,
+        /// The bound.
+        max_keys: u32,
+    },
     /// A peer with a wrong clock wrote grants into the future, or the server's clock stepped back.
     /// They count from now on.
     ClockAhead {
@@ -145,6 +152,7 @@ impl Event {
             Self::StoreUp => "store_up",
             Self::MembersUnavailable { .. } => "members_unavailable",
             Self::Misconfigured { .. } => "misconfigured",
+            Self::KeysShared { .. } => "keys_shared",
             Self::ClockAhead { .. } => "clock_ahead",
             Self::EvictionPossible { .. } => "eviction_possible",
             Self::Reloaded => "reloaded",
@@ -160,6 +168,7 @@ impl Event {
             | Self::Reconciled { limiter, .. }
             | Self::Blocked { limiter, .. }
             | Self::Misconfigured { limiter, .. }
+            | Self::KeysShared { limiter, .. }
             | Self::ClockAhead { limiter, .. } => Some(limiter),
             Self::WouldReject { rejection } | Self::Rejected { rejection } => {
                 Some(rejection.template())
@@ -268,6 +277,10 @@ impl fmt::Display for Event {
             Self::Misconfigured { limiter, error } => {
                 write!(f, "rate limit `{limiter}` cannot be counted as it should: {error}")
             }
+            Self::KeysShared { limiter, max_keys } => write!(
+                f,
+                "rate limit `{limiter}` has {max_keys} keys, as `max_keys` allows; new keys share one limiter"
+            ),
             Self::ClockAhead { limiter, ahead } => write!(
                 f,
                 "rate limit `{limiter}` holds grants dated {ahead:?} in the future; check the clocks of \
@@ -331,6 +344,11 @@ impl Events {
     /// A rejection, which costs no more than to be counted where the limiter has just rejected another.
     pub(crate) fn rejected(&self, count: &Arc<AtomicU64>, rejection: &Rejection) {
         self.0.counted(count, || Event::Rejected { rejection: rejection.clone() });
+    }
+
+    /// A call whose key is beyond `max_keys`, which costs no more either.
+    pub(crate) fn shared(&self, count: &Arc<AtomicU64>, limiter: &Arc<str>, max_keys: u32) {
+        self.0.counted(count, || Event::KeysShared { limiter: Arc::clone(limiter), max_keys });
     }
 }
 

@@ -4,7 +4,7 @@ mod cores;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
 };
 
 use once_cell::sync::OnceCell;
@@ -89,13 +89,22 @@ impl Registry {
             return self.annotated(site).only(services, name);
         }
         let name = safe_name(name);
+        let family = || match services.current().label(&name) {
+            Some(label) => self.family(&label, keys),
+            // Names are many, so nothing but their limiter remembers them.
+            None => Arc::new(Family::unnamed(&name, keys)),
+        };
+        if services.current().bounds_names()
+            && let family = family()
+            && family.is_of_a_prefix()
+            && let Some(others) = others(services, &family, &name, given)
+        {
+            return self.cores.get_or_make(services, 0, &others, || {
+                Core::new(services, family, &others, given.cloned())
+            });
+        }
         self.cores.get_or_make(services, 0, &name, || {
-            let family = match services.current().label(&name) {
-                Some(label) => self.family(&label, keys),
-                // Names are many, so nothing but their limiter remembers them.
-                None => Arc::new(Family::unnamed(&name, keys)),
-            };
-            Core::new(services, family, &name, given.cloned())
+            Core::new(services, family(), &name, given.cloned())
         })
     }
 
@@ -157,15 +166,52 @@ impl Declared {
         let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
         match self.family.keys {
             Keys::One => Arc::clone(self.only.get_or_init(|| Arc::new(make()))),
-            Keys::Many => self.cores.get_or_make(services, self.family.number, name, make),
+            Keys::Many => self.own_or_shared(services, name, given),
         }
     }
 
     /// The limiter of a rendered key.
     pub(crate) fn core(&self, services: &Services, name: &str) -> Arc<Core> {
-        let make = || Core::new(services, Arc::clone(&self.family), name, None);
-        self.cores.get_or_make(services, self.family.number, name, make)
+        self.own_or_shared(services, name, None)
     }
+
+    /// The limiter of this key, or the one that keys beyond `max_keys` share.
+    fn own_or_shared(
+        &self,
+        services: &Services,
+        name: &str,
+        given: Option<&Settings>,
+    ) -> Arc<Core> {
+        let core = |name: &str| {
+            let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
+            self.cores.get_or_make(services, self.family.number, name, make)
+        };
+        match others(services, &self.family, name, given) {
+            Some(others) => core(&others),
+            None => core(name),
+        }
+    }
+}
+
+/// The name of the limiter that a key shares with others, if it has none of its own.
+fn others(
+    services: &Services,
+    family: &Family,
+    name: &str,
+    given: Option<&Settings>,
+) -> Option<Arc<str>> {
+    let generation = services.generation();
+    if family.places.are_unbounded(generation) {
+        return None;
+    }
+    let now = (generation, services.clock.now_ms());
+    let bound = || services.current().bound(family, given);
+    let exempt = || services.current().names(family, name);
+    let others = family.places.take(&family.key, name, now, bound, exempt)?;
+    family.tally.shared.fetch_add(1, Ordering::Relaxed);
+    family.measured.shared();
+    services.events.shared(&others.unreported, &family.key, others.most);
+    Some(others.name)
 }
 
 impl std::fmt::Debug for Declared {

@@ -99,6 +99,8 @@ pub struct LimiterReport {
     pub degraded: u64,
     /// Number of admitted calls that would have been rejected, or made to wait, outside shadow mode.
     pub shadowed: u64,
+    /// Number of calls whose key is beyond `max_keys`, so that it shared a limiter.
+    pub shared: u64,
     /// How often configured and stored numbers were reconciled, and how.
     pub reconciled: Vec<(Reconciled, u64)>,
 }
@@ -219,6 +221,9 @@ impl fmt::Display for LimiterReport {
             "\n  allowed {}, rejected {}, waited {}, degraded {}, shadowed {}",
             self.allowed, self.rejected, self.waited, self.degraded, self.shadowed
         )?;
+        if self.shared > 0 {
+            write!(f, "\n  {} calls with keys beyond `max_keys`", self.shared)?;
+        }
         self.reconciled.iter().try_for_each(|(outcome, count)| write!(f, "\n  {outcome:?} {count}"))
     }
 }

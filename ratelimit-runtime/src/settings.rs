@@ -5,6 +5,7 @@ mod current;
 mod family;
 mod given;
 mod penalty;
+mod places;
 mod several;
 mod tally;
 
@@ -15,6 +16,7 @@ use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Source
 pub(crate) use self::{
     current::{Current, global},
     family::Family,
+    places::Bound,
     several::{Unresolved, written},
 };
 pub use self::{given::Settings, penalty::Penalty};

@@ -111,6 +111,8 @@ macro_rules! settings {
             on_drift: OnDrift = OnDrift::Reset =>;
             /// How long an idle limiter is kept.
             keep_alive: Duration =>;
+            /// How many keys of a template have a limiter of their own in one process; those beyond share one.
+            max_keys: u32 => number(1 "", MAX_KEYS);
             /// How many shards it is split into.
             shards: u32 = 1 => number(1 "", MAX_SHARDS);
         }

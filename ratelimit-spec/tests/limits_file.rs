@@ -318,6 +318,18 @@ fn numbers_and_durations_are_what_they_seem() {
             "max_remembered: 0\n",
             "1:17: `max_remembered` cannot be `0`; write a whole number from 1 to 100000000",
         ),
+        (
+            "limiters:\n  quote: { max_keys: 5 }\n",
+            "2:22: `max_keys` is for keys with placeholders, and `quote` has none; remove it",
+        ),
+        (
+            "limiters:\n  \"a:{b}\": { overrides: [{ key: \"a:1\", max_keys: 5 }] }\n",
+            "2:50: `max_keys` is for all keys of a limiter; write it outside of `overrides`",
+        ),
+        (
+            "default: { max_keys: 0 }\n",
+            "1:22: `max_keys` cannot be `0`; write a whole number from 1 to 100000000",
+        ),
         ("deadline: 0s\n", "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`"),
         ("deadline: 1d\n", "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`"),
         (

@@ -129,14 +129,17 @@ enum Started {
 /// hold them.
 fn start(requests: &[Request], keeps: bool) -> Started {
     Limits::with_scope(|limits, observer| {
-        if let [Request(Some(wanted))] = requests
-            && let Some(started) = wanted.at_once(limits, observer, keeps)
-        {
-            return started;
+        // A limiter is looked up once for each call.
+        let mut found = None;
+        if let [Request(Some(wanted))] = requests {
+            match wanted.at_once(limits, observer, keeps) {
+                Ok(started) => return started,
+                Err(core) => found = core,
+            }
         }
         let claim = |Request(wanted): &Request| {
             let Wanted { site, key, permits } = wanted.as_ref()?;
-            let core = site.with_core(limits, key, Arc::clone);
+            let core = found.take().unwrap_or_else(|| site.with_core(limits, key, Arc::clone));
             let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
             Some(Claim { core, permits: *permits, wait, fallible })
         };
@@ -154,23 +157,25 @@ fn start(requests: &[Request], keeps: bool) -> Started {
 }
 
 impl Wanted {
+    /// Fails if it takes more than that, with the limiter if it was looked up.
     fn at_once(
         &self,
         limits: &Limits,
         observer: Option<&Observer>,
         keeps: bool,
-    ) -> Option<Started> {
+    ) -> Result<Started, Option<Arc<Core>>> {
         let Self { site, key, permits } = self;
-        let permits = u32::try_from(*permits).ok()?;
+        let permits = u32::try_from(*permits).map_err(|_| None)?;
         let keeps = keeps || observer.is_some();
         if !keeps && site.spend(limits, key, permits) {
-            return Some(Started::Granted);
+            return Ok(Started::Granted);
         }
         site.with_core(limits, key, |core| {
             let services = limits.services();
-            let reply = core.acquire_at_once(services, permits, || site.wait(core, services))?;
+            let reply = core.acquire_at_once(services, permits, || site.wait(core, services));
+            let reply = reply.ok_or_else(|| Some(Arc::clone(core)))?;
             if reply.is_ok() && !keeps {
-                return Some(Started::Granted);
+                return Ok(Started::Granted);
             }
             let permit =
                 reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));
@@ -178,7 +183,7 @@ impl Wanted {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));
             }
-            Some(Started::Decided(permit.map_err(|rejection| (0, rejection))))
+            Ok(Started::Decided(permit.map_err(|rejection| (0, rejection))))
         })
     }
 }

@@ -28,6 +28,8 @@ impl Measured {
 
     pub(crate) fn shadowed(&self) {}
 
+    pub(crate) fn shared(&self) {}
+
     pub(crate) fn refunded(&self, _: u64) {}
 
     pub(crate) fn reconciled(&self, _: &'static str) {}

@@ -31,6 +31,7 @@ const WAIT: &str = "ratelimit_wait_seconds";
 const DEGRADED: &str = "ratelimit_degraded_total";
 const BLOCKED: &str = "ratelimit_blocked_total";
 const SHADOWED: &str = "ratelimit_shadowed_total";
+const SHARED: &str = "ratelimit_shared_keys_total";
 const REFUNDED: &str = "ratelimit_refunded_permits_total";
 const RECONCILED: &str = "ratelimit_reconciled_total";
 const STORE_CALL: &str = "ratelimit_store_call_seconds";
@@ -38,7 +39,7 @@ const STORE_REQUESTS: &str = "ratelimit_store_requests_total";
 const EVENTS: &str = "ratelimit_events_total";
 
 /// All metrics: name, kind, labels, and what is measured. `docs/metrics.md` has the same rows.
-const METRICS: [(&str, Kind, &str, &str); 13] = [
+const METRICS: [(&str, Kind, &str, &str); 14] = [
     (ADMITTED, C, "limiter", "calls that were admitted"),
     (REJECTED, C, "limiter, reason", "calls that were rejected"),
     (BLOCKED, C, "limiter", "penalties: how often a key was blocked"),
@@ -52,6 +53,7 @@ const METRICS: [(&str, Kind, &str, &str); 13] = [
         "decisions of `on_store_error`, and refunds that the store did not get",
     ),
     (SHADOWED, C, "limiter", "calls that only shadow mode admitted"),
+    (SHARED, C, "limiter", "calls whose key is beyond `max_keys` and shared a limiter"),
     (REFUNDED, C, "limiter", "permits that were given back"),
     (RECONCILED, C, "limiter, outcome", "configured and stored numbers that came together"),
     (STORE_CALL, H, "operation, outcome", "how long calls to Redis took; each is one script call"),
@@ -84,6 +86,7 @@ pub(crate) struct Measured {
     rejected: [OnceCell<Counter>; REASONS],
     degraded: OnceCell<Counter>,
     shadowed: OnceCell<Counter>,
+    shared: OnceCell<Counter>,
     refunded: OnceCell<Counter>,
     waiting: OnceCell<Gauge>,
     wait: OnceCell<Histogram>,
@@ -136,6 +139,10 @@ impl Measured {
 
     pub(crate) fn shadowed(&self) {
         self.counter(&self.shadowed, SHADOWED).increment(1);
+    }
+
+    pub(crate) fn shared(&self) {
+        self.counter(&self.shared, SHARED).increment(1);
     }
 
     pub(crate) fn refunded(&self, permits: u64) {

@@ -10,7 +10,7 @@ use ratelimit_spec::{
 
 use tokio::time::Instant;
 
-use super::{Effective, Family, Keys, Layers, Unresolved, ages::Ages};
+use super::{Bound, Effective, Family, Keys, Layers, Unresolved, ages::Ages};
 use crate::{
     clock,
     members::fingerprint,
@@ -96,6 +96,15 @@ impl Current {
         self.limits().and_then(|limits| limits.instances)
     }
 
+    /// Whether `max_keys` is set for names that are built at run time.
+    pub(crate) fn bounds_names(&self) -> bool {
+        self.limits().is_some_and(|limits| {
+            let mut prefixes = limits.prefixes.iter();
+            !limits.prefixes.is_empty() && limits.default.max_keys.is_some()
+                || prefixes.any(|entry| entry.settings.max_keys.is_some())
+        })
+    }
+
     /// What a name built at run time is counted and reported under: its entry in the limits file,
     /// or the prefix that matches it.
     pub(crate) fn label(&self, name: &str) -> Option<String> {
@@ -124,7 +133,29 @@ impl Current {
         given: Option<&crate::Settings>,
     ) -> Result<Effective, Unresolved> {
         let given = given.map(crate::Settings::said);
-        Effective::resolve(self.layers(family, name, given), family.keys)
+        let effective = Effective::resolve(self.layers(family, name, given), family.keys)?;
+        // Where names are bounded, they are many.
+        let many = family.is_of_a_prefix() && effective.set.max_keys.is_some();
+        Ok(if many { Effective { keys: Keys::Many, ..effective } } else { effective })
+    }
+
+    /// How many keys of a family have limiters of their own, if that is bounded.
+    pub(crate) fn bound(&self, family: &Family, given: Option<&crate::Settings>) -> Option<Bound> {
+        let effective = match self.resolve(family, &family.key, given) {
+            Err(Unresolved::Missing(_)) => self.resolve_following(family, &family.key),
+            resolved => resolved.ok()?,
+        };
+        let most = effective.set.max_keys.filter(|_| effective.set.enabled())?.value;
+        let configs = std::iter::once(effective.config()).chain(effective.further());
+        let idle_ms = configs.map(|config| config.keep_alive_ms).max().unwrap_or_default();
+        // Redis keeps a limiter for a quarter longer, so that few calls need to say so again.
+        Some(Bound { most, kept_ms: (idle_ms + idle_ms / 4).max(1) })
+    }
+
+    /// Whether the limits file names this key of a family itself.
+    pub(crate) fn names(&self, family: &Family, name: &str) -> bool {
+        let mut overrides = self.entry(family, name).into_iter().flat_map(|entry| &entry.overrides);
+        overrides.any(|own| matches!(&own.matches, Match::Key(key) if key == name))
     }
 
     /// The layers that set something for one key of a family.

@@ -7,7 +7,7 @@ use std::sync::{
 
 use ratelimit_spec::Settings;
 
-use super::{Keys, tally::Tally};
+use super::{Keys, places::Places, tally::Tally};
 use crate::metrics::{Measured, UNNAMED};
 
 /// A declared key, or a name that exists only at run time.
@@ -21,6 +21,7 @@ pub(crate) struct Family {
     pub(crate) declared: Option<Settings>,
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
+    pub(crate) places: Places,
 }
 
 impl Family {
@@ -55,7 +56,13 @@ impl Family {
             declared: None,
             tally: Tally::default(),
             measured: Measured::new(UNNAMED),
+            places: Places::default(),
         }
+    }
+
+    /// Whether its names are those with a prefix in the limits file.
+    pub(crate) fn is_of_a_prefix(&self) -> bool {
+        self.annotation.is_none() && self.key.ends_with('*')
     }
 
     /// Whether it is one name that was built at run time.

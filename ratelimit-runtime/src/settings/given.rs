@@ -14,8 +14,8 @@ use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 /// `default`.
 ///
 /// With the feature `serde`, settings can be a part of another configuration file (YAML, JSON, TOML), with the fields
-/// and the messages of an entry under `limiters`; `enabled`, `refund_on`, `shards` and `overrides` are for the limits
-/// file alone.
+/// and the messages of an entry under `limiters`; `enabled`, `max_keys`, `refund_on`, `shards` and
+/// `overrides` are for the limits file alone.
 ///
 /// # Examples
 ///
@@ -147,7 +147,7 @@ impl Settings {
 
 /// What only a limits file can say.
 #[cfg(feature = "serde")]
-const OF_A_FILE: [&str; 3] = ["enabled", "refund_on", "shards"];
+const OF_A_FILE: [&str; 4] = ["enabled", "max_keys", "refund_on", "shards"];
 
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Settings {

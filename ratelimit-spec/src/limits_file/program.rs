@@ -1,4 +1,4 @@
-//! The bounds of settings that are those of the program, not of a limiter.
+//! The bounds of settings that are those of the program, and of how many limiters it has.
 
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ pub fn check_revision(revision: u64) -> Result<(), String> {
 
 /// The most limiters that a process can be told to remember: some 30 GB of them.
 const MAX_REMEMBERED: u32 = 100_000_000;
+
+/// The most keys of a template that can be told to have limiters of their own.
+pub(super) const MAX_KEYS: u32 = MAX_REMEMBERED;
 
 pub(super) const REMEMBERED: Shape = Shape::Number(1, "", MAX_REMEMBERED as u64);
 

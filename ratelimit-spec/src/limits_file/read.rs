@@ -257,6 +257,10 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
             report.unknown(&field, &[Settings::NAMES, &["overrides"]].concat(), &section);
         }
     }
+    if template.as_ref().is_ok_and(Template::is_static) {
+        let why = format!("is for keys with placeholders, and {} has none; remove it", Quoted(key));
+        reader.without_max_keys(&why, report);
+    }
     let settings = reader.finish(&Settings::default(), report);
     let overrides = overrides
         .map(|field| entries::overrides(&field, key, template.ok().as_ref(), &settings, report))

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
     let AnyStore::Memory(store) = &limits.store else { return false };
     let (name, generation) = ((&*limits.key_prefix, name), limits.generation());
-    if permits == 0 || generation == ENDED {
+    if permits == 0 || generation == ENDED || !family.places.are_unbounded(generation) {
         return false;
     }
     count_spent(family, store.spend(name, family.number, generation, permits))

@@ -105,6 +105,10 @@ fn entry(
             report.unknown(field, &[matchers, Settings::NAMES].concat(), &section);
         }
     }
+    if matchers.contains(&"key") {
+        let why = "is for all keys of a limiter; write it outside of `overrides`";
+        reader.without_max_keys(why, report);
+    }
     let settings = reader.finish(kind.inherited, report);
     match names[..] {
         [] => report.add(position, || {

@@ -10,6 +10,7 @@ use crate::limit::Limit;
 use crate::limits_file::fields::Field;
 use crate::limits_file::node;
 use crate::limits_file::problem::{Position, Report};
+use crate::limits_file::program::MAX_KEYS;
 use crate::limits_file::read::Value;
 use crate::limits_file::shape::Shape;
 use crate::limits_file::shards::MAX_SHARDS;
@@ -85,6 +86,14 @@ impl SettingsReader<'_> {
             }
         }
         self.settings
+    }
+
+    /// Refuses `max_keys` where it has no meaning.
+    pub(super) fn without_max_keys(&mut self, why: &str, report: &mut Report) {
+        if let Some(field) = self.fields.iter().find(|field| field.name == "max_keys") {
+            report.add(field.position, || format!("`max_keys` {why}"));
+            self.settings.max_keys = None;
+        }
     }
 
     fn place_of(&self, conflict: &Conflict) -> Option<Option<Position>> {

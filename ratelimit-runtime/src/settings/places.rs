@@ -1,0 +1,175 @@
+//! Which keys of a template have limiters of their own, where `max_keys` bounds them.
+//!
+//! A key takes a place when it is used first, and keeps it until it was unused for as long as the store keeps an idle
+//! limiter and another key needs the place. While all places are taken, new keys share one limiter.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hashbrown::HashTable;
+use ratelimit_spec::Template;
+
+/// Stands for the values of the keys beyond: no value is written like this.
+const OTHERS: &str = "~others";
+/// Places are looked through for idle ones no more often than so many times in the time that a place is kept.
+const LOOKS: u64 = 64;
+/// No reading of the limits file has this number.
+const NEVER: u64 = u64::MAX - 1;
+
+/// How many keys have limiters of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) most: u32,
+    /// How long the store keeps a limiter that is not used.
+    pub(crate) kept_ms: u64,
+}
+
+/// The places of one template.
+pub(crate) struct Places {
+    /// The reading of the limits file that bounds nothing here.
+    unbounded_in: AtomicU64,
+    taken: OnceLock<Box<Taken>>,
+}
+
+struct Taken {
+    hasher: RandomState,
+    /// The limiter of the keys beyond.
+    others: Arc<str>,
+    /// Calls of the keys beyond since the last event about them.
+    unreported: Arc<AtomicU64>,
+    places: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The reading of the limits file that the bound is of.
+    generation: Option<u64>,
+    bound: Option<Bound>,
+    /// The hash of a key, and when it was last used.
+    known: HashTable<(u64, u64)>,
+    /// When to look for idle ones again.
+    look_ms: u64,
+}
+
+/// The limiter that a new key shares with others, and the bound that it is beyond.
+pub(crate) struct Others {
+    pub(crate) name: Arc<str>,
+    pub(crate) most: u32,
+    pub(crate) unreported: Arc<AtomicU64>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { unbounded_in: AtomicU64::new(NEVER), taken: OnceLock::new() }
+    }
+}
+
+impl Places {
+    /// Whether this reading of the limits file leaves every key a limiter of its own.
+    pub(crate) fn are_unbounded(&self, generation: u64) -> bool {
+        self.unbounded_in.load(Ordering::Relaxed) == generation
+    }
+
+    /// Gives a key of a template a place. Returns the limiter of the others if there is none for it; a key that
+    /// is `exempt` needs none.
+    pub(crate) fn take(
+        &self,
+        template: &str,
+        name: &str,
+        (generation, now_ms): (u64, u64),
+        bound: impl FnOnce() -> Option<Bound>,
+        exempt: impl FnOnce() -> bool,
+    ) -> Option<Others> {
+        let taken = self.taken.get_or_init(|| Box::new(Taken::of(template)));
+        let mut table = taken.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.generation != Some(generation) {
+            (table.generation, table.bound) = (Some(generation), bound());
+        }
+        let Some(bound) = table.bound else {
+            table.known = HashTable::new();
+            self.unbounded_in.store(generation, Ordering::Relaxed);
+            return None;
+        };
+        let is_known = table.take(taken.hasher.hash_one(name), bound, now_ms);
+        drop(table);
+        (!is_known && !exempt()).then(|| Others {
+            name: Arc::clone(&taken.others),
+            most: bound.most,
+            unreported: Arc::clone(&taken.unreported),
+        })
+    }
+}
+
+impl Taken {
+    fn of(template: &str) -> Self {
+        let others = match Template::parse(template) {
+            Ok(template) if !template.is_static() => template.literals().join(OTHERS),
+            // A prefix, with a `*`.
+            _ => format!("{}{OTHERS}", template.trim_end_matches('*')),
+        };
+        Self {
+            hasher: RandomState::new(),
+            others: others.into(),
+            unreported: Arc::default(),
+            places: Mutex::default(),
+        }
+    }
+}
+
+impl Table {
+    /// Returns whether a key has a place, or takes one.
+    fn take(&mut self, hash: u64, bound: Bound, now_ms: u64) -> bool {
+        if let Some((_, used)) = self.known.find_mut(hash, |(known, _)| *known == hash) {
+            *used = now_ms.max(*used);
+            return true;
+        }
+        let most = usize::try_from(bound.most).unwrap_or(usize::MAX);
+        if self.known.len() >= most && now_ms >= self.look_ms {
+            self.known.retain(|(_, used)| now_ms.saturating_sub(*used) < bound.kept_ms);
+            self.look_ms = now_ms.saturating_add((bound.kept_ms / LOOKS).max(1));
+            if self.known.capacity() > 4 * self.known.len() {
+                self.known.shrink_to(2 * self.known.len(), |(hash, _)| *hash);
+            }
+        }
+        let has_room = self.known.len() < most;
+        if has_room {
+            self.known.insert_unique(hash, (hash, now_ms), |(hash, _)| *hash);
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_kept_while_it_is_used_and_free_when_it_was_not() {
+        let bound = Bound { most: 2, kept_ms: 1000 };
+        let mut table = Table::default();
+        let mut takes = |hash, now_ms| table.take(hash, bound, now_ms);
+        assert!(takes(1, 0) && takes(2, 0));
+        assert!(!takes(3, 500), "both are taken");
+        assert!(takes(1, 600), "known");
+        assert!(!takes(3, 999));
+        assert!(takes(3, 1015), "2 was unused, and it was looked for");
+        assert!(!takes(2, 1040));
+        assert!(takes(1, 1500) && takes(1, 2400) && takes(1, 3300));
+        assert!(takes(2, 3300));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_frees_nothing_too_early() {
+        let bound = Bound { most: 1, kept_ms: 1000 };
+        let mut table = Table::default();
+        assert!(table.take(1, bound, 50_000));
+        assert!(table.take(1, bound, 10_000));
+        assert!(!table.take(2, bound, 50_999));
+        assert!(table.take(2, bound, 51_020));
+    }
+}
