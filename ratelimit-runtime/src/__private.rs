@@ -1,4 +1,5 @@
-//! Exactly what expanded code names. Not a public interface: it changes without notice.
+//! Exactly what expanded code names, and what tools for operators need. Not a public interface: it changes without
+//! notice.
 
 use std::{
     future::{Future, Ready, ready},
@@ -17,8 +18,19 @@ pub use crate::{
         skipped,
     },
     refund::Judged,
+    store::{Counts, Member, MemberId},
 };
-use crate::{FromRejection, Rejection};
+use crate::{FromRejection, Limits, Rejection, StoreError};
+
+/// Returns the processes that share the store of these limits, with what their busiest limiters did, as their last
+/// heartbeats describe them.
+///
+/// # Errors
+///
+/// Returns an error if the store does not answer, or its user may not read them.
+pub async fn members(limits: &Limits) -> Result<Vec<Member>, StoreError> {
+    limits.members().await
+}
 
 /// The stores, for the tests of this project.
 #[cfg(feature = "test-util")]

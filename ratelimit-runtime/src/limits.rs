@@ -18,12 +18,13 @@ pub(crate) use self::scope::Observer;
 use self::scope::{SCOPE, Scope};
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{
-    Limiter, Settings, SetupError,
+    Limiter, Settings, SetupError, StoreError,
     events::Event,
     limiter::Services,
     registry::Registry,
     report::{Report, Setting},
     settings::Keys,
+    store::Member,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -225,6 +226,11 @@ impl Limits {
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(self)
+    }
+
+    /// The processes that share the store, as their last heartbeats describe them.
+    pub(crate) async fn members(&self) -> Result<Vec<Member>, StoreError> {
+        self.services.store.members(&self.services.key_prefix).await
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {

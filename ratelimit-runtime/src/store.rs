@@ -37,7 +37,11 @@ pub(crate) use self::{
     memory::{Lease, Slot, Terms, Whose},
 };
 pub use self::{
-    group::Group, keys::StateKeys, member::MemberId, memory::MemoryStore, redis::RedisStore,
+    group::Group,
+    keys::StateKeys,
+    member::{Counts, Member, MemberId},
+    memory::MemoryStore,
+    redis::RedisStore,
     request::Request,
 };
 pub use crate::algorithm::{
@@ -323,6 +327,8 @@ pub(crate) struct Heartbeat<'a> {
     pub(crate) since: Instant,
     /// How long it lives without another one.
     pub(crate) lives_ms: u64,
+    /// What its limiters did, a line each.
+    pub(crate) limiters: &'a str,
 }
 
 /// What a [`Store`] keeps of a limiter's configuration.

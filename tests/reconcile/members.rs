@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, report::Reconciled};
+use ratelimit_runtime::{
+    __private::{self, Member},
+    Event, Limits,
+    report::Reconciled,
+};
 use tests::redis_server::RedisServer;
 
 /// A process with this rate, and what it reconciled.
@@ -89,4 +93,54 @@ async fn a_user_who_may_not_read_the_members_loses_nothing_else() {
     let members: Vec<_> = told.iter().filter(|text| text.contains("unknown")).collect();
     assert_eq!(members.len(), 1, "{told:?}");
     assert!(!told.iter().any(|text| text.contains("unavailable: ")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tells_what_its_busiest_limiters_did() {
+    let server = RedisServer::start();
+    let entries: String = (0..70).map(|n| format!("  x{n}: {{ rate: 5, per: 1h }}\n")).collect();
+    let yaml = format!("key_prefix: \"shop:\"\nlimiters:\n{entries}");
+    let process = async || {
+        let builder = Limits::builder().redis(server.url()).limits_yaml(yaml.clone());
+        builder.deadline(Duration::from_secs(2)).build().await.unwrap()
+    };
+    let (busy, idle) = (process().await, process().await);
+    // More templates than are told of, each once; one that is refused, and one that is waited for.
+    for n in 0..70 {
+        busy.configured(&format!("x{n}")).try_acquire(1).await.unwrap();
+    }
+    for n in 0..9 {
+        assert_eq!(busy.configured("x69").try_acquire(1).await.is_ok(), n < 4);
+    }
+    let x68 = busy.configured("x68");
+    x68.try_acquire(4).await.unwrap();
+    let waiting = tokio::spawn(async move { x68.acquire(1).await.map(drop) });
+    let mut members = Vec::new();
+    let told = |members: &[Member]| members.iter().any(|member| member.limiters.len() == 64);
+    let start = Instant::now();
+    while !(members.len() == 2 && told(&members)) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{members:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        members = __private::members(&idle).await.unwrap();
+    }
+    waiting.abort();
+    members.sort_by_key(|member| member.limiters.len());
+    let [quiet, member] = &members[..] else { panic!("{members:?}") };
+    assert_eq!((quiet.pid, &quiet.limiters[..]), (std::process::id(), &[][..]));
+    assert!(member.program.starts_with("reconcile-") && member.since_us > 0, "{member:?}");
+    let counts = |key: &str| {
+        let (_, counts) = member.limiters.iter().find(|(template, _)| template == key).unwrap();
+        (counts.admitted, counts.rejected, counts.waiting, counts.degraded)
+    };
+    assert_eq!(member.limiters[0].0, "x69", "the busiest one is the first");
+    assert_eq!(
+        (counts("x69"), counts("x68"), counts("x0")),
+        ((5, 5, 0, 0), (2, 0, 1, 0), (1, 0, 0, 0))
+    );
+
+    assert_eq!(__private::members(&busy).await.unwrap().len(), 2);
+    busy.shutdown().await;
+    assert_eq!(__private::members(&idle).await.unwrap().len(), 1, "one has left");
+    let embedded = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    assert_eq!(__private::members(&embedded).await.unwrap(), []);
 }

@@ -344,7 +344,7 @@ async fn in_line(
     begun: &Begun,
 ) -> Outcome {
     let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
-    let _waiting = core.family.measured.waits();
+    let _waiting = (core.family.measured.waits(), core.family.tally.waits());
     let chair = Chair::new(claims, begun.at);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;

@@ -1,27 +1,44 @@
 //! Tells the other processes that share a store that this one lives.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use super::Limits;
 use crate::{
-    StoreErrorKind, clock, events::Event, limiter::Services, members::LIVES, store::Heartbeat,
+    StoreErrorKind, clock,
+    events::Event,
+    limiter::Services,
+    members::LIVES,
+    registry::Registry,
+    store::{Counts, Heartbeat},
 };
 
 /// How often a process sends a heartbeat, and how long after its start it sends the first: processes that
 /// start together soon know of each other.
 const EVERY: Duration = Duration::from_secs(10);
 const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// How many templates a heartbeat has counts of: those with the most calls.
+const BUSIEST: usize = 64;
 
 /// Sends heartbeats for as long as there are limits.
 pub(super) fn start(limits: &Limits) {
-    let weak = Arc::downgrade(&limits.services);
+    let (weak, made) = (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made));
     limits.services.engine.spawn_endless(async move {
-        let process = Process::this();
+        let mut process = Process::this();
         let mut wait = FIRST_AFTER;
         loop {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(EVERY);
             let Some(services) = weak.upgrade() else { return };
+            if let Some(made) = made.upgrade() {
+                process.limiters = busiest(&made.registry);
+            }
             process.beat(&services).await;
         }
     });
@@ -36,10 +53,36 @@ pub(super) async fn leave(limits: &Services) {
     }
 }
 
-/// How this process is called.
+/// What the busiest limiters did, a line each.
+fn busiest(registry: &Registry) -> String {
+    let mut all: Vec<_> = registry
+        .families()
+        .into_iter()
+        .map(|family| {
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let tally = &family.tally;
+            let counts = Counts {
+                admitted: count(&tally.allowed),
+                rejected: count(&tally.rejected),
+                waiting: count(&tally.waiting),
+                degraded: count(&tally.degraded),
+            };
+            (counts, family)
+        })
+        .filter(|(counts, _)| *counts != Counts::default())
+        .collect();
+    all.sort_by_cached_key(|(counts, family)| {
+        let calls = counts.admitted.saturating_add(counts.rejected).saturating_add(counts.waiting);
+        (Reverse(calls), Arc::clone(&family.key))
+    });
+    all.iter().take(BUSIEST).map(|(counts, family)| counts.line(&family.key)).collect()
+}
+
+/// How this process is called, and what it did.
 #[derive(Default)]
 struct Process {
     program: String,
+    limiters: String,
 }
 
 impl Process {
@@ -47,7 +90,7 @@ impl Process {
         let path = std::env::current_exe().ok();
         let name = path.as_deref().and_then(|path| path.file_name());
         let program = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { program }
+        Self { program, ..Self::default() }
     }
 
     /// `None` if no other process can share the store.
@@ -58,6 +101,7 @@ impl Process {
             program: &self.program,
             since: limits.members.since,
             lives_ms: clock::whole_ms(LIVES),
+            limiters: &self.limiters,
         })
     }
 

@@ -1,6 +1,9 @@
 //! What the limiters of a key did so far.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::store::Reconciled;
 
@@ -12,6 +15,8 @@ pub(crate) struct Tally {
     /// Rejections since the last event about them.
     pub(crate) unreported: Arc<AtomicU64>,
     pub(crate) waited: AtomicU64,
+    /// Calls that wait now.
+    pub(crate) waiting: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) shadowed: AtomicU64,
     /// Calls whose key is beyond `max_keys`.
@@ -22,11 +27,26 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// A call waits until the result is dropped.
+    pub(crate) fn waits(&self) -> Waits<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(&self.waiting)
+    }
+
     pub(crate) fn reconciled(&self, outcome: Reconciled) {
         let mut counts = self.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
         match counts.iter_mut().find(|(known, _)| *known == outcome) {
             Some((_, count)) => *count += 1,
             None => counts.push((outcome, 1)),
         }
+    }
+}
+
+/// A call that waits.
+pub(crate) struct Waits<'a>(&'a AtomicU64);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

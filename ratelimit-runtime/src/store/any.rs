@@ -6,8 +6,9 @@ use ratelimit_spec::Penalty;
 use tokio::sync::Notify;
 
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, MemberId, MemoryStore,
-    RedisStore, Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, Member, MemberId,
+    MemoryStore, RedisStore, Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig,
+    WriteWhen,
 };
 use crate::{StoreError, metrics};
 
@@ -63,6 +64,14 @@ impl AnyStore {
         match self {
             Self::Memory(_) => Ok(vec![heartbeat.id]),
             Self::Redis(store) => Box::pin(store.heartbeat(heartbeat)).await,
+        }
+    }
+
+    /// The processes that share the store, and what they do; none of a store that is not shared.
+    pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            Self::Redis(store) => Box::pin(store.members(key_prefix)).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which process announced a configuration.
+//! The processes that share a store: which announced a configuration, and what each does.
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
@@ -57,6 +57,56 @@ impl FromStr for MemberId {
     }
 }
 
+/// A process that shares a store, as its last heartbeat describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// Which process it is.
+    pub id: MemberId,
+    /// The file name of its program.
+    pub program: String,
+    /// The version of this crate in it.
+    pub version: String,
+    /// The name of its host.
+    pub host: String,
+    /// Its number on the host.
+    pub pid: u32,
+    /// Since when it runs, in microseconds by the store's clock.
+    pub since_us: u64,
+    /// Its busiest limiters by their keys as they are written, and what they did since the process started.
+    pub limiters: Vec<(String, Counts)>,
+}
+
+/// What the limiters of a template did in one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Calls that were admitted.
+    pub admitted: u64,
+    /// Calls that were rejected.
+    pub rejected: u64,
+    /// Calls that wait now.
+    pub waiting: u64,
+    /// Decisions by `on_store_error`.
+    pub degraded: u64,
+}
+
+impl Counts {
+    /// A line of a heartbeat. A template has no line break.
+    pub(crate) fn line(&self, template: &str) -> String {
+        let Self { admitted, rejected, waiting, degraded } = self;
+        format!("{admitted} {rejected} {waiting} {degraded} {template}\n")
+    }
+
+    /// Reads a line of a heartbeat; `None` if it is none.
+    pub(crate) fn read(line: &str) -> Option<(String, Self)> {
+        let mut words = line.splitn(5, ' ');
+        let mut number = || words.next()?.parse().ok();
+        let (admitted, rejected, waiting, degraded) = (number()?, number()?, number()?, number()?);
+        Some((words.next()?.to_owned(), Self { admitted, rejected, waiting, degraded }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +123,15 @@ mod tests {
         );
         for text in ["", "7", "00000007fffffffg", "00000007ffffffff0", "+0000007ffffffff"] {
             assert_eq!(text.parse::<MemberId>(), Err(()), "{text}");
+        }
+    }
+    #[test]
+    fn counts_are_read_as_they_are_written() {
+        let counts = Counts { admitted: 7, rejected: u64::MAX, waiting: 0, degraded: 2 };
+        let line = counts.line("orders: {user_id}");
+        assert_eq!(Counts::read(line.trim_end()), Some(("orders: {user_id}".to_owned(), counts)));
+        for line in ["", "1 2 3 4", "1 2 3 -4 x", "a b c d e"] {
+            assert_eq!(Counts::read(line), None, "{line}");
         }
     }
 }

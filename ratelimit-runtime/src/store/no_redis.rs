@@ -5,7 +5,7 @@ use std::{convert::Infallible, ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 use self::address::Address;
-use super::{Heartbeat, MemberId, MemoryStore, StateKeys};
+use super::{Heartbeat, Member, MemberId, MemoryStore, StateKeys};
 use crate::{SetupError, StoreError, engine::Engine, events::Events};
 
 pub(crate) mod address {
@@ -90,6 +90,11 @@ impl RedisStore {
     pub(crate) async fn heartbeat(&self, _: &Heartbeat<'_>) -> Result<Vec<MemberId>, StoreError> {
         match self.0 {}
     }
+
+    pub(crate) async fn members(&self, _: &str) -> Result<Vec<Member>, StoreError> {
+        match self.0 {}
+    }
+
     pub(crate) async fn leave(&self, _: &Heartbeat<'_>) -> Result<(), StoreError> {
         match self.0 {}
     }

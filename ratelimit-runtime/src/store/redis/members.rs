@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redis::{FromRedisValue, RedisResult, Value};
+
 use super::{
     RedisStore,
     fault::{Fault, classify},
@@ -9,7 +11,7 @@ use super::{
 };
 use crate::{
     StoreError, StoreErrorKind, clock,
-    store::{Heartbeat, MemberId, StateKeys},
+    store::{Counts, Heartbeat, Member, MemberId, StateKeys},
 };
 
 impl RedisStore {
@@ -20,7 +22,7 @@ impl RedisStore {
         &self,
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
-        let keys = StateKeys::new(format!("{}ratelimit:members", beat.key_prefix));
+        let keys = keys(beat.key_prefix);
         let limit = self.deadline.max(LEAST);
         let error = match clock::timeout(self.link.engine(), limit, self.beat(&keys, beat)).await {
             Ok(Ok(members)) => return Ok(members),
@@ -35,7 +37,7 @@ impl RedisStore {
 
     /// Takes this process out of those that live.
     pub(crate) async fn leave(&self, beat: &Heartbeat<'_>) -> Result<(), StoreError> {
-        let keys = StateKeys::new(format!("{}ratelimit:members", beat.key_prefix));
+        let keys = keys(beat.key_prefix);
         self.beat(&keys, &Heartbeat { lives_ms: 0, ..*beat }).await.map(drop)
     }
 
@@ -52,7 +54,7 @@ impl RedisStore {
                 MEMBERS.on_keys(&[keys.config(), &keys.beside(&beat.id.process_text())], by_name);
             command.arg(beat.id.to_string()).arg(beat.program).arg(env!("CARGO_PKG_VERSION"));
             command.arg(&*host.to_string_lossy()).arg(std::process::id()).arg(beat.lives_ms);
-            command.arg("").arg(live.server_time(beat.since));
+            command.arg("").arg(live.server_time(beat.since)).arg(beat.limiters);
             command
         };
         let reply = match connection.query(&command(true)).await {
@@ -61,14 +63,54 @@ impl RedisStore {
             }
             reply => reply,
         };
-        let ids: Vec<String> = reply
-            .and_then(|reply| Ok(redis::from_redis_value(reply)?))
-            .map_err(|error| match classify(&error) {
-                Fault::Permanent(error) | Fault::Transient(error) => error,
-                Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")),
-            })?;
+        let ids: Vec<String> = read(reply)?;
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
     }
+
+    /// The processes that share the store, as their last heartbeats describe them.
+    pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
+        let keys = keys(key_prefix);
+        let all = clock::timeout(self.link.engine(), self.deadline.max(LEAST), self.roster(&keys));
+        all.await.unwrap_or_else(|_| Err(StoreError::timeout("redis: no answer about members")))
+    }
+
+    async fn roster(&self, keys: &StateKeys) -> Result<Vec<Member>, StoreError> {
+        let live = self.link.live(&self.link.line(), keys).await?;
+        let mut connection = live.connection();
+        let all = redis::cmd("ZRANGE").arg(keys.config()).arg(0).arg(-1).to_owned();
+        let ids: Vec<String> = read(connection.query(&all).await)?;
+        let mut members = Vec::with_capacity(ids.len());
+        for id in ids.iter().filter_map(|id| id.parse::<MemberId>().ok()) {
+            let mut about = redis::cmd("HMGET");
+            about.arg(keys.beside(&id.process_text()));
+            about.arg(&["program", "version", "host", "pid", "since", "limiters"]);
+            let fields: [Option<String>; 6] = read(connection.query(&about).await)?;
+            let [Some(program), Some(version), Some(host), pid, since, limiters] = fields else {
+                // Its heartbeats have ended.
+                continue;
+            };
+            let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
+            let pid = number(pid).and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default();
+            let since_us = number(since).unwrap_or_default();
+            let limiters = limiters.unwrap_or_default();
+            let limiters = limiters.lines().filter_map(Counts::read).collect();
+            members.push(Member { id, program, version, host, pid, since_us, limiters });
+        }
+        Ok(members)
+    }
+}
+
+fn keys(key_prefix: &str) -> StateKeys {
+    StateKeys::new(format!("{key_prefix}ratelimit:members"))
+}
+
+fn read<T: FromRedisValue>(reply: RedisResult<Value>) -> Result<T, StoreError> {
+    reply.and_then(|reply| Ok(redis::from_redis_value(reply)?)).map_err(|error| {
+        match classify(&error) {
+            Fault::Permanent(error) | Fault::Transient(error) => error,
+            Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")),
+        }
+    })
 }
 
 /// No heartbeat is given up sooner.

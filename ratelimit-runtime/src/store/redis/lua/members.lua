@@ -10,6 +10,7 @@
 -- ARGV[6]  integer  how long a process lives without a heartbeat, ms; 0: it leaves
 -- ARGV[7]  integer  the time to use in a test, ms
 -- ARGV[8]  integer  since when it runs, us by this server's clock
+-- ARGV[9]  what its limiters did, a line each, see `Counts`
 --
 -- Returns a list of ids.
 local lives = tonumber(ARGV[6])
@@ -23,7 +24,7 @@ if lives == 0 then
   return {}
 end
 redis.call('HSET', KEYS[2], 'id', ARGV[1], 'program', ARGV[2], 'version', ARGV[3],
-  'host', ARGV[4], 'pid', ARGV[5], 'since', ARGV[8])
+  'host', ARGV[4], 'pid', ARGV[5], 'since', ARGV[8], 'limiters', ARGV[9])
 redis.call('PEXPIRE', KEYS[2], lives)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('PEXPIRE', KEYS[1], lives)
