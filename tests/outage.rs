@@ -167,7 +167,7 @@ async fn a_server_that_is_away_at_startup_is_found_later() {
     assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
     server.restart();
     eventually("the store is up", 3 * SECOND, || {
-        events.lock().unwrap().iter().any(|event| matches!(event, Event::StoreUp))
+        events.lock().unwrap().iter().any(|event| matches!(event, Event::StoreUp { .. }))
     });
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     let downs =

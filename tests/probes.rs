@@ -21,7 +21,7 @@ impl Outages {
         let limits = Limits::builder().redis(url).no_limits_file().deadline(deadline);
         let limits = limits.on_event(move |event| match event {
             Event::StoreDown { .. } => outages.0.lock().unwrap().push(true),
-            Event::StoreUp => outages.0.lock().unwrap().push(false),
+            Event::StoreUp { .. } => outages.0.lock().unwrap().push(false),
             _ => {}
         });
         limits.build().await.unwrap()
@@ -109,4 +109,60 @@ async fn a_dead_node_of_a_cluster_is_one_outage() {
     let (degraded, all) = traffic(&limits, 5 * SECOND).await;
     assert!(degraded > 0 && degraded < all, "{degraded} of {all}");
     assert_eq!(outages.seen(), [true]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
+    let cluster = RedisCluster::start();
+    for node in cluster.nodes() {
+        let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    let events = Arc::<Mutex<Vec<Event>>>::default();
+    let seen = Arc::clone(&events);
+    let builder = Limits::builder().redis(cluster.url()).no_limits_file().deadline(2 * SECOND);
+    let on_event = move |event: &Event| seen.lock().unwrap().push(event.clone());
+    let limits = builder.on_event(on_event).build().await.unwrap();
+    let quota = Quota::new(100_000, 60 * SECOND).unwrap();
+    let limiters: Vec<_> = (0..60).map(|n| limits.limiter(&format!("key:{n}"), quota)).collect();
+    let is_dead: Vec<bool> =
+        limiters.iter().map(|limiter| cluster.master_of_key(limiter.name()) == 1).collect();
+    for limiter in &limiters {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    eventually("a busy machine is quick enough", 20 * SECOND, || limits.health().is_ok());
+    events.lock().unwrap().clear();
+    cluster.node(1).kill_hard();
+    let start = Instant::now();
+    while start.elapsed() < 5 * SECOND {
+        for (limiter, is_dead) in limiters.iter().zip(&is_dead) {
+            let is_degraded = limiter.try_acquire(1).await.unwrap().is_degraded();
+            assert!(*is_dead || !is_degraded, "{limiter:?} is on another node");
+        }
+    }
+    let of_outages = || {
+        let events = events.lock().unwrap();
+        let outages = events
+            .iter()
+            .filter(|event| matches!(event, Event::StoreDown { .. } | Event::StoreUp { .. }));
+        outages.cloned().collect::<Vec<_>>()
+    };
+    let address = cluster.addresses()[1].clone();
+    let reported = of_outages();
+    let [Event::StoreDown { node: Some(node), slots: Some(slots), .. }] = &reported[..] else {
+        panic!("{reported:?}");
+    };
+    assert_eq!((&**node, &**slots), (&*address, "5461-10921"));
+    let text = reported[0].to_string();
+    let expected =
+        format!("rate limits cannot reach slots 5461-10921 of their store ({address}): redis: ");
+    assert!(text.starts_with(&expected), "{text}");
+
+    cluster.node(1).restart();
+    eventually("it is found", 15 * SECOND, || of_outages().len() > 1);
+    let reported = of_outages();
+    let expected = format!("rate limits reach slots 5461-10921 of their store ({address}) again");
+    assert_eq!(reported[1..].iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    for limiter in &limiters {
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    }
 }

@@ -84,13 +84,26 @@ pub enum Event {
         new: Quota,
     },
     /// The store does not answer; `on_store_error` decides from now on. Reported when an outage begins, and
-    /// every minute while it lasts; a store that comes and goes within ten seconds is one outage.
+    /// every minute while it lasts; a store that comes and goes within ten seconds is one outage. Each node of a cluster
+    /// has outages of its own.
+    #[non_exhaustive]
     StoreDown {
         /// What it said last.
         error: StoreError,
+        /// The address of the node of a cluster that does not answer; `None` for a single server, and where a cluster
+        /// as a whole refuses calls.
+        node: Option<Arc<str>>,
+        /// The slots that the node served, such as `0-5460`.
+        slots: Option<Arc<str>>,
     },
     /// The store answers again.
-    StoreUp,
+    #[non_exhaustive]
+    StoreUp {
+        /// The node of a cluster that did not answer. Another one may serve its slots now.
+        node: Option<Arc<str>>,
+        /// Its slots.
+        slots: Option<Arc<str>>,
+    },
     /// The store refuses for a reason that lasts, or a function that cannot carry a rejection has no
     /// numbers. Calls are rejected, or counted locally where the function cannot.
     Misconfigured {
@@ -149,7 +162,7 @@ impl Event {
             Self::Repeated { event, .. } => event.word(),
             Self::Reconciled { .. } => "reconciled",
             Self::StoreDown { .. } => "store_down",
-            Self::StoreUp => "store_up",
+            Self::StoreUp { .. } => "store_up",
             Self::MembersUnavailable { .. } => "members_unavailable",
             Self::Misconfigured { .. } => "misconfigured",
             Self::KeysShared { .. } => "keys_shared",
@@ -181,7 +194,9 @@ impl Event {
     #[cfg(feature = "tracing")]
     fn is_quiet(&self) -> bool {
         match self {
-            Self::StoreUp | Self::Reloaded | Self::EmbeddedStore | Self::Rejected { .. } => true,
+            Self::StoreUp { .. } | Self::Reloaded | Self::EmbeddedStore | Self::Rejected { .. } => {
+                true
+            }
             Self::Repeated { event, .. } => event.is_quiet(),
             _ => false,
         }
@@ -272,8 +287,12 @@ impl fmt::Display for Event {
                     Change(old, new)
                 ),
             },
-            Self::StoreDown { error } => write!(f, "rate limits cannot reach their store: {error}"),
-            Self::StoreUp => f.write_str("rate limits reach their store again"),
+            Self::StoreDown { error, node, slots } => {
+                write!(f, "rate limits cannot reach {}: {error}", Reached(node, slots))
+            }
+            Self::StoreUp { node, slots } => {
+                write!(f, "rate limits reach {} again", Reached(node, slots))
+            }
             Self::Misconfigured { limiter, error } => {
                 write!(f, "rate limit `{limiter}` cannot be counted as it should: {error}")
             }
@@ -298,6 +317,18 @@ impl fmt::Display for Event {
             Self::ReloadFailed { error } => {
                 write!(f, "rate limits not reloaded, the old ones stay: {error}")
             }
+        }
+    }
+}
+
+/// What an outage is of: `their store`, or `slots 0-5460 of their store (10.0.0.1:7001)`.
+struct Reached<'a>(&'a Option<Arc<str>>, &'a Option<Arc<str>>);
+
+impl fmt::Display for Reached<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(Some(node), Some(slots)) => write!(f, "slots {slots} of their store ({node})"),
+            _ => f.write_str("their store"),
         }
     }
 }

@@ -11,6 +11,7 @@ mod groups;
 mod hooks;
 mod link;
 mod members;
+mod nodes;
 mod penalize;
 mod reply;
 mod reserve;

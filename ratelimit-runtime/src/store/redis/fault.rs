@@ -95,6 +95,11 @@ pub(super) fn refuses_keys(error: &StoreError) -> bool {
     text.contains("NOPERM") && text.contains("access") && !text.contains("script")
 }
 
+/// Returns whether the nodes of a cluster turn calls away because of another node.
+pub(super) fn concerns_cluster(error: &StoreError) -> bool {
+    error.to_string().contains("CLUSTERDOWN")
+}
+
 /// The error in one line, with a hint where its text alone does not say what to do.
 fn describe(error: &RedisError) -> String {
     // The driver words the server's codes anew; operators know them as the server says them.

@@ -3,6 +3,7 @@
 //! One gate for a server, many for a cluster, so that a dead node does not close the others' gates.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -10,8 +11,13 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwapOption;
 use tokio::{sync::Notify, time::Instant};
 
+use super::{
+    fault::concerns_cluster,
+    nodes::{Node, Nodes},
+};
 use crate::{
     StoreError, clock,
     events::{Event, Events},
@@ -29,7 +35,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Gates {
     gates: Box<[Mutex<Gate>]>,
-    reported: Mutex<Reported>,
+    /// Which node serves which slots; nothing of a single server.
+    nodes: ArcSwapOption<Nodes>,
+    /// By the address of the node; `None` for a single server, and where the node is unknown.
+    reported: Mutex<HashMap<Option<Arc<str>>, Reported>>,
     /// Whether they stay closed.
     ended: AtomicBool,
     reopened: Arc<Notify>,
@@ -39,13 +48,19 @@ pub(super) struct Gates {
 #[derive(Default)]
 struct Gate {
     /// Why calls are turned away; `None` while the gate is open.
-    closed: Option<StoreError>,
+    closed: Option<Closed>,
     opened: Option<Instant>,
     /// How long the last probe was put off.
     delay: Duration,
 }
 
-/// What operators heard last.
+/// Why a gate is closed, and for the slots of which node; for all if that is unknown.
+struct Closed {
+    error: StoreError,
+    node: Option<Arc<Node>>,
+}
+
+/// What operators heard last of a node.
 #[derive(Default)]
 struct Reported {
     is_down: bool,
@@ -57,32 +72,61 @@ impl Gates {
     pub(super) fn new(is_cluster: bool, events: Events) -> Self {
         let gates = if is_cluster { CLUSTER_GATES } else { 1 };
         let gates = (0..gates).map(|_| Mutex::default()).collect();
-        let (reported, reopened) = (Mutex::default(), Arc::default());
-        Self { gates, reported, ended: AtomicBool::new(false), reopened, events }
+        Self {
+            gates,
+            nodes: ArcSwapOption::empty(),
+            reported: Mutex::default(),
+            ended: AtomicBool::new(false),
+            reopened: Arc::default(),
+            events,
+        }
+    }
+
+    /// Whether there is more than one node.
+    pub(super) fn are_of_a_cluster(&self) -> bool {
+        self.gates.len() > 1
+    }
+
+    /// Takes note of which node serves which slots now.
+    pub(super) fn learn(&self, nodes: Nodes) {
+        self.nodes.store(Some(Arc::new(nodes)));
     }
 
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
+        let gate = self.gate(keys);
+        let closed = gate.closed.as_ref().filter(|closed| closed.covers(keys))?;
         // What is turned away was not sent.
-        self.gate(keys).closed.clone().map(|error| error.in_doubt(false))
+        Some(closed.error.clone().in_doubt(false))
     }
 
     /// Why any gate is closed.
     pub(super) fn why_any_closed(&self) -> Option<StoreError> {
-        self.gates.iter().find_map(|gate| lock(gate).closed.clone())
+        self.gates.iter().find_map(|gate| Some(lock(gate).closed.as_ref()?.error.clone()))
     }
 
     /// Closes the gate of these keys. Returns false if it was closed already.
     pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
+        let node = self.node(keys, &error);
         let mut gate = self.gate(keys);
-        if self.is_ended() || gate.closed.replace(error.clone()).is_some() {
+        if self.is_ended() {
             return false;
         }
+        if let Some(closed) = &mut gate.closed {
+            // Slots of two nodes that are both away have one gate.
+            closed.node.take_if(|known| !known.serves(slot(keys.config())));
+            closed.error = error;
+            return false;
+        }
+        gate.closed = Some(Closed { error: error.clone(), node: node.clone() });
         // What comes and goes is looked for as rarely as what is gone.
         if is_past(gate.opened, STEADY_AFTER) {
             gate.delay = Duration::ZERO;
         }
         drop(gate);
-        self.report_down(error);
+        // The driver stalls the calls of all nodes while it looks for one: of another node, a probe tells.
+        if !self.is_any_down() {
+            self.report_down(error, node.as_deref());
+        }
         true
     }
 
@@ -92,9 +136,10 @@ impl Gates {
         if self.is_ended() {
             return;
         }
-        gate.closed = Some(error.clone());
+        let node = gate.closed.take().and_then(|closed| closed.node);
+        gate.closed = Some(Closed { error: error.clone(), node: node.clone() });
         drop(gate);
-        self.report_down(error);
+        self.report_down(error, node.as_deref());
     }
 
     pub(super) fn open(&self, keys: &StateKeys) {
@@ -102,13 +147,14 @@ impl Gates {
         if self.is_ended() {
             return;
         }
-        gate.closed = None;
+        let node = gate.closed.take().and_then(|closed| closed.node);
         gate.opened = Some(clock::instant());
         drop(gate);
         // Whoever comes to wait too late is woken at once.
         self.reopened.notify_one();
-        if self.gates.iter().all(|gate| lock(gate).closed.is_none()) {
-            self.report_up();
+        let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());
+        if !self.gates.iter().any(|gate| lock(gate).closed.as_ref().is_some_and(is_of)) {
+            self.report_up(node.as_deref());
         }
     }
 
@@ -116,7 +162,7 @@ impl Gates {
     pub(super) fn end(&self, error: &StoreError) {
         self.ended.store(true, Ordering::Release);
         for gate in &self.gates {
-            lock(gate).closed = Some(error.clone());
+            lock(gate).closed = Some(Closed { error: error.clone(), node: None });
         }
     }
 
@@ -136,25 +182,42 @@ impl Gates {
         gate.delay
     }
 
-    /// Reports an outage when it begins, and every minute while it lasts. What comes and goes is one
-    /// outage.
-    fn report_down(&self, error: StoreError) {
-        let mut reported = lock(&self.reported);
+    /// The node that an error is of; `None` if it is of the whole cluster.
+    fn node(&self, keys: &StateKeys, error: &StoreError) -> Option<Arc<Node>> {
+        let nodes = self.nodes.load();
+        nodes.as_ref().filter(|_| !concerns_cluster(error))?.of(slot(keys.config()))
+    }
+
+    fn is_any_down(&self) -> bool {
+        lock(&self.reported).values().any(|reported| reported.is_down)
+    }
+
+    /// Reports an outage of a node when it begins, and every minute while it lasts. What comes and goes is one
+    /// outage, and so is a cluster that turns calls away because of a node.
+    fn report_down(&self, error: StoreError, node: Option<&Node>) {
+        let mut all = lock(&self.reported);
+        if node.is_none() && all.iter().any(|(node, known)| node.is_some() && known.is_down) {
+            return;
+        }
+        let reported = all.entry(address(node)).or_default();
         let is_new = !reported.is_down && is_past(reported.up, STEADY_AFTER);
         if !is_new && !is_past(reported.down, REPORT_EVERY) {
             return;
         }
         (reported.is_down, reported.down) = (true, Some(clock::instant()));
-        drop(reported);
-        self.events.emit(&Event::StoreDown { error });
+        drop(all);
+        let (node, slots) = (address(node), node.map(Node::slots));
+        self.events.emit(&Event::StoreDown { error, node, slots });
     }
 
-    fn report_up(&self) {
-        let mut reported = lock(&self.reported);
+    fn report_up(&self, node: Option<&Node>) {
+        let mut all = lock(&self.reported);
+        let reported = all.entry(address(node)).or_default();
         reported.up = Some(clock::instant());
         if std::mem::take(&mut reported.is_down) {
-            drop(reported);
-            self.events.emit(&Event::StoreUp);
+            drop(all);
+            let (node, slots) = (address(node), node.map(Node::slots));
+            self.events.emit(&Event::StoreUp { node, slots });
         }
     }
 
@@ -164,6 +227,16 @@ impl Gates {
             gates => &gates[usize::from(slot(keys.config())) * gates.len() / usize::from(SLOTS)],
         })
     }
+}
+
+impl Closed {
+    fn covers(&self, keys: &StateKeys) -> bool {
+        self.node.as_ref().is_none_or(|node| node.serves(slot(keys.config())))
+    }
+}
+
+fn address(node: Option<&Node>) -> Option<Arc<str>> {
+    node.map(|node| Arc::clone(&node.address))
 }
 
 /// Whether something happened at least this long ago, or never.

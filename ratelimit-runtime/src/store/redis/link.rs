@@ -23,6 +23,7 @@ use super::{
     connect::{Certificates, Connection, connect},
     fault::{Fault, NotDone, classify},
     gate::Gates,
+    nodes::Nodes,
 };
 use crate::{
     StoreError, clock,
@@ -177,7 +178,7 @@ impl Link {
     async fn open(&self, loaded: bool) -> RedisResult<Live> {
         let closed = Arc::new(AtomicBool::new(false));
         let mut connection = connect(&self.address, &self.certificates, &closed).await?;
-        let mut loading = connection.clone();
+        let (mut loading, mut looking) = (connection.clone(), connection.clone());
         let load = async {
             if !loaded {
                 loading.load(super::script::ALL.iter().map(|script| script.text)).await;
@@ -190,8 +191,9 @@ impl Link {
             let reply = connection.query(&time).await;
             (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
         };
-        // Both are under way at once: a set-up takes a round trip less.
-        let ((time, opened), ()) = tokio::join!(time, load);
+        let look = self.look_at_nodes(&mut looking);
+        // All are under way at once: a set-up takes a round trip less.
+        let ((time, opened), (), ()) = tokio::join!(time, load, look);
         let time: (u64, u64) = redis::from_redis_value(time?)?;
         Ok(Live {
             connection,
@@ -200,6 +202,18 @@ impl Link {
             server_us: time.0 * 1_000_000 + time.1,
             opened,
         })
+    }
+
+    /// Asks a cluster which node serves which slots. What was known stays where there is no answer.
+    pub(super) async fn look_at_nodes(&self, connection: &mut Connection) {
+        if !self.gates.are_of_a_cluster() {
+            return;
+        }
+        let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+        let reply = connection.query(&question).await;
+        if let Some(nodes) = reply.ok().as_ref().and_then(Nodes::read) {
+            self.gates.learn(nodes);
+        }
     }
 
     /// Gives a connection up, so that the next call opens another; under Sentinel that asks for

@@ -64,6 +64,8 @@ impl RedisStore {
             reply => reply,
         };
         let ids: Vec<String> = read(reply)?;
+        // Slots move, and replicas take over.
+        self.link.look_at_nodes(&mut connection).await;
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
     }
 

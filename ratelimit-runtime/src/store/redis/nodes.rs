@@ -1,0 +1,109 @@
+//! Which node of a cluster serves which slots, so that an outage is reported with both.
+
+use std::{collections::BTreeMap, fmt::Write, ops::RangeInclusive, sync::Arc};
+
+use redis::Value;
+
+/// The most ranges of slots that an event lists of one node.
+const MOST_LISTED: usize = 8;
+
+/// A node, and the slots that it served when the cluster was last looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) address: Arc<str>,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+/// All nodes that serve slots.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(Vec<Arc<Node>>);
+
+impl Node {
+    pub(super) fn serves(&self, slot: u16) -> bool {
+        self.slots.iter().any(|range| range.contains(&slot))
+    }
+
+    /// Its slots as text: `0-5460`, or several ranges.
+    pub(super) fn slots(&self) -> Arc<str> {
+        let mut text = String::new();
+        for (n, range) in self.slots.iter().take(MOST_LISTED).enumerate() {
+            let separator = if n == 0 { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{separator}{}-{}", range.start(), range.end());
+        }
+        if let Some(more) = self.slots.len().checked_sub(MOST_LISTED + 1) {
+            let _ = write!(text, " and {} more ranges", more + 1);
+        }
+        text.into()
+    }
+}
+
+impl Nodes {
+    /// Reads the reply to `CLUSTER SLOTS`: of each range its first slot, its last slot, and its nodes, of which
+    /// the first is the one that decides.
+    pub(super) fn read(reply: &Value) -> Option<Self> {
+        let Value::Array(ranges) = reply else { return None };
+        let mut nodes = BTreeMap::<String, Vec<RangeInclusive<u16>>>::new();
+        for range in ranges {
+            let Value::Array(range) = range else { return None };
+            let [Value::Int(first), Value::Int(last), Value::Array(node), ..] = &range[..] else {
+                return None;
+            };
+            let [host, Value::Int(port), ..] = &node[..] else { return None };
+            let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
+            // A node that does not know its own host yet.
+            let host = if host.is_empty() { "?".to_owned() } else { host };
+            let slots = u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?;
+            nodes.entry(format!("{host}:{port}")).or_default().push(slots);
+        }
+        let nodes = nodes.into_iter().map(|(address, mut slots)| {
+            slots.sort_by_key(|range| *range.start());
+            Arc::new(Node { address: address.into(), slots })
+        });
+        Some(Self(nodes.collect()))
+    }
+
+    pub(super) fn of(&self, slot: u16) -> Option<Arc<Node>> {
+        self.0.iter().find(|node| node.serves(slot)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: i64, last: i64, port: i64) -> Value {
+        let host = Value::BulkString(b"10.0.0.1".to_vec());
+        let id = Value::BulkString(b"id".to_vec());
+        let node = Value::Array(vec![host, Value::Int(port), id]);
+        let replica = Value::Array(vec![Value::Nil, Value::Int(9), Value::Nil]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), node, replica])
+    }
+
+    #[test]
+    fn each_slot_has_the_node_that_decides() {
+        let reply = [range(5461, 10922, 2), range(0, 5460, 1), range(16_000, 16_383, 1)];
+        let nodes = Nodes::read(&Value::Array(reply.to_vec())).unwrap();
+        let of = |slot| nodes.of(slot).map(|node| node.address.to_string());
+        assert_eq!(of(5460).as_deref(), Some("10.0.0.1:1"));
+        assert_eq!(of(5461).as_deref(), Some("10.0.0.1:2"));
+        assert_eq!(of(12_000), None);
+        assert_eq!(&*nodes.of(0).unwrap().slots(), "0-5460, 16000-16383");
+        assert!(nodes.of(0).unwrap().serves(16_383) && !nodes.of(0).unwrap().serves(6000));
+    }
+
+    #[test]
+    fn many_ranges_are_not_all_listed() {
+        let reply = (0..20).map(|n| range(n * 10, n * 10 + 4, 1)).collect();
+        let nodes = Nodes::read(&Value::Array(reply)).unwrap();
+        let slots = nodes.of(0).unwrap().slots();
+        assert!(slots.starts_with("0-4, 10-14, ") && slots.ends_with("70-74 and 12 more ranges"));
+    }
+
+    #[test]
+    fn another_reply_is_none() {
+        for reply in [Value::Nil, Value::Array(vec![Value::Int(1)])] {
+            assert!(Nodes::read(&reply).is_none());
+        }
+    }
+}
