@@ -2,6 +2,9 @@
 //! `cargo xtask bench in-process` runs them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
+#[path = "in_process/layer.rs"]
+mod layer;
+
 use std::{
     hint::black_box,
     num::NonZeroU32,
@@ -234,6 +237,7 @@ fn all(criterion: &mut Criterion) {
     attribute(criterion, &limits);
     key(criterion);
     per_client(criterion);
+    layer::layers(criterion, &limits);
 }
 
 criterion_group!(benches, all);

@@ -8,13 +8,16 @@ use std::{
 use crate::results::Results;
 
 /// Groups, in the order in which they are shown.
-const GROUPS: [&str; 10] = [
+const GROUPS: [&str; 13] = [
     "direct_allowed",
     "direct_refused",
     "keyed_allowed",
     "keyed_refused",
     "annotated_one",
     "annotated_many",
+    "layer_one",
+    "layer_by_ip",
+    "layer_refused",
     "per_client",
     "attribute_fixed",
     "attribute_templated",
