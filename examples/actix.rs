@@ -58,6 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let listener = TcpListener::bind(env::var("LISTEN").unwrap_or("127.0.0.1:3000".into()))?;
     println!("listening on http://{}", listener.local_addr()?);
-    HttpServer::new(shop).listen(listener)?.run().await?;
+    // HTTP/1 and HTTP/2 on one port.
+    HttpServer::new(shop).listen_auto_h2c(listener)?.run().await?;
     Ok(())
 }

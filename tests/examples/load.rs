@@ -9,7 +9,7 @@ use std::{
 };
 
 use http_body_util::{BodyExt, Empty};
-use hyper::{Method, Request, StatusCode, body::Bytes, header::RETRY_AFTER};
+use hyper::{Method, Request, StatusCode, Version, body::Bytes, header::RETRY_AFTER};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
@@ -42,12 +42,20 @@ pub(crate) struct Answer {
 #[derive(Clone)]
 pub(crate) struct Shopper {
     client: Client<HttpConnector, Empty<Bytes>>,
+    version: Version,
     url: String,
 }
 
 impl Shopper {
     pub(crate) fn new(url: &str) -> Self {
-        Self { client: Client::builder(TokioExecutor::new()).build_http(), url: url.to_owned() }
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { client, version: Version::HTTP_11, url: url.to_owned() }
+    }
+
+    /// One that speaks HTTP/2 from the first byte, all requests over one connection.
+    pub(crate) fn over_http2(url: &str) -> Self {
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+        Self { client, version: Version::HTTP_2, url: url.to_owned() }
     }
 
     /// Asks once. That there is no answer is a failure, whatever happens behind the shop.
@@ -62,6 +70,7 @@ impl Shopper {
         let sent = Instant::now();
         let response = self.client.request(request).await.unwrap();
         let received = Instant::now();
+        assert_eq!(response.version(), self.version, "{route:?}");
         let (head, body) = response.into_parts();
         // A connection is free for the next request once the body is read.
         body.collect().await.unwrap();

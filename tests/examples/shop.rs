@@ -76,9 +76,13 @@ fn admitted<'a>(answers: &[&'a Answer], route: Route) -> Vec<&'a Answer> {
     answers.iter().filter(admitted).copied().collect()
 }
 
-async fn holds_under_load(start: Start, redis: Option<&RedisServer>) {
+async fn holds_under_load(
+    start: Start,
+    redis: Option<&RedisServer>,
+    shopper: impl FnOnce(&str) -> Shopper,
+) {
     let server = start(redis);
-    let load = Load::start(&Shopper::new(&server.url));
+    let load = Load::start(&shopper(&server.url));
     sleep(RUN).await;
     let answers = load.finish().await;
     assert_limits(&answers, 0, Payments::Limited);
@@ -87,14 +91,22 @@ async fn holds_under_load(start: Start, redis: Option<&RedisServer>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_keeps_its_limits_under_load() {
-    holds_under_load(with_axum, None).await;
-    holds_under_load(with_axum, Some(&RedisServer::start())).await;
+    holds_under_load(with_axum, None, Shopper::new).await;
+    holds_under_load(with_axum, Some(&RedisServer::start()), Shopper::new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_with_actix_keeps_its_limits_under_load() {
-    holds_under_load(with_actix, None).await;
-    holds_under_load(with_actix, Some(&RedisServer::start())).await;
+    holds_under_load(with_actix, None, Shopper::new).await;
+    holds_under_load(with_actix, Some(&RedisServer::start()), Shopper::new).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shops_keep_their_limits_over_http_2() {
+    for start in [with_axum as Start, with_actix] {
+        holds_under_load(start, None, Shopper::over_http2).await;
+        holds_under_load(start, Some(&RedisServer::start()), Shopper::over_http2).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
