@@ -26,8 +26,7 @@ pub(crate) const DEADLINE: &str = "deadline: 5s\n";
 /// Where the examples are, built as their first lines say. `cargo test` has built them as well, but
 /// not when it was told to test this package alone.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
-    let test = env::current_exe().unwrap();
-    let profile_dir = test.ancestors().nth(2).unwrap();
+    let profile_dir = profile_dir();
     let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
         other => other,
@@ -41,6 +40,12 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     assert!(built.unwrap().success(), "the examples do not build");
     profile_dir.join("examples")
 });
+
+/// Where cargo puts what it builds as it built this test.
+pub(crate) fn profile_dir() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().to_owned()
+}
 
 /// The command that runs an example, after the words of another one if there are any.
 fn command(before: &[&str], example: &str, redis: Option<&RedisServer>) -> Command {
@@ -97,12 +102,13 @@ impl Server {
         Self::with_limits(example, redis, &fs::read_to_string(examples.join(limits)).unwrap())
     }
 
-    /// Starts one with these limits. It has patience with the store, since a busy machine is no outage.
+    /// Starts one with these limits, or another program by its path. It has patience with the store, since a busy machine is no outage.
     pub(crate) fn with_limits(example: &str, redis: Option<&RedisServer>, yaml: &str) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = Path::new(example).file_name().unwrap().to_str().unwrap();
         let file = |ending| {
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-{number}.{ending}"))
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{number}.{ending}"))
         };
         let (log, limits) = (file("log"), file("yaml"));
         fs::write(&limits, format!("{yaml}{DEADLINE}")).unwrap();

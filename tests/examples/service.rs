@@ -1,6 +1,11 @@
 //! The service of the guide, and the guide.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use ::bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,7 +18,7 @@ use ratelimit_runtime::Limits;
 use rustix::process::Signal;
 use tests::{eventually, redis_server::RedisServer};
 
-use crate::program::{DEADLINE, Server};
+use crate::program::{DEADLINE, Server, profile_dir};
 
 pub(crate) fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
@@ -61,8 +66,8 @@ pub(crate) fn header<'a>(answer: &'a Response<Incoming>, name: &str) -> &'a str 
     answer.headers()[name].to_str().unwrap()
 }
 
-async fn serves(redis: Option<&RedisServer>) {
-    let server = Server::start("service", redis);
+async fn serves(program: &str, redis: Option<&RedisServer>) {
+    let server = Server::start(program, redis);
     let visitor = Visitor::of(&server);
     assert_eq!(visitor.get("/ready", "").await.status(), 200);
     for n in 0..30 {
@@ -103,8 +108,46 @@ async fn serves(redis: Option<&RedisServer>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_of_the_guide_counts_failures_only() {
-    serves(None).await;
-    serves(Some(&RedisServer::start())).await;
+    serves("service", None).await;
+    serves("service", Some(&RedisServer::start())).await;
+}
+
+/// Types the blocks of the guide into an empty package, and builds it.
+fn newcomer() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newcomer");
+    fs::create_dir_all(folder.join("src")).unwrap();
+    let mut manifest =
+        format!("[package]\nname = \"newcomer\"\nedition = \"2024\"\n\n{}", block("toml"));
+    // As if this version were published.
+    manifest.push_str("\n[workspace]\n\n[patch.crates-io]\n");
+    for package in ["ratelimit-runtime", "ratelimit-macros", "ratelimit-spec"] {
+        manifest.push_str(&format!("{package} = {{ path = {:?} }}\n", root.join(package)));
+    }
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("src/main.rs"), block("rust,ignore")).unwrap();
+    fs::write(folder.join("ratelimit.yaml"), block("yaml")).unwrap();
+    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    // Beside everything else, of which much is built already.
+    let target = profile_dir().parent().unwrap().to_owned();
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--offline", "--target-dir"])
+        .arg(&target)
+        .current_dir(&folder)
+        .env_remove("RATELIMIT_LIMITS")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success() && !told.contains("warning: unused"), "{told}");
+    target.join("debug/newcomer")
+}
+
+/// ```sh
+/// cargo test -p tests --test examples typed_in
+/// ```
+#[tokio::test(flavor = "multi_thread")]
+async fn typed_in_from_the_guide_alone_it_serves() {
+    serves(newcomer().to_str().unwrap(), None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
