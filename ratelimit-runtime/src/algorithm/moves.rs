@@ -24,6 +24,10 @@ pub(super) struct Moves {
     /// next, in ticks; and when the turn ends. Whatever was reserved before a turn has begun after it.
     overtook: [u64; 2],
     turns_at: u64,
+    /// By how many ticks in a millisecond more drains than is reserved, and until when: reservations
+    /// were made at a lower rate.
+    spare_rate: u64,
+    spare_until: u64,
     /// Those that have not been reached yet, by their times.
     gaps: Vec<Gap>,
 }
@@ -77,10 +81,23 @@ impl Moves {
     }
 
     /// Goes on by other numbers, of which `rate` ticks drain in a millisecond and `per` are a permit,
-    /// with as many `permits` reserved as there can be.
-    pub(super) fn carry(&mut self, permits: u64, (rate, per): (u64, u64), lead: u64, now: u64) {
+    /// with as many `permits` reserved as there can be, and so many ticks in a millisecond to spare.
+    pub(super) fn carry(
+        &mut self,
+        permits: u64,
+        (rate, per): (u64, u64),
+        spare_rate: u64,
+        lead: u64,
+        now: u64,
+    ) {
         self.largest = permits.saturating_mul(per).saturating_sub(lead.saturating_mul(rate));
         (self.overtook, self.turns_at) = ([0, 0], now.saturating_add(lead));
+        (self.spare_rate, self.spare_until) = (spare_rate, self.turns_at);
+    }
+
+    /// The ticks of the backlog that nobody has.
+    pub(super) fn spare(&self, now: u64) -> u64 {
+        self.spare_until.saturating_sub(now).saturating_mul(self.spare_rate)
     }
 
     /// By how many ticks a grant moved which was to end so many ticks from now, since they were

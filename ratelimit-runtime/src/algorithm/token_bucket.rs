@@ -53,7 +53,8 @@ impl Bucket {
     pub(super) fn used(&self, now: u64) -> Promised {
         let (backlog, lead, per) = (self.backlog(now), self.lead(now), self.per.max(1));
         let last = backlog.saturating_sub(lead.saturating_mul(self.rate)).div_ceil(per);
-        Promised { permits: backlog.div_ceil(per), lead, last }
+        let spare = self.moves.as_ref().map_or(0, |moves| moves.spare(now.max(self.at)));
+        Promised { permits: backlog.saturating_sub(spare).div_ceil(per), lead, last }
     }
 
     /// How long until it is empty, and nothing can be given back of it.
@@ -100,7 +101,8 @@ impl Bucket {
                 let reserved = moves.reserved(per, lead, now);
                 let reserved =
                     reserved.saturating_add(lead.saturating_mul(self.rate)).div_ceil(per);
-                moves.carry(reserved, (to.rate, to.per), lead, now);
+                let faster = if to.per == per { to.rate.saturating_sub(self.rate) } else { 0 };
+                moves.carry(reserved, (to.rate, to.per), faster, lead, now);
             }
             let ticks = lasts_ms.saturating_mul(to.rate).min(to.most_in_all());
             moves.move_all(ticks, now.saturating_add(lasts_ms));

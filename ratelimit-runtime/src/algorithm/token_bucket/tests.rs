@@ -322,3 +322,18 @@ fn a_bucket_admits_no_more_than_it_holds_whatever_comes_back() {
         }
     }
 }
+
+#[test]
+fn rates_to_and_fro_do_not_pile_up_what_nobody_reserved() {
+    let (slow, fast) = (bucket(400, 250, 20), bucket(500, 250, 20));
+    let mut state = State::default();
+    let [.., last] = state.reserve(&slow, &[4; 165], u64::MAX, 0)[..] else { panic!() };
+    for now in 0..100 {
+        let config = if now % 2 == 0 { fast } else { slow };
+        assert_eq!(state.reserve(&config, &[1], 0, now)[0].wait, 0);
+        state.charge(&config, 0, 0, now);
+    }
+    let wait = state.reserve(&slow, &[1], u64::MAX, 100)[0].wait;
+    // With each change a part of a permit counts as one.
+    assert!(wait <= last.wait - 100 + 63, "{wait} ms, after {} before", last.wait);
+}

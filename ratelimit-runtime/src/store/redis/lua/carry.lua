@@ -8,7 +8,11 @@
 -- What a state that is no counter says is used now, or nil when it is none.
 local function used_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
-  if bucket then return math.ceil(backlog_of(bucket, now) / bucket.per) end
+  if bucket then
+    local moves, spare = bucket.moves, 0
+    if moves then spare = math.max(0, moves.spare_until - math.max(now, bucket.at)) * moves.spare_rate end
+    return math.ceil(math.max(0, backlog_of(bucket, now) - spare) / bucket.per)
+  end
   if warm then return math.ceil(pending_of(warm, now) / warm.per) end
   return window and window_used(window, now)
 end
@@ -47,6 +51,8 @@ local function moves_after(bucket, rate, per, most, now)
     local permits = math.ceil((reserved_of(moves, bucket.per, lead, now) + lead * bucket.rate) / bucket.per)
     moves.largest = math.min(math.max(0, permits * per - lead * rate), MOST_EXACT)
     moves.earlier, moves.later, moves.turns_at = 0, 0, now + lead
+    moves.spare_rate = per == bucket.per and math.max(0, rate - bucket.rate) or 0
+    moves.spare_until = moves.turns_at
   end
   add_move(moves, math.min(lasts * rate, most + MOST_AHEAD), now + lasts)
   moves.gaps = {}

@@ -4,7 +4,8 @@
 -- it is drained, and that comes earlier with each permit that is given back before it. A
 -- state keeps how far grants moved in all, `total`, and a grant what that was when it was
 -- made; where permits were given back behind a grant, the `gaps` say that it stayed. They
--- are written behind a bucket that has any: ` TOTAL/ENDS/LARGEST/EARLIER/LATER/TURNS_AT`,
+-- are written behind a bucket that has any: ` TOTAL/ENDS/LARGEST/EARLIER/LATER/TURNS_AT`
+-- `/SPARE_RATE/SPARE_UNTIL`,
 -- in ticks and milliseconds, then `/AT:TICKS` for each gap, the millisecond in which it
 -- would begin to drain. ENDS is when every grant has drained that was made before the last
 -- move.
@@ -12,23 +13,26 @@
 -- Reservations go at fixed times, and must not drain before. LARGEST is the largest one
 -- that is still to begin. EARLIER and LATER are those that go before others which were
 -- made before them, of one turn and of the next, which begins at TURNS_AT: whatever was
--- reserved before a turn has begun after it.
+-- reserved before a turn has begun after it. By SPARE_RATE ticks in a millisecond more
+-- drains than is reserved, until SPARE_UNTIL: reservations were made at a lower rate.
 
 -- The most gaps that are told apart; of more, two count as the earlier one.
 local MOST_GAPS = 8
 
 local function no_moves()
-  return { total = 0, ends = 0, largest = 0, earlier = 0, later = 0, turns_at = 0, gaps = {} }
+  return { total = 0, ends = 0, largest = 0, earlier = 0, later = 0, turns_at = 0,
+    spare_rate = 0, spare_until = 0, gaps = {} }
 end
 
 -- Reads what is behind a bucket, or returns nil if no bucket writes it.
 local function read_moves(text)
-  local total, ends, largest, earlier, later, turns_at, rest =
-    string.match(text, '^ (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)([/:%d]*)$')
+  local total, ends, largest, earlier, later, turns_at, spare_rate, spare_until, rest =
+    string.match(text, '^ (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)([/:%d]*)$')
   if not total then return nil end
   local moves, length = {
     total = tonumber(total), ends = tonumber(ends), largest = tonumber(largest),
-    earlier = tonumber(earlier), later = tonumber(later), turns_at = tonumber(turns_at), gaps = {},
+    earlier = tonumber(earlier), later = tonumber(later), turns_at = tonumber(turns_at),
+    spare_rate = tonumber(spare_rate), spare_until = tonumber(spare_until), gaps = {},
   }, 0
   if not are_exact(moves) or moves.total == MOST_EXACT then return nil end
   for at, ticks in string.gmatch(rest, '/(%d+):(%d+)') do
@@ -44,6 +48,7 @@ local function text_of_moves(moves)
   local texts = {
     ' ' .. decimal(moves.total), decimal(moves.ends), decimal(moves.largest),
     decimal(moves.earlier), decimal(moves.later), decimal(moves.turns_at),
+    decimal(moves.spare_rate), decimal(moves.spare_until),
   }
   for _, gap in ipairs(moves.gaps) do
     texts[#texts + 1] = decimal(gap.at) .. ':' .. decimal(gap.ticks)

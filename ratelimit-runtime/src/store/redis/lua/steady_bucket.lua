@@ -8,7 +8,7 @@ if metered and stored[6] ~= 'fixed_window' then
     empty_at, ticks, at, begins, moves =
       string.match(state, '^bucket (%d+)/(%d+)/' .. numbers .. '/(%d+)/?(%d*)([ /:%d]*)$')
     if moves and moves ~= '' then
-      moved, kept_until = string.match(moves, '^ (%d+)/(%d+)/%d+/%d+/%d+/%d+')
+      moved, kept_until = string.match(moves, '^ (%d+)/(%d+)/%d+/%d+/%d+/%d+/%d+/%d+')
       moved, kept_until = tonumber(moved), tonumber(kept_until)
       empty_at = kept_until and empty_at
     end
