@@ -6,8 +6,8 @@ local metered = ready and cost and #rule > 1 and string.sub(how, 1, 6) ~= 'follo
 if metered then
   stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
     'algorithm', 'burst', 'calendar', 'warm_up', 'debt')
-  if not (stored[1] or stored.err)
-    and redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0 then
+  if not (stored[1] or stored[2] or stored[3] or stored[6] or stored[10] or stored.err)
+    and not redis.pcall('GET', KEYS[key + 1]) and redis.pcall('ZCARD', KEYS[key + 2]) == 0 then
     local algorithm, detail = string.match(rule, '^0/([%l_]+)/?(.*)$')
     local burst = algorithm == 'token_bucket' and detail
     fresh = algorithm and not (burst and string.find(burst, '%D'))
