@@ -14,6 +14,10 @@ use crate::{StoreError, metrics};
 
 /// The stores there are, without a pointer and a box between a call and its decision.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(clippy::large_enum_variant, reason = "the other one is never made")
+)]
 pub(crate) enum AnyStore {
     Memory(MemoryStore),
     Redis(RedisStore),
