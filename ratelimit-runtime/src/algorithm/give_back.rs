@@ -65,16 +65,10 @@ mod tests {
 
     use ratelimit_spec::{Algorithm, Mode};
 
-    use super::*;
+    use super::{super::state::tests::noise, *};
 
     fn ten_a_second(algorithm: Algorithm) -> Config {
         Config::new(10, 1000, Mode::Overall).rule(algorithm.rule(10))
-    }
-
-    /// Numbers that look random and are the same each time.
-    fn noise(seed: u64) -> impl Iterator<Item = u64> {
-        let next = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-        std::iter::successors(Some(seed), next).skip(3).map(|x| x >> 20)
     }
 
     fn granted(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {

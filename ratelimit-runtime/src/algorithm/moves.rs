@@ -106,8 +106,9 @@ impl Moves {
         let moved = self.total.checked_sub(total);
         let mut moved = moved.unwrap_or_else(|| WRAP.saturating_sub(total - self.total));
         let mut latest = u64::MAX;
-        for gap in self.gaps.iter().rev() {
-            let begins_in = gap.at.saturating_sub(now).saturating_mul(rate);
+        // A grant before a gap that was reached has drained.
+        for gap in self.gaps.iter().rev().take_while(|gap| gap.at > now) {
+            let begins_in = (gap.at - now).saturating_mul(rate);
             if ends_in > moved.saturating_add(begins_in) {
                 break;
             }

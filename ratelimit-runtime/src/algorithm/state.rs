@@ -212,7 +212,7 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ratelimit_spec::Mode;
 
     use super::*;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// Numbers that look random and are the same each time.
-    fn noise(seed: u64) -> impl Iterator<Item = u64> {
+    pub(in crate::algorithm) fn noise(seed: u64) -> impl Iterator<Item = u64> {
         let next = |state: &u64| {
             let x = state ^ (state << 13);
             let x = x ^ (x >> 7);

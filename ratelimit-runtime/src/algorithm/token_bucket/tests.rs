@@ -3,7 +3,7 @@
 use ratelimit_spec::{Mode, Rule};
 
 use super::*;
-use crate::algorithm::{State, Verdict};
+use crate::algorithm::{State, Verdict, state::tests::noise};
 
 fn bucket(rate: u64, per: u64, burst: u32) -> Config {
     Config::new(rate, per, Mode::Overall).rule(Rule::TokenBucket { burst })
@@ -233,18 +233,18 @@ impl Callers {
     }
 
     fn take(&mut self, config: Config, permits: u32, now: u64) {
-        let told = self.state.acquire(&config, permits.into(), now);
-        if told.granted {
-            let grant = Grant::new(config, permits, now + told.reset_after, 0);
-            self.going.push((now, grant.moved(told.moved)));
+        let verdict = self.state.acquire(&config, permits.into(), now);
+        if verdict.granted {
+            let grant = Grant::new(config, permits, now + verdict.reset_after, 0);
+            self.going.push((now, grant.moved(verdict.moved)));
         }
     }
 
     fn reserve(&mut self, config: Config, costs: &[u32], now: u64) {
-        for (told, permits) in self.state.reserve(&config, costs, 40, now).iter().zip(costs) {
-            if told.verdict.granted {
-                let grant = Grant::reserved(config, *permits, told.ticket);
-                self.going.push((now + told.wait, grant.moved(told.verdict.moved)));
+        for (booking, permits) in self.state.reserve(&config, costs, 40, now).iter().zip(costs) {
+            if booking.verdict.granted {
+                let grant = Grant::reserved(config, *permits, booking.ticket);
+                self.going.push((now + booking.wait, grant.moved(booking.verdict.moved)));
             }
         }
     }
@@ -276,11 +276,9 @@ fn as_f64(number: u64) -> f64 {
 
 /// By how many permits a bucket was too full at the most, with callers at random.
 fn most_over(rate: u64, burst: u32, costs: u64, changes: bool, seed: u64) -> f64 {
-    let (mut callers, mut now, mut random, mut most) = (Callers::default(), 0, seed, 0.0_f64);
-    let mut below = |most: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (random >> 33) % most
-    };
+    let (mut callers, mut now, mut most) = (Callers::default(), 0, 0.0_f64);
+    let mut random = noise(seed);
+    let mut below = |most: u64| random.next().unwrap() % most;
     let mut config = bucket(rate, 250, burst);
     for step in 0..1500 {
         now += below(4);

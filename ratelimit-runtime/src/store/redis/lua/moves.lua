@@ -62,8 +62,9 @@ local function moved_of(moves, ends_in, total, rate, now)
   local moved, latest = moves.total - total, math.huge
   if moved < 0 then moved = moved + MOST_EXACT end
   for n = #moves.gaps, 1, -1 do
-    local begins_in = math.max(0, moves.gaps[n].at - now) * rate
-    if ends_in > moved + begins_in then break end
+    local begins_in = (moves.gaps[n].at - now) * rate
+    -- A grant before a gap that was reached has drained.
+    if begins_in <= 0 or ends_in > moved + begins_in then break end
     moved = math.max(0, moved - moves.gaps[n].ticks)
     latest = begins_in
   end
