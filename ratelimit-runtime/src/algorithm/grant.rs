@@ -82,10 +82,8 @@ impl Backlog<'_> {
     pub(super) fn held_by(&self, grant: &Grant, now: u64) -> Held {
         let Self { ticks, rate, per, spaced, moves } = *self;
         let ends_in = grant.ends_ms.saturating_sub(now).saturating_mul(rate);
-        let (moved, latest) = match moves {
-            Some(moves) => moves.of_grant(ends_in, grant.moved, now, rate),
-            None => Moves::default().of_grant(ends_in, grant.moved, now, rate),
-        };
+        let none = Moves::default();
+        let (moved, latest) = moves.unwrap_or(&none).of_grant(ends_in, grant.moved, now, rate);
         let ends_in = ends_in.saturating_sub(moved);
         let is_last = (ticks..ticks.saturating_add(rate)).contains(&ends_in);
         let has_begun = ends_in <= grant.config.capacity().saturating_mul(per);

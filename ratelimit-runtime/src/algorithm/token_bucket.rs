@@ -226,15 +226,19 @@ impl Level {
     /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
     /// before.
     fn shorten(&mut self, ticks: u64) {
-        let own = if self.spaced { self.per } else { self.most() };
-        let begins_in = |backlog: u64| backlog.saturating_sub(own).div_ceil(self.rate);
         let before = self.backlog;
         self.backlog = before.saturating_sub(ticks);
         // Where grants moved forward, reservations go later than their places say.
         let in_order = self.moves.as_ref().is_none_or(|moves| moves.are_in_order());
-        if self.spaced || (in_order && self.lead <= begins_in(before)) {
-            self.lead = self.lead.min(begins_in(self.backlog));
+        if self.spaced || (in_order && self.lead <= self.begins_in(before)) {
+            self.lead = self.lead.min(self.begins_in(self.backlog));
         }
+    }
+
+    /// The milliseconds until the last permit of such a backlog begins to be free, in its place.
+    fn begins_in(&self, backlog: u64) -> u64 {
+        let own = if self.spaced { self.per } else { self.most() };
+        backlog.saturating_sub(own).div_ceil(self.rate)
     }
 
     /// Somebody reserved so many permits, and goes after so many milliseconds.
@@ -242,7 +246,7 @@ impl Level {
         if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
             let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));
             let before = self.backlog.saturating_sub(ticks);
-            let in_order = self.lead == before.saturating_sub(self.most()).div_ceil(self.rate);
+            let in_order = self.lead == self.begins_in(before);
             let room = if in_order { 0 } else { self.holds().saturating_sub(before) };
             let moves = self.moves.get_or_insert_default();
             moves.reserve(ticks, room.min(ticks), self.lead, now);
