@@ -19,6 +19,7 @@ use crate::{
     annotation::{self, Annotation},
     limiter::{Core, Services},
     settings::{Family, Keys},
+    store::Sweep,
 };
 
 /// The limiters that a set of limits has made so far.
@@ -27,14 +28,13 @@ pub(crate) struct Registry {
     cores: Arc<Cores>,
 }
 
-/// Keys are looked through for what nobody uses when there are as many as this, and again when there are twice
-/// as many as then remained: a program may make layers without end.
+/// The least keys that are swept for unused ones: a program may create layers without end.
 const SWEEP_AT: usize = 1_000;
 
 #[derive(Default)]
 struct Known {
     by_key: HashMap<Arc<str>, Arc<Declared>>,
-    sweep_at: usize,
+    sweep: Sweep,
 }
 
 /// All limiters of one declared key.
@@ -123,9 +123,10 @@ impl Registry {
         if let Some(declared) = all.by_key.get(key) {
             return Arc::clone(declared);
         }
-        if all.by_key.len() >= all.sweep_at.max(SWEEP_AT) {
+        if all.sweep.is_due(all.by_key.len(), SWEEP_AT) {
             all.by_key.retain(|_, declared| declared.is_used());
-            all.sweep_at = all.by_key.len() * 2;
+            let left = all.by_key.len();
+            all.sweep.done(left);
         }
         let (only, cores) = (OnceCell::new(), Arc::clone(&self.cores));
         let declared = Arc::new(Declared { family: Arc::new(make()), only, cores });

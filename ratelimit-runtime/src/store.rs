@@ -19,6 +19,7 @@ pub(crate) mod redis;
 pub(crate) mod redis;
 mod replaced;
 mod request;
+mod sweep;
 
 use std::{future::Future, time::Duration};
 
@@ -35,6 +36,7 @@ pub(crate) use self::{
     any::AnyStore,
     group::Heard,
     memory::{Lease, Slot, Terms, Whose},
+    sweep::Sweep,
 };
 pub use self::{
     group::Group,

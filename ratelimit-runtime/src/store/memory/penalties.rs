@@ -10,11 +10,10 @@ use ratelimit_spec::Penalty;
 use super::MemoryStore;
 use crate::{
     algorithm::{Refusals, Refused},
-    store::{Outcome, Reply, Request, StateKeys},
+    store::{Outcome, Reply, Request, StateKeys, Sweep},
 };
 
-/// They are looked through for what is over when there are as many as this, and again when there are twice as
-/// many as then remained.
+/// The least limiters that are swept for those whose penalty is over.
 const SWEEP_AT: usize = 256;
 
 #[derive(Default)]
@@ -23,7 +22,7 @@ pub(super) struct Penalties(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     by_name: HashMap<Arc<str>, Kept>,
-    sweep_at: usize,
+    sweep: Sweep,
 }
 
 struct Kept {
@@ -47,9 +46,10 @@ impl MemoryStore {
     pub(super) fn penalize_now(&self, keys: &StateKeys, penalty: Penalty, per_ms: u64) -> Refused {
         let mut known = self.penalties.known();
         let (now, per_ms) = (self.clock.now_ms(), per_ms.max(1));
-        if known.by_name.len() >= known.sweep_at.max(SWEEP_AT) {
+        if known.sweep.is_due(known.by_name.len(), SWEEP_AT) {
             known.by_name.retain(|_, kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now));
-            known.sweep_at = known.by_name.len() * 2;
+            let left = known.by_name.len();
+            known.sweep.done(left);
         }
         let new = Kept { refusals: Refusals::default(), penalty, per_ms };
         let kept = known.by_name.entry(Arc::clone(keys.shared())).or_insert(new);

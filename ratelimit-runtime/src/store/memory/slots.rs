@@ -8,9 +8,10 @@ use std::{
 use hashbrown::HashTable;
 
 use super::slot::Slot;
+use crate::store::Sweep;
 
 const SHARDS: usize = 64;
-/// A shard drops what is idle when it has grown to this and doubled since it last did.
+/// The least slots of a shard that are swept for idle ones.
 const SWEEP_AT: usize = 256;
 
 pub(super) struct Slots {
@@ -21,7 +22,7 @@ pub(super) struct Slots {
 #[derive(Default)]
 struct Shard {
     slots: HashTable<Arc<Slot>>,
-    sweep_at: usize,
+    sweep: Sweep,
 }
 
 impl Slots {
@@ -55,7 +56,7 @@ impl Slots {
         if let Some(slot) = shard.slots.find(hash, |slot| slot.name() == name.as_bytes()) {
             return Arc::clone(slot);
         }
-        if shard.slots.len() >= shard.sweep_at.max(SWEEP_AT) {
+        if shard.sweep.is_due(shard.slots.len(), SWEEP_AT) {
             shard.sweep(now, &self.hasher);
         }
         let slot = Arc::new(Slot::new(name));
@@ -89,7 +90,7 @@ impl Shard {
     fn sweep(&mut self, now: u64, hasher: &RandomState) {
         self.slots.retain(|slot| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
         let len = self.slots.len();
-        self.sweep_at = len * 2;
+        self.sweep.done(len);
         if self.slots.capacity() > 4 * len {
             self.slots.shrink_to(2 * len, |slot| hash(hasher, [slot.name()]));
         }
