@@ -16,15 +16,10 @@ if last and ready then
     end
     local idle, own = keep_alive, m * 9 - 8
     if fresh then
-      local numbers, fields = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3], {}
-      local algorithm, detail = string.match(ARGV[own + 3], '^0/([%l_]+)/?(.*)$')
-      if algorithm then fields = { 'algorithm', algorithm } end
-      if detail and detail ~= '' then
-        fields[3], fields[4] = algorithm == 'fixed_window' and 'calendar' or 'burst', detail
-      end
+      local numbers = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
       redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
         'keepAliveTime', ARGV[own + 4], 'vouched', now, 'epoch', ARGV[own + 5] .. ':'
-        .. ARGV[own + 6] .. ':' .. numbers, unpack(fields))
+        .. ARGV[own + 6] .. ':' .. numbers, unpack(fresh))
     end
     if member then
       -- All three keys expire together: never before what is used is free again, and a quarter

@@ -25,7 +25,8 @@
 --
 -- Each call makes the functions of a script anew. So most calls are decided without any, by
 -- these variables: the numbers and the `text` of a sliding window that need no
--- reconciliation (`settled`), and what a grant writes, which grant.lua does.
+-- reconciliation (`settled`), and what a grant writes, which grant.lua does: of a limiter that is
+-- new, the fields of its rule too (`fresh`).
 local key, word = n * 3 - 2, n * 9 - 8
 local last = n == LIMITERS or string.byte(ARGV[word + 9]) ~= 38 -- `&`
 local alone = last and first == n

@@ -98,7 +98,7 @@ if ready and #rule == 1 then
     and not (stored[1] or stored[2] or stored[3] or stored[7] or stored.err)
     and taken + cost <= tonumber(ARGV[word + 1])
     and not redis.pcall('GET', KEYS[key + 1]) and redis.pcall('ZCARD', KEYS[key + 2]) == 0 then
-    rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), true, now
+    rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), {}, now
     keep_alive, left = tonumber(ARGV[word + 4]), rate - taken
     member = struct.pack('<Bc0I', #id, id, taken)
     reply = { 1, rate, per, now, rate, per, 0, 1, 0, per, 0, 0 }
