@@ -24,15 +24,13 @@ use ratelimit_runtime::{
 };
 use redis::{Cmd, Connection, FromRedisValue};
 use tests::{
-    decide::{self, Decide},
+    decide::{self, Decide, OneTime},
     redis_server::RedisServer,
 };
 use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
 };
-
-const START_MS: u64 = 1_700_000_000_000;
 
 /// How long a limiter is kept that nobody uses: for ever, or for longer than any history takes. A
 /// server's keys expire in earnest, and not by the time of a history.
@@ -41,9 +39,8 @@ const KEPT: &[u64] = &[0, 1 << 40, 1 << 41];
 /// A limiter in both worlds, with one time.
 struct Twins {
     runtime: Runtime,
-    clock: ManualClock,
+    time: OneTime,
     memory: MemoryStore,
-    now: u64,
     base: Instant,
     redis: Connection,
     keys: StateKeys,
@@ -112,8 +109,7 @@ impl Twins {
         Self {
             runtime: Builder::new_current_thread().build().unwrap(),
             memory,
-            clock,
-            now: START_MS,
+            time: OneTime::new(clock),
             base,
             redis,
             keys: StateKeys::new(name),
@@ -125,12 +121,7 @@ impl Twins {
 
     /// Calls a script at the time of both worlds.
     fn call<T: FromRedisValue>(&mut self, call: impl Fn(bool) -> Cmd) -> T {
-        match call(true).arg(self.now).query(&mut self.redis) {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                call(false).arg(self.now).query(&mut self.redis).unwrap()
-            }
-            reply => reply.unwrap(),
-        }
+        self.time.call(&mut self.redis, call)
     }
 
     fn request<'a>(
@@ -236,14 +227,8 @@ impl Twins {
         let moves = matches!(step, Step::Advance(_) | Step::Rewind(_));
         self.tally.operations += u64::from(!moves);
         match step {
-            Step::Advance(ms) => {
-                self.now += ms;
-                self.clock.advance(Duration::from_millis(ms));
-            }
-            Step::Rewind(ms) => {
-                self.now -= ms;
-                self.clock.step_back(Duration::from_millis(ms));
-            }
+            Step::Advance(ms) => self.time.advance(ms),
+            Step::Rewind(ms) => self.time.rewind(ms),
             Step::Acquire { process, permits } => {
                 let config = configs[process];
                 self.agree("acquire", config, since(process), &[permits], Assertion::Steady);
@@ -563,7 +548,7 @@ fn what_changes_after_a_refusal_is_healed_by_the_next_one() {
         for _ in 0..2 {
             assert_eq!(shared.acquire(9).remaining, 6);
         }
-        shared.twins.now += 1;
+        shared.twins.time.now += 1;
         for command in change {
             let _: i64 = shared.server.cli(command);
         }
@@ -599,7 +584,7 @@ fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
     shared.config.keep_alive_ms = 600_000;
     for permits in [1, 2, 2, 9] {
         shared.acquire(permits);
-        shared.twins.now += 60_000;
+        shared.twins.time.now += 60_000;
         let ttl: i64 = shared.server.cli(&["PTTL", "{shared}:permits"]);
         assert!(ttl > 600_000, "{ttl} after {permits}");
     }
@@ -741,7 +726,7 @@ fn a_million_operations_of_each_rule_decide_alike() {
 /// What is free after a call for one permit of a limiter of a thousand, of whose log a peer wrote most.
 fn compacted(shared: &mut Shared) -> u64 {
     for _ in 0..40 {
-        shared.twins.now += 1;
+        shared.twins.time.now += 1;
         shared.acquire(1001);
         shared.acquire(999);
     }
@@ -760,7 +745,7 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
     let mut connection = shared.server.connect().unwrap();
     for n in 0..290_u32 {
         let member = [&[4][..], &n.to_le_bytes(), &1_u32.to_le_bytes()].concat();
-        let at = shared.twins.now + u64::from(n);
+        let at = shared.twins.time.now + u64::from(n);
         redis::cmd("ZADD")
             .arg("{shared}:permits")
             .arg(at)
@@ -769,7 +754,7 @@ fn a_grant_is_found_where_a_long_log_was_made_short() {
             .unwrap();
     }
     let _: i64 = shared.server.cli(&["DECRBY", "{shared}:value", "290"]);
-    shared.twins.now += 5_000;
+    shared.twins.time.now += 5_000;
     let free = compacted(&mut shared);
     let keys = shared.twins.keys.clone();
     let give_back = |shared: &mut Shared| {

@@ -12,7 +12,7 @@ use ratelimit_runtime::{
     test_util::ManualClock,
 };
 use redis::{Cmd, Connection, Value};
-use tests::{random_histories, redis_server::RedisServer};
+use tests::{decide::OneTime, random_histories, redis_server::RedisServer};
 use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
@@ -39,9 +39,8 @@ enum Step {
 /// A limiter with a penalty and one without, in both worlds, with one time.
 struct Twins {
     runtime: Runtime,
-    clock: ManualClock,
+    time: OneTime,
     memory: MemoryStore,
-    now: u64,
     since: Instant,
     redis: Connection,
     names: [StateKeys; 2],
@@ -51,12 +50,7 @@ struct Twins {
 
 impl Twins {
     fn call(&mut self, call: impl Fn(bool) -> Cmd) -> Value {
-        match call(true).arg(self.now).query(&mut self.redis) {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                call(false).arg(self.now).query(&mut self.redis).unwrap()
-            }
-            reply => reply.unwrap(),
-        }
+        self.time.call(&mut self.redis, call)
     }
 
     fn run(&mut self, penalties: &[Penalty], step: Step) {
@@ -64,20 +58,19 @@ impl Twins {
         let of = |n: usize| Request::new(&names[n], self.configs[n], self.since);
         let (guarded, other) = (of(0).penalty(Some(&penalties[0])), of(1));
         match step {
-            Step::Advance(ms) => {
-                self.now += ms;
-                self.clock.advance(Duration::from_millis(ms));
-            }
-            Step::Rewind(ms) => {
-                self.now -= ms;
-                self.clock.step_back(Duration::from_millis(ms));
-            }
+            Step::Advance(ms) => self.time.advance(ms),
+            Step::Rewind(ms) => self.time.rewind(ms),
             Step::Refuse(n) => {
                 let penalize = self.memory.penalize(&names[0], &penalties[n], PER);
                 let rust = self.runtime.block_on(penalize).unwrap();
                 let lua =
                     self.call(|by_name| script_penalize(&names[0], &penalties[n], PER, by_name));
-                assert_eq!(script_penalized(&lua).unwrap(), rust, "(lua, rust) at {}", self.now);
+                assert_eq!(
+                    script_penalized(&lua).unwrap(),
+                    rust,
+                    "(lua, rust) at {}",
+                    self.time.now
+                );
                 assert!(
                     rust.blocked_for_ms <= u64::try_from(penalties[n].up_to.as_millis()).unwrap()
                 );
@@ -107,7 +100,7 @@ impl Twins {
                 let reserve = self.memory.reserve(&guarded, &costs, PER);
                 let rust = self.runtime.block_on(reserve).unwrap();
                 let mut call = script_reserve(&guarded, &costs, PER, 10);
-                let value = call.arg(self.now).query(&mut self.redis).unwrap();
+                let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
                 let lua = script_reservations(&value, &guarded, &costs).unwrap();
                 let told = |all: &[_]| format!("{all:?}");
                 if rust[0].reply.outcome == Outcome::Blocked {
@@ -172,8 +165,7 @@ fn scripts_and_rule_block_alike() {
             let mut twins = Twins {
                 runtime: Builder::new_current_thread().build().unwrap(),
                 memory: MemoryStore::new(clock.clone().into()),
-                clock,
-                now: 1_700_000_000_000,
+                time: OneTime::new(clock),
                 since: Instant::now(),
                 redis: server.connect().unwrap(),
                 names: ["{twins}:one", "{twins}:two"]

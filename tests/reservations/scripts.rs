@@ -13,12 +13,10 @@ use ratelimit_runtime::{
 };
 use redis::Connection;
 use tests::{
-    decide::{self, Decide},
+    decide::{self, Decide, OneTime},
     redis_server::RedisServer,
 };
 use tokio::{runtime::Runtime, time::Instant};
-
-const START_MS: u64 = 1_700_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -56,9 +54,8 @@ enum Step {
 /// A limiter in both worlds, with one time.
 struct Twins {
     runtime: Runtime,
-    clock: ManualClock,
+    time: OneTime,
     memory: MemoryStore,
-    now: u64,
     base: Instant,
     redis: Connection,
     keys: StateKeys,
@@ -74,8 +71,7 @@ impl Twins {
         Self {
             runtime: Runtime::new().unwrap(),
             memory,
-            clock,
-            now: START_MS,
+            time: OneTime::new(clock),
             base,
             redis,
             keys: StateKeys::new(name),
@@ -85,14 +81,8 @@ impl Twins {
 
     fn run(&mut self, configs: &[Config], step: Step) {
         match step {
-            Step::Advance(ms) => {
-                self.now += ms;
-                self.clock.advance(Duration::from_millis(ms));
-            }
-            Step::Rewind(ms) => {
-                self.now -= ms;
-                self.clock.step_back(Duration::from_millis(ms));
-            }
+            Step::Advance(ms) => self.time.advance(ms),
+            Step::Rewind(ms) => self.time.rewind(ms),
             Step::Acquire { process, permits } => self.acquire(configs[process], process, permits),
             Step::Reserve { process, costs, within } => {
                 self.reserve(configs[process], process, &costs, within);
@@ -112,7 +102,7 @@ impl Twins {
         let (request, since) = request(&keys, self.base, config, process);
         let rust = self.runtime.block_on(self.memory.acquire(&request, permits)).unwrap();
         let mut call = decide::call(&request, &[permits], since, false);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
         let lua = decide::all_replies(&value, &config, &[permits]).unwrap();
         assert_eq!(lua[0], rust, "(lua, rust) acquire of {permits} by {config:?}");
     }
@@ -122,7 +112,7 @@ impl Twins {
         let (request, since) = request(&keys, self.base, config, process);
         let rust = self.runtime.block_on(self.memory.reserve(&request, costs, within)).unwrap();
         let mut call = script_reserve(&request, costs, within, since);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
         let lua = script_reservations(&value, &request, costs).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {costs:?} within {within} by {config:?}");
         let (mut before, mut open) = (0, true);
@@ -144,7 +134,7 @@ impl Twins {
         let grant = self.reserved.remove(at);
         let rust = self.runtime.block_on(self.memory.give_back(&self.keys, &grant)).unwrap();
         let mut call = script_give_back(&self.keys, &grant, false);
-        let (_, lua): (u8, u64) = call.arg(self.now).query(&mut self.redis).unwrap();
+        let (_, lua): (u8, u64) = call.arg(self.time.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
     }
 
@@ -154,7 +144,7 @@ impl Twins {
         let rust = self.memory.charge(&request, permits, max_debt);
         let rust = self.runtime.block_on(rust).unwrap();
         let mut call = script_charge(&request, permits, max_debt, since, false);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
         let lua = script_charged(&value, &request).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {permits} charged by {config:?}");
     }
@@ -164,7 +154,7 @@ impl Twins {
         let (request, since) = request(&keys, self.base, config, 0);
         let rust = self.runtime.block_on(self.memory.peek(&request, permits)).unwrap();
         let mut call = script_peek(&request, permits, since, false);
-        let value = call.arg(self.now).query(&mut self.redis).unwrap();
+        let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
         let lua = script_peeked(&value, &config, permits).unwrap();
         assert_eq!(lua, rust, "(lua, rust) peek of {permits} by {config:?}");
     }
@@ -173,7 +163,7 @@ impl Twins {
         let release = self.memory.release(&self.keys, permits);
         let rust = self.runtime.block_on(release).unwrap();
         let mut call = script_release(&self.keys, permits, false);
-        let (_, lua, _): (u8, u64, u8) = call.arg(self.now).query(&mut self.redis).unwrap();
+        let (_, lua, _): (u8, u64, u8) = call.arg(self.time.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) release of {permits}");
     }
 
@@ -181,7 +171,7 @@ impl Twins {
         let write = self.memory.write(&self.keys, config, WriteWhen::Always, state, 0);
         let rust = self.runtime.block_on(write).unwrap();
         let mut call = script_write(&self.keys, config, WriteWhen::Always, state, 0, false);
-        let lua: bool = call.arg(self.now).query(&mut self.redis).unwrap();
+        let lua: bool = call.arg(self.time.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! What tests ask stores and scripts: one limiter or one group, instead of groups of limiters.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use ratelimit_runtime::{
     __private::store::{
@@ -8,8 +8,9 @@ use ratelimit_runtime::{
         script_decisions,
     },
     StoreError,
+    test_util::ManualClock,
 };
-use redis::{Cmd, Value};
+use redis::{Cmd, Connection, FromRedisValue, Value};
 use tokio::time::Instant;
 
 /// Since when a process has its configuration, in microseconds after a base: the first two have it for
@@ -17,6 +18,49 @@ use tokio::time::Instant;
 #[must_use]
 pub fn since_us(process: usize) -> u64 {
     process as u64 + if process < 2 { 10 } else { 4_000_000_000_000_000 }
+}
+
+/// One time for a store in the process and for scripts on a server, moved by hand.
+#[derive(Debug)]
+pub struct OneTime {
+    clock: ManualClock,
+    /// What scripts take for now, in milliseconds since the Unix epoch.
+    pub now: u64,
+}
+
+impl OneTime {
+    /// Begins with the clock of the store.
+    #[must_use]
+    pub fn new(clock: ManualClock) -> Self {
+        Self { clock, now: 1_700_000_000_000 }
+    }
+
+    /// Moves both forward.
+    pub fn advance(&mut self, ms: u64) {
+        self.now += ms;
+        self.clock.advance(Duration::from_millis(ms));
+    }
+
+    /// Moves both back.
+    pub fn rewind(&mut self, ms: u64) {
+        self.now -= ms;
+        self.clock.step_back(Duration::from_millis(ms));
+    }
+
+    /// Calls a script, by name or, on a server that does not have it yet, with its text.
+    ///
+    /// # Panics
+    ///
+    /// Panics when the server returns an error, or another type.
+    pub fn call<T: FromRedisValue>(&self, redis: &mut Connection, call: impl Fn(bool) -> Cmd) -> T {
+        let reply = match call(true).arg(self.now).query(redis) {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                call(false).arg(self.now).query(redis)
+            }
+            reply => reply,
+        };
+        reply.expect("a reply of this type")
+    }
 }
 
 /// Questions with one group.
