@@ -161,7 +161,7 @@ pub enum Reason {
     Limited,
     /// The permits would be free later than the call may wait.
     WaitTooLong,
-    /// The key was refused in so many windows in a row that its [penalty](crate::Penalty) blocks it;
+    /// The key is blocked by its [penalty](crate::Penalty), after refusals in several consecutive windows;
     /// [`retry_after`](crate::Rejection::retry_after) says until when.
     Blocked,
     /// As many calls of this process wait for this limiter as `max_waiters` allows.

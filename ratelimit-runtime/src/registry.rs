@@ -140,7 +140,7 @@ impl Registry {
 }
 
 impl Declared {
-    /// Whether it is annotated, or somebody holds it or one of its limiters.
+    /// Whether it is annotated, or it or one of its limiters is in use.
     fn is_used(self: &Arc<Self>) -> bool {
         let only = self.only.get();
         let own = 1 + usize::from(only.is_some());

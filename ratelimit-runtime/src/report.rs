@@ -7,7 +7,7 @@ use crate::Quotas;
 pub use crate::store::Reconciled;
 
 /// Every limiter of a program. It displays as text: settings that no layer sets are left out, unless it is formatted by
-/// `{:#}`; overrides and prefixes are told as the limits file has them. With the feature `serde` it can be serialized.
+/// `{:#}`; overrides and prefixes are listed as in the limits file. With the feature `serde` it can be serialized.
 ///
 /// # Examples
 ///

@@ -153,8 +153,8 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Takes note that a caller was told no, and blocks the limiter if it was refused in as many windows in a
-    /// row. Until that ends, [`decide`](Self::decide) grants nothing to requests with a
+    /// Records a rejection, and blocks the limiter if it was refused in as many consecutive windows as its penalty
+    /// allows. Until that ends, [`decide`](Self::decide) grants nothing to requests with a
     /// [penalty](Request::penalty), and says [`Outcome::Blocked`].
     ///
     /// # Errors

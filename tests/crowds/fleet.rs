@@ -86,7 +86,7 @@ async fn change_to_and_fro(
 async fn all_come_back(server: &RedisServer, rule: &str, per_ms: u64, rate: u64) {
     let limiter = own_limits(server).await.configured("wanted");
     let capacity = if rule == "token" { 20 } else { rate };
-    // A window, another for a debt, and what tells when the log expires; and all that four processes
+    // A window, another for a debt, and the rest until the log expires; and all that four processes
     // have reserved of a bucket when they end.
     let mut most_ms = per_ms * 3 + 100;
     if !matches!(rule, "sliding" | "fixed") {

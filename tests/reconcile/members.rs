@@ -105,7 +105,7 @@ async fn each_tells_what_its_busiest_limiters_did() {
         builder.deadline(Duration::from_secs(2)).build().await.unwrap()
     };
     let (busy, idle) = (process().await, process().await);
-    // More templates than are told of, each once; one that is refused, and one that is waited for.
+    // More templates than are listed, each once; one that is refused, and one that is waited for.
     for n in 0..70 {
         busy.configured(&format!("x{n}")).try_acquire(1).await.unwrap();
     }

@@ -40,7 +40,7 @@ impl State {
         if self.is_moot(config) {
             return 0;
         }
-        // By other numbers nobody knows how much of it has drained since.
+        // Its place in a backlog by other numbers is unknown.
         let alike = |own: &Config| (own.rate, own.per_ms, own.rule.warm_up());
         if self.is_foreign(config) || alike(config) != alike(&grant.config) {
             return 0;
@@ -158,8 +158,8 @@ mod tests {
         }
     }
 
-    /// Grants at random, and gives random ones back of so many that run; returns the ticks that they
-    /// held, and those that did not come back.
+    /// Grants permits at random and gives random grants back, with `running` of them at a time. Returns the ticks
+    /// that these held, and those that were not given back.
     fn give_back_at_random(rate: u64, per: u64, running: usize, seed: u64) -> (u64, u64) {
         let bucket = Rule::TokenBucket { burst: 40 };
         let config = Config::new(rate, per, Mode::Overall).rule(bucket);

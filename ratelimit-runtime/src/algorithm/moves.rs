@@ -1,11 +1,11 @@
-//! How the grants of a bucket move forward when permits before them are given back.
+//! How grants of a bucket move forward when permits before them are given back.
 //!
-//! A bucket drains first what was granted first. So a grant is found by the time at which it is
-//! drained, and that comes earlier with each permit that is given back before it. A state keeps how
-//! far grants moved in all, and a grant what that was when it was made; where permits were given back
-//! behind a grant, the places say that it stayed.
+//! A bucket drains grants in the order in which they were made. A grant is identified by the time at which it
+//! has drained, which comes earlier with each permit that is given back before it. The state counts how far
+//! grants moved in total, and a grant keeps that count as of when it was made. Permits that are given back
+//! behind a grant do not move it: a list of gaps says where they were.
 
-/// The most places that are told apart; of more, two count as the earlier one.
+/// The maximum number of gaps in the list; beyond it, two gaps are merged at the earlier place.
 const MOST_GAPS: usize = 8;
 
 /// Numbers are exact in a script up to here, and begin again at 0.
@@ -21,7 +21,7 @@ pub(super) struct Moves {
     /// The largest reservation that is still to begin.
     largest: u64,
     /// Reservations that go before others that were made before them: those of one turn and of the
-    /// next, in ticks; and when the turn ends. Whatever was reserved before a turn has begun after it.
+    /// next, in ticks; and when the turn ends. A reservation made before a turn has begun when the turn ends.
     overtook: [u64; 2],
     turns_at: u64,
     /// By how many ticks in a millisecond more drains than is reserved, and until when: reservations
@@ -49,8 +49,8 @@ impl Moves {
         self.until.saturating_sub(now)
     }
 
-    /// Somebody reserved so many ticks, some of which begin to drain before the last reservation begins,
-    /// which is after `lead`.
+    /// Records a reservation of this many ticks, of which `overtaking` drain before the last reservation begins,
+    /// in `lead` milliseconds.
     pub(super) fn reserve(&mut self, ticks: u64, overtaking: u64, lead: u64, now: u64) {
         self.turn(lead, now);
         self.largest = self.largest.max(ticks);
@@ -81,7 +81,7 @@ impl Moves {
     }
 
     /// Goes on by other numbers, of which `rate` ticks drain in a millisecond and `per` are a permit,
-    /// with as many `permits` reserved as there can be, and so many ticks in a millisecond to spare.
+    /// with at most `permits` reserved, and `spare_rate` ticks in a millisecond that no caller reserved.
     pub(super) fn carry(
         &mut self,
         permits: u64,
@@ -95,13 +95,13 @@ impl Moves {
         (self.spare_rate, self.spare_until) = (spare_rate, self.turns_at);
     }
 
-    /// The ticks of the backlog that nobody has.
+    /// The ticks of the backlog that no caller has.
     pub(super) fn spare(&self, now: u64) -> u64 {
         self.spare_until.saturating_sub(now).saturating_mul(self.spare_rate)
     }
 
-    /// By how many ticks a grant moved which was to end so many ticks from now, since they were
-    /// `total`; and in how many it ends at the latest, as there is a gap behind it.
+    /// The ticks by which a grant moved that was to end in `ends_in` ticks, since the total was `total`; and the
+    /// ticks in which it ends at the latest, if there is a gap behind it.
     pub(super) fn of_grant(&self, ends_in: u64, total: u64, now: u64, rate: u64) -> (u64, u64) {
         let moved = self.total.checked_sub(total);
         let mut moved = moved.unwrap_or_else(|| WRAP.saturating_sub(total - self.total));

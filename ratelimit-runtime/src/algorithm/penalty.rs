@@ -74,7 +74,7 @@ impl Refusals {
     }
 }
 
-/// How long the last of so many blocks is.
+/// The length of the block with this number.
 fn length(penalty: &Penalty, blocks: u32) -> u64 {
     let block = u128::from(whole_ms(penalty.block)) << blocks.saturating_sub(1).min(63);
     u64::try_from(block).unwrap_or(u64::MAX).min(whole_ms(penalty.up_to))

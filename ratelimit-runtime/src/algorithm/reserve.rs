@@ -68,7 +68,7 @@ trait Reserving: Meter {
         0
     }
 
-    /// Somebody reserved so many permits, and goes after so many milliseconds.
+    /// Records a reservation of permits that begins after `wait` milliseconds.
     fn promise(&mut self, permits: u64, wait: u64, now: u64);
 }
 

@@ -167,7 +167,7 @@ impl Level {
         Bucket { empty_at, ticks: backlog % rate, rate, per, at, last, moves }
     }
 
-    /// What the last caller holds, and what tells it from any other state of the same limiter.
+    /// Identifies what the last caller holds.
     pub(super) fn ticket(&self, now: u64) -> Ticket {
         let empty_at_ms = now.saturating_add(self.backlog / self.rate);
         Ticket { empty_at_ms, ticks: self.backlog % self.rate, stored: 0 }
@@ -199,8 +199,8 @@ impl Level {
         back.div_ceil(per)
     }
 
-    /// Takes ticks out that come after so many others, and returns how many: what comes after them moves
-    /// forward, other than reservations, which go when they were to.
+    /// Removes ticks that come after `before` others, and returns how many. Grants behind them move forward;
+    /// reservations begin at the times that they were given.
     fn drain(&mut self, before: u64, ticks: u64, now: u64) -> u64 {
         if ticks == 0 {
             return 0;
@@ -241,7 +241,7 @@ impl Level {
         backlog.saturating_sub(own).div_ceil(self.rate)
     }
 
-    /// Somebody reserved so many permits, and goes after so many milliseconds.
+    /// Records a reservation of permits that begins after `wait` milliseconds.
     pub(super) fn promise(&mut self, permits: u64, wait: u64, now: u64) {
         if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
             let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));

@@ -1,7 +1,7 @@
-//! Refusals that may block a key: told to the store once for each window in which a caller is told no.
+//! Rejections that may block a key: reported to the store once for each window in which a call is rejected.
 //!
-//! What counts is what a caller is told in the end, so a refusal that this process repeats from memory counts,
-//! and a call that waits and gets its permits does not.
+//! Only the final result of a call counts: a cached refusal counts, and a call that waits and gets its permits does
+//! not.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -44,8 +44,8 @@ impl Limiter {
 }
 
 impl Core {
-    /// Tells the store of a rejection, unless it knows of one in this window, and returns what the caller is
-    /// told: that the key is blocked, if it is now.
+    /// Reports a rejection to the store, unless one was reported in this window, and returns the rejection for the
+    /// caller: that the key is blocked, if it is now.
     pub(super) async fn penalize(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -107,12 +107,13 @@ impl Core {
         Ok(lifted)
     }
 
-    /// Whether the store may not know yet that a caller is refused in this window. Who finds so tells it, within
-    /// the deadline.
+    /// Whether no rejection was reported to the store in this window. The caller then reports its own, within the
+    /// deadline.
     fn is_news(&self, limits: &Services) -> bool {
         let (known, now) = (&self.rare().refused_until_ms, limits.clock.now_ms());
-        let (until, told) = (known.load(Ordering::Relaxed), now + whole_ms(limits.deadline));
-        let first = || known.compare_exchange(until, told, Ordering::Relaxed, Ordering::Relaxed);
+        let (until, reported) = (known.load(Ordering::Relaxed), now + whole_ms(limits.deadline));
+        let first =
+            || known.compare_exchange(until, reported, Ordering::Relaxed, Ordering::Relaxed);
         until <= now && first().is_ok()
     }
 
@@ -121,7 +122,7 @@ impl Core {
     }
 }
 
-/// Whether the store's numbers are why the caller is told no.
+/// Whether the call was rejected because of the numbers in the store.
 fn is_refusal(rejection: &Rejection) -> bool {
     matches!(rejection.reason(), Reason::Limited | Reason::WaitTooLong)
         && !rejection.decision().is_some_and(crate::Decision::is_degraded)

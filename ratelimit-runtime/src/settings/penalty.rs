@@ -14,8 +14,8 @@ use crate::clock::whole_ms;
 pub struct Penalty(spec::Penalty);
 
 impl Penalty {
-    /// Blocks a key for this long, in whole milliseconds and at most 366 days, once it is refused in so many windows in a row, at
-    /// least one.
+    /// Blocks a key for this long, in whole milliseconds and at most 366 days, once it was refused in `after` consecutive windows,
+    /// at least one.
     pub fn new(after: u32, block: Duration) -> Self {
         let block = whole(block).clamp(spec::MIN_PER, spec::MAX_PER);
         Self(spec::Penalty { after: after.max(1), block, up_to: block })

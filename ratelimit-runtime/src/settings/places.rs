@@ -16,7 +16,7 @@ use ratelimit_spec::Template;
 
 /// Stands for the values of the keys beyond: no value is written like this.
 const OTHERS: &str = "~others";
-/// Places are looked through for idle ones no more often than so many times in the time that a place is kept.
+/// How often places are swept for idle ones, at most, within the time for which a place is kept.
 const LOOKS: u64 = 64;
 /// No reading of the limits file has this number.
 const NEVER: u64 = u64::MAX - 1;

@@ -25,10 +25,10 @@ pub fn check_revision(revision: u64) -> Result<(), String> {
     }
 }
 
-/// The most limiters that a process can be told to remember: some 30 GB of them.
+/// The largest `max_remembered`: about 30 GB of limiters.
 const MAX_REMEMBERED: u32 = 100_000_000;
 
-/// The most keys of a template that can be told to have limiters of their own.
+/// The largest `max_keys`.
 pub(super) const MAX_KEYS: u32 = MAX_REMEMBERED;
 
 pub(super) const REMEMBERED: Shape = Shape::Number(1, "", MAX_REMEMBERED as u64);

@@ -39,8 +39,8 @@ impl MemoryStore {
         }
     }
 
-    /// Decides for limiters of which one is blocked: nobody takes anything of any of them, as if they asked the one
-    /// for more than there can be.
+    /// Decides for limiters of which one is blocked: no call takes from any of them, as if it requested more of the
+    /// blocked one than its capacity.
     fn decide_if_blocked(&self, group: &Group<'_>) -> Option<Vec<Vec<Reply>>> {
         let blocked: Vec<_> =
             group.requests.iter().map(|request| self.blocked_for(request)).collect();

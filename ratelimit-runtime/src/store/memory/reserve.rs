@@ -19,7 +19,7 @@ impl MemoryStore {
         let blocked = self.blocked_for(request);
         let told = self.reconciled(request, |used, config, now| match blocked {
             None => reserve(used, config, costs, within_ms, now),
-            // Nobody can ask for as much, so nothing is taken.
+            // More than any capacity, so nothing is taken.
             blocked => {
                 let all = vec![u32::MAX; costs.len()];
                 let told = reserve(used, config, &all, within_ms, now).into_iter();

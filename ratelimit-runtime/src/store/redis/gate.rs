@@ -123,7 +123,7 @@ impl Gates {
             gate.delay = Duration::ZERO;
         }
         drop(gate);
-        // The driver stalls the calls of all nodes while it looks for one: of another node, a probe tells.
+        // The driver stalls the calls of all nodes while it looks for one: for a second node, wait for a probe.
         if !self.is_any_down() {
             self.report_down(error, node.as_deref());
         }

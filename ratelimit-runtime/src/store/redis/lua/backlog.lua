@@ -16,8 +16,8 @@ local function turn(moves, lead, now)
   end
 end
 
--- Somebody reserved so many ticks, some of which begin to drain before the last reservation
--- begins, which is after `lead`.
+-- Records a reservation of ticks, of which `overtaking` drain before the last reservation
+-- begins, in `lead` ms.
 local function add_reservation(moves, ticks, overtaking, lead, now)
   turn(moves, lead, now)
   moves.largest = math.max(moves.largest, ticks)

@@ -32,8 +32,8 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
     end
   end
 
-  -- Takes ticks out that come after so many others, and returns how many: what comes after
-  -- them moves forward, other than reservations, which go when they were to.
+  -- Removes ticks that come after `before` others, and returns how many. Grants behind them
+  -- move forward; reservations begin at the times that they were given.
   local function drain(before, ticks)
     if ticks == 0 then return 0 end
     local as_of, back = now + ahead, ticks
@@ -59,7 +59,7 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   can_owe(meter, function() return backlog, lead end, most, rate, per)
 
-  -- Somebody reserved so many permits, and goes after so many milliseconds.
+  -- Records a reservation of permits that begins after `wait` ms.
   function meter.promise(permits, wait)
     if not spaced and wait > 0 and (permits > 1 or moves) then
       local ticks = permits * per

@@ -29,7 +29,7 @@ local function to_bucket()
   if config.rate == 0 then return 0 end
   local meter, found = read_meter(config, text, now)
   if not meter then return nil end
-  -- By other numbers nobody knows how much of it has drained since.
+  -- Its place in a backlog by other numbers is unknown.
   if found or grant.rate ~= config.rate or grant.per ~= config.per
     or grant.warm_up ~= config.warm_up then
     return 0

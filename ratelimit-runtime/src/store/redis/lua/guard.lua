@@ -20,7 +20,7 @@ end
 local blocked = {}
 for n = 1, GUARDED do
   local block, up_to = tonumber(TERMS[n * 3 - 1]), tonumber(TERMS[n * 3])
-  -- What is no text blocks nobody, and the next refusal replaces it.
+  -- A value of another type is no block, and the next refusal replaces it.
   local left = block
     and blocked_for(read_penalty(redis.pcall('GET', PENALTIES[n])), block, up_to, now)
   if left and left > 0 then

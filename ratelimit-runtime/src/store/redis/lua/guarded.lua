@@ -4,12 +4,12 @@
 -- then, and more is when the block ends.
 local BLOCKED = 8
 
-local told = decided()
-local replies = type(told[1]) == 'table' and told or { told }
+local result = decided()
+local replies = type(result[1]) == 'table' and result or { result }
 for n, left in pairs(blocked) do
   local reply = replies[n]
   if reply[1] == 1 then
     reply[1], reply[2], reply[3], reply[10] = BLOCKED, 0, math.max(reply[3], left), left
   end
 end
-return told
+return result

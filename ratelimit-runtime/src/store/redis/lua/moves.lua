@@ -12,11 +12,11 @@
 --
 -- Reservations go at fixed times, and must not drain before. LARGEST is the largest one
 -- that is still to begin. EARLIER and LATER are those that go before others which were
--- made before them, of one turn and of the next, which begins at TURNS_AT: whatever was
--- reserved before a turn has begun after it. By SPARE_RATE ticks in a millisecond more
+-- made before them, of one turn and of the next, which begins at TURNS_AT: a reservation
+-- made before a turn has begun when the turn ends. By SPARE_RATE ticks in a millisecond more
 -- drains than is reserved, until SPARE_UNTIL: reservations were made at a lower rate.
 
--- The most gaps that are told apart; of more, two count as the earlier one.
+-- The maximum number of gaps; beyond it, two are merged at the earlier place.
 local MOST_GAPS = 8
 
 local function no_moves()
@@ -56,8 +56,8 @@ local function text_of_moves(moves)
   return table.concat(texts, '/')
 end
 
--- By how many ticks a grant moved which was to end so many ticks from now, since they were
--- `total`; and in how many it ends at the latest, as there is a gap behind it.
+-- The ticks by which a grant moved that was to end in `ends_in` ticks, since the total was
+-- `total`; and the ticks in which it ends at the latest, if there is a gap behind it.
 local function moved_of(moves, ends_in, total, rate, now)
   local moved, latest = moves.total - total, math.huge
   if moved < 0 then moved = moved + MOST_EXACT end
@@ -71,8 +71,8 @@ local function moved_of(moves, ends_in, total, rate, now)
   return moved, latest
 end
 
--- So many ticks were taken out of the backlog. Before that, all would have drained in
--- `ends`. Numbers are exact up to 2^53, and begin again at 0.
+-- Counts ticks that were removed from the backlog, which before would have drained at `ends`.
+-- Numbers are exact up to 2^53, and begin again at 0.
 local function add_move(moves, ticks, ends)
   local left = MOST_EXACT - moves.total
   moves.total = ticks < left and moves.total + ticks or ticks - left

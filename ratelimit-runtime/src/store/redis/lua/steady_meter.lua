@@ -1,5 +1,5 @@
 -- Looks whether a call by a meter can be decided in a few steps: requests of one cost
--- each, for numbers that are stored just so, or for a limiter that nobody has used yet.
+-- each, for numbers that are stored just so, or for the first use of a limiter.
 --
 -- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua, meter.lua
 local metered = ready and cost and #rule > 1 and string.sub(how, 1, 6) ~= 'follow'
