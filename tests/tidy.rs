@@ -4,13 +4,15 @@
 mod circles;
 #[path = "tidy/links.rs"]
 mod links;
+#[path = "tidy/snippets.rs"]
+mod snippets;
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use self::{circles::Crate, links::Links};
+use self::{circles::Crate, links::Links, snippets::Snippet};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -285,6 +287,21 @@ fn links_of_guides_are_defined_for_the_documentation_too() {
         }
         for label in links.defined.keys() {
             assert!(defined.contains_key(label), "{name}: `guide/links.md` lacks `[{label}]`");
+        }
+    }
+}
+
+/// They are one program, and some of them would run by the numbers of others.
+#[test]
+fn examples_in_the_documentation_share_no_limiter() {
+    let files = [files("ratelimit-runtime/src", "rs"), files("docs", "md")].concat();
+    let all: Vec<_> = files.iter().flat_map(|(name, text)| Snippet::all(name, text)).collect();
+    assert!(all.iter().filter(|snippet| !snippet.annotated().is_empty()).count() > 20);
+    for annotated in &all {
+        for other in all.iter().filter(|other| other.place != annotated.place) {
+            let used = &other.annotated() | &other.named();
+            let shared: Vec<_> = annotated.annotated().intersection(&used).copied().collect();
+            assert!(shared.is_empty(), "{} and {}: {shared:?}", annotated.place, other.place);
         }
     }
 }
