@@ -1,0 +1,92 @@
+//! All tests, a few files of them at once: most wait for time to pass rather than for a processor.
+
+use std::{
+    collections::VecDeque,
+    io::Write,
+    process::{Command, Output},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    Failed, Outcome,
+    shell::{cargo, output, run, say, seconds},
+};
+
+const EVERYTHING: &[&str] = &["test", "--locked", "--workspace", "--all-features"];
+/// How many files are run at once.
+const AT_ONCE: usize = 3;
+/// The files that take longest, so that they begin first.
+const LONGEST: &[&str] = &["ui", "examples", "kept", "interop"];
+
+/// Runs all tests, each with what `prepare` adds to its command.
+pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
+    if let Err(failed) = run(cargo(EVERYTHING).arg("--no-run")) {
+        return (Vec::new(), Err(failed));
+    }
+    let Ok(files) = files() else { return (Vec::new(), Err(Failed)) };
+    let files = files.into_iter().map(|name| vec!["--test".to_owned(), name]);
+    let rest = [vec!["--lib".to_owned(), "--bins".to_owned()], vec!["--doc".to_owned()]];
+    let left = Mutex::new(files.chain(rest).collect::<VecDeque<_>>());
+    let done = Mutex::new((Vec::new(), Ok(())));
+    let work = || {
+        while let Some(part) = locked(&left, VecDeque::pop_front) {
+            let mut command = cargo(EVERYTHING);
+            command.arg("--no-fail-fast").args(&part);
+            prepare(&mut command);
+            let start = Instant::now();
+            let output = command.output();
+            locked(&done, |(summary, outcome)| {
+                say(&format!("{}: {}", part.join(" "), seconds(start.elapsed())));
+                if print(output, summary).is_err() {
+                    *outcome = Err(Failed);
+                }
+            });
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The names of all files of tests, the longest first.
+///
+/// Cargo writes them as `"kind":["test"],"crate_types":["bin"],"name":"state"`, which is no reason to depend on a
+/// parser of JSON.
+fn files() -> Result<Vec<String>, Failed> {
+    let program = cargo(&[]).get_program().to_owned();
+    let metadata = output(program, &["metadata", "--locked", "--no-deps", "--format-version", "1"]);
+    let metadata = metadata.unwrap_or_default();
+    let after = metadata.split(r#""kind":["test"]"#).skip(1);
+    let named = after.filter_map(|text| text.split_once(r#""name":""#)?.1.split('"').next());
+    let mut names: Vec<_> = named.map(str::to_owned).collect();
+    if names.is_empty() {
+        eprintln!("`cargo metadata` names no tests");
+        return Err(Failed);
+    }
+    names.sort_by_key(|name| !LONGEST.contains(&name.as_str()));
+    Ok(names)
+}
+
+/// Passes on what a part of the tests printed, and keeps its summary lines.
+fn print(output: std::io::Result<Output>, summary: &mut Vec<String>) -> Outcome {
+    let output = output.map_err(|error| {
+        eprintln!("cannot run `cargo test`: {error}");
+        Failed
+    })?;
+    // Whoever closed them does not read them.
+    let _ = std::io::stdout().write_all(&output.stdout);
+    let _ = std::io::stderr().write_all(&output.stderr);
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let results = lines.lines().filter(|line| line.starts_with("test result:"));
+    summary.extend(results.map(str::to_owned));
+    if output.status.success() { Ok(()) } else { Err(Failed) }
+}
+
+fn locked<T, R>(shared: &Mutex<T>, with: impl FnOnce(&mut T) -> R) -> R {
+    with(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+}
