@@ -87,8 +87,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .refund_if(|response| response.status.is_success());
     let searches = Limit::new("search:{tenant?}", Quota::per_minute(100))
         .key("tenant", |request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned()));
-    // Reads `ratelimit.yaml` and the environment, and looks for changes.
-    let builder = Limits::builder().watch(Duration::from_secs(5));
+    // Reads `ratelimit.yaml` and the environment, and the file again when it changed or `kill -HUP` asks for it. If it
+    // has mistakes then, an event says which, and nothing changes.
+    let builder = Limits::builder().watch(Duration::from_secs(5)).reload_on_hangup();
     let limits = builder.on_event(|event| eprintln!("{event}")).install().await?;
 
     let service = Router::new()
@@ -97,15 +98,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .layer(Headers::Ietf)
         .route("/metrics", get(async move || metrics.render()))
         .route("/ready", get(ready).with_state(limits.clone()));
-
-    // `kill -HUP` reads the limits file again. If it has mistakes, an event says which, and nothing changes.
-    let mut hangup = signal(SignalKind::hangup())?;
-    let reloaded = limits.clone();
-    tokio::spawn(async move {
-        while hangup.recv().await.is_some() {
-            let _ = reloaded.reload();
-        }
-    });
 
     let listener = TcpListener::bind(env::var("LISTEN").unwrap_or("127.0.0.1:3000".into())).await?;
     println!("listening on http://{}", listener.local_addr()?);

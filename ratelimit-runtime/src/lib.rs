@@ -73,6 +73,7 @@
 //! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
 //!   can be serialized.
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
+//! - `signal`: the limits file is read again when the process gets `SIGHUP`.
 //! - `tracing`: events through `tracing`, with the target `ratelimit`.
 //! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
 //!   module `test_util`.

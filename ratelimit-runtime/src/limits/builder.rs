@@ -72,6 +72,8 @@ pub struct LimitsBuilder {
     trusted_proxies: Option<Vec<String>>,
     clock: Option<Clock>,
     watch: Option<Duration>,
+    #[cfg(all(unix, feature = "signal"))]
+    on_hangup: bool,
     on_event: Option<Callback>,
 }
 
@@ -188,6 +190,14 @@ impl LimitsBuilder {
         self
     }
 
+    /// [Reloads](Limits::reload) the limits file when the process gets `SIGHUP`, as operators expect of a
+    /// service. The signal then no longer ends the process.
+    #[cfg(all(unix, feature = "signal"))]
+    pub fn reload_on_hangup(mut self) -> Self {
+        self.on_hangup = true;
+        self
+    }
+
     /// Calls this with every [`Event`]. It must not block.
     pub fn on_event(mut self, callback: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.on_event = Some(Arc::new(callback));
@@ -224,6 +234,8 @@ impl LimitsBuilder {
     pub async fn build(self) -> Result<Limits, SetupError> {
         metrics::describe();
         let watch = self.watch;
+        #[cfg(all(unix, feature = "signal"))]
+        let on_hangup = self.on_hangup;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
         let limits = self.assemble(loaded, None)?;
         let services = &limits.services;
@@ -235,6 +247,10 @@ impl LimitsBuilder {
         }
         if let Some(every) = watch {
             watch::start(&limits, every);
+        }
+        #[cfg(all(unix, feature = "signal"))]
+        if on_hangup {
+            watch::on_hangup(&limits)?;
         }
         Ok(limits)
     }

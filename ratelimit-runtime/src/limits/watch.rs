@@ -1,4 +1,4 @@
-//! Watches the limits file.
+//! When the limits file is read again by itself: it changed, or an operator asks for it.
 
 use std::{
     fs,
@@ -6,7 +6,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(all(unix, feature = "signal"))]
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::{Limits, file, reload};
+#[cfg(all(unix, feature = "signal"))]
+use crate::{Problem, ProblemKind, SetupError};
 
 /// Reloads when the file looks different. Ends with the limits and their limiters.
 pub(super) fn start(limits: &Limits, every: Duration) {
@@ -29,4 +34,28 @@ pub(super) fn start(limits: &Limits, every: Duration) {
             }
         }
     });
+}
+
+/// Reloads at every `SIGHUP`, from now on. Ends with the limits and their limiters.
+#[cfg(all(unix, feature = "signal"))]
+pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
+    let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
+    let services = Arc::downgrade(&limits.services);
+    let runtime = limits.services.engine.runtime();
+    // The engine's, so that it goes on when the caller's runtime has ended.
+    let entered = runtime.enter();
+    let hangup = signal(SignalKind::hangup());
+    drop(entered);
+    let mut hangup = hangup.map_err(|error| {
+        let message = format!("cannot listen for SIGHUP: {error}; leave `reload_on_hangup` out");
+        Problem::new(ProblemKind::File, message).caused_by(error)
+    })?;
+    limits.services.engine.spawn_endless(async move {
+        while hangup.recv().await.is_some() {
+            let Some(services) = services.upgrade() else { return };
+            // A bad file is reported by an event, and the old limits stay.
+            let _ = reload(&services, &source, shadow);
+        }
+    });
+    Ok(())
 }
