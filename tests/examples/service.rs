@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use hyper_util::{
 use ratelimit_runtime::Limits;
 use rustix::process::Signal;
 use tests::{eventually, redis_server::RedisServer};
+use tokio::task::JoinSet;
 
 use crate::program::{DEADLINE, Server, profile_dir};
 
@@ -39,6 +41,11 @@ pub(crate) struct Visitor {
 impl Visitor {
     pub(crate) fn of(server: &Server) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { client, url: server.url.clone() }
+    }
+
+    fn over_http2(server: &Server) -> Self {
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
         Self { client, url: server.url.clone() }
     }
 
@@ -110,6 +117,52 @@ async fn serves(program: &str, redis: Option<&RedisServer>) {
 async fn the_service_of_the_guide_counts_failures_only() {
     serves("service", None).await;
     serves("service", Some(&RedisServer::start())).await;
+}
+
+/// 300 searches of one tenant, 30 at a time: 100 are admitted, and every answer says what is left.
+async fn searches_under_load(visitor: Visitor) {
+    let visitor = Arc::new(visitor);
+    let mut visits = JoinSet::new();
+    for _ in 0..30 {
+        let visitor = Arc::clone(&visitor);
+        visits.spawn(async move {
+            let mut answers = Vec::new();
+            for _ in 0..10 {
+                answers.push(visitor.get("/search", "busy").await);
+            }
+            answers
+        });
+    }
+    let (mut left, mut rejected) = (Vec::new(), 0);
+    for answer in visits.join_all().await.into_iter().flatten() {
+        let told = header(&answer, "ratelimit");
+        let remaining = told.split(";r=").nth(1).and_then(|rest| rest.split(';').next());
+        let remaining: u64 = remaining.unwrap().parse().unwrap();
+        assert_eq!(header(&answer, "ratelimit-policy"), "\"search:{tenant?}\";q=100;w=60");
+        match answer.status().as_u16() {
+            200 => left.push(remaining),
+            429 => {
+                let wait: u64 = header(&answer, "retry-after").parse().unwrap();
+                assert!(remaining == 0 && (1..=60).contains(&wait), "{told}, {wait}");
+                rejected += 1;
+            }
+            status => panic!("{status}"),
+        }
+    }
+    left.sort_unstable();
+    assert_eq!((left, rejected), ((0..100).collect(), 200));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_admits_its_limit_over_both_versions_of_http() {
+    let redis = RedisServer::start();
+    for redis in [None, Some(&redis)] {
+        searches_under_load(Visitor::of(&Server::start("service", redis))).await;
+        if let Some(redis) = redis {
+            redis.cli::<()>(&["FLUSHALL"]);
+        }
+        searches_under_load(Visitor::over_http2(&Server::start("service", redis))).await;
+    }
 }
 
 /// Types the blocks of the guide into an empty package, and builds it.

@@ -107,7 +107,8 @@ async fn rust_reads_the_permits_java_took(redisson: Redisson) {
 async fn java_reads_what_rust_merged(redisson: Redisson) {
     let server = RedisServer::start();
     let mut java = redisson.connect(&server);
-    let per = 4 * PER;
+    // Long enough for a slow machine to take them all within it.
+    let per = 16 * PER;
     let limiter = limits(&server, "").await.limiter("shared", quota(2_000, per));
     for _ in 0..500 {
         limiter.try_acquire(1).await.unwrap();
