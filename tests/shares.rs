@@ -100,7 +100,8 @@ async fn processes_that_know_of_each_other_share_a_quota() {
     for _ in 0..4 {
         processes.push(process(&proxy.url(), None).await);
     }
-    let before = load_of(&processes, quota(RATE, SECOND), 4 * SECOND).await;
+    // Their third heartbeats are after seven seconds; on a busy machine the second ones may come before the last process.
+    let before = load_of(&processes, quota(RATE, SECOND), 8 * SECOND).await;
     assert!(worst_after(&before, 0) <= RATE, "{}", worst_after(&before, 0));
     proxy.cut();
     let admitted = load_of(&processes, quota(RATE, SECOND), 5 * SECOND).await;
