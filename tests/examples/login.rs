@@ -1,8 +1,12 @@
 //! A login that blocks who goes on guessing.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tests::redis_server::RedisServer;
+use tokio::task::JoinSet;
 
 use crate::{
     program::Server,
@@ -72,4 +76,33 @@ async fn a_block_outlives_the_process() {
     let server = Server::with_limits("login", Some(&redis), &limits());
     let answer = Visitor::of(&server).login("eve", "correct horse").await;
     assert_eq!(answer.status(), 429, "{answer:?}");
+}
+
+/// 60 guesses at one account at once, of which its quota admits five.
+async fn guesses_under_load(visitor: Visitor) {
+    let visitor = Arc::new(visitor);
+    let mut guesses = JoinSet::new();
+    for _ in 0..60 {
+        let visitor = Arc::clone(&visitor);
+        guesses.spawn(async move { guess(&visitor, "eve").await });
+    }
+    let answers = guesses.join_all().await;
+    let admitted = answers.iter().filter(|(status, _)| *status == 401).count();
+    let limited = answers.iter().filter(|(_, wait)| wait.is_some_and(|wait| wait > 0)).count();
+    assert_eq!((admitted, limited), (5, 55), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_login_admits_its_limit_over_both_versions_of_http() {
+    for over in [Visitor::of, Visitor::over_http2] {
+        guesses_under_load(over(&Server::with_limits("login", None, &file("examples/login.yaml"))))
+            .await;
+        let redis = RedisServer::start();
+        guesses_under_load(over(&Server::with_limits(
+            "login",
+            Some(&redis),
+            &file("examples/login.yaml"),
+        )))
+        .await;
+    }
 }

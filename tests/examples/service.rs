@@ -44,7 +44,7 @@ impl Visitor {
         Self { client, url: server.url.clone() }
     }
 
-    fn over_http2(server: &Server) -> Self {
+    pub(crate) fn over_http2(server: &Server) -> Self {
         let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
         Self { client, url: server.url.clone() }
     }
