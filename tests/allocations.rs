@@ -176,7 +176,9 @@ fn a_key_in_redis_takes_few_bytes_of_the_process() {
     const FIRST: u64 = 1_000_000_000_000;
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let limits = Limits::builder().redis(server.url()).no_limits_file();
+    // A call that this process had to decide would leave its count here.
+    let limits =
+        Limits::builder().redis(server.url()).no_limits_file().deadline(Duration::from_secs(2));
     let limits = runtime.block_on(limits.build()).unwrap();
     let calls = async |from: u64, to: u64| {
         for id in from..to {

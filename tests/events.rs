@@ -2,12 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::{
+    io,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use ratelimit_runtime::{Event, Limits, LimitsBuilder, Reason};
 use tests::{eventually, redis_server::RedisServer};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 const SECOND: Duration = Duration::from_secs(1);
 const YAML: &str =
@@ -90,4 +93,71 @@ async fn a_permission_that_is_lost_is_reported() {
     }
     assert_eq!(log.of("cannot be counted"), (1, 1));
     eventually("the others are counted", 12 * SECOND, || log.of("cannot be counted") == (2, 100));
+}
+
+/// What a subscriber writes.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    /// Of this thread until the guard is dropped: a line for each span of a decision that ended.
+    fn subscribe(&self) -> DefaultGuard {
+        let written = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_span_events(FmtSpan::CLOSE)
+            .with_ansi(false)
+            .with_writer(move || written.clone());
+        tracing::subscriber::set_default(subscriber.finish())
+    }
+
+    fn spans(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains("ratelimit.decision")).map(str::to_owned).collect()
+    }
+}
+
+async fn decisions(limits: &Limits) {
+    for user in [1, 2, 3] {
+        for _ in 0..2 {
+            let _ = limits.configured(&format!("user-{user}")).try_acquire(1).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_decision_of_so_many_has_a_span() {
+    let server = RedisServer::start();
+    let build = |one_in| {
+        let builder = Limits::builder().redis(server.url()).limits_yaml(YAML);
+        builder.deadline(2 * SECOND).trace_decisions(one_in).build()
+    };
+    for (one_in, expected) in [(0, 0), (1, 6), (3, 2)] {
+        let (written, limits) = (Written::default(), build(one_in).await.unwrap());
+        let subscribed = written.subscribe();
+        decisions(&limits).await;
+        drop(subscribed);
+        let spans = written.spans();
+        assert_eq!(spans.len(), expected, "one of {one_in}: {spans:?}");
+        assert!(spans.iter().all(|span| !span.contains("user-1")), "no values: {spans:?}");
+        let all =
+            spans.iter().filter(|span| span.contains("permits=1 limiter=\"user-*\" outcome="));
+        assert_eq!(all.count(), expected, "{spans:?}");
+        let _: () = server.cli(&["FLUSHALL"]);
+    }
+    let (written, limits) = (Written::default(), build(1).await.unwrap());
+    let _subscribed = written.subscribe();
+    decisions(&limits).await;
+    let spans = written.spans();
+    assert!(spans[0].contains("outcome=\"admitted\" degraded=false remaining=0"), "{spans:?}");
+    assert!(spans[1].contains("outcome=\"limited\""), "{spans:?}");
 }

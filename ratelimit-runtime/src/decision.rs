@@ -178,6 +178,23 @@ pub enum Reason {
     StoreMisconfigured,
 }
 
+impl Reason {
+    /// What metrics and spans call it.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Limited => "limited",
+            Self::WaitTooLong => "wait_too_long",
+            Self::Blocked => "blocked",
+            Self::QueueFull => "queue_full",
+            Self::ExceedsCapacity => "exceeds_capacity",
+            Self::NotConfigured => "not_configured",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::StoreMisconfigured => "store_misconfigured",
+        }
+    }
+}
+
 /// How a cost was settled once it was known: the result of [`Permit::settle`](crate::Permit::settle)
 /// and [`Limiter::charge`](crate::Limiter::charge).
 ///

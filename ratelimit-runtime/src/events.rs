@@ -1,6 +1,7 @@
 //! What operators should hear of, told once and in one place.
 
 mod bounded;
+mod spans;
 
 use std::{
     fmt,
@@ -9,6 +10,7 @@ use std::{
 };
 
 use self::bounded::Bounded;
+pub(crate) use self::spans::Spans;
 use crate::{Quota, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled};
 
 /// Something an operator should hear of.

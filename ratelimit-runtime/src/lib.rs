@@ -74,7 +74,8 @@
 //!   can be serialized.
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `signal`: the limits file is read again when the process gets `SIGHUP`.
-//! - `tracing`: events through `tracing`, with the target `ratelimit`.
+//! - `tracing`: events through `tracing`, with the target `ratelimit`, and spans of decisions
+//!   (`LimitsBuilder::trace_decisions`).
 //! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
 //!   module `test_util`.
 //!

@@ -19,7 +19,7 @@ use super::{lanes::Lanes, local::Local, rules::Rules};
 use crate::{
     Clock, SetupError, StoreError, clock,
     engine::Engine,
-    events::Events,
+    events::{Events, Spans},
     home::Homes,
     members::Members,
     settings::Current,
@@ -43,6 +43,7 @@ pub(crate) struct Services {
     /// The calls to the store that are in flight, by runtime.
     pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
+    pub(crate) spans: Spans,
     /// Why the limits could not be read, if none were installed.
     pub(crate) broken: Option<SetupError>,
     /// What the builder set, before the limits file.

@@ -145,6 +145,24 @@ pub(crate) async fn acquire(
     limits: &Arc<Services>,
     claims: &[Claim],
 ) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
+    let limiters = claims.iter().map(|claim| claim.core.family.label());
+    let span = limits.spans.begin(limiters, claims.iter().map(|claim| claim.permits).sum());
+    let result = acquire_claims(limits, claims).await;
+    match &result {
+        Ok(granted) => {
+            let answers = || granted.iter().flatten().map(|granted| &granted.answer);
+            let remaining = answers().map(|answer| answer.remaining).min();
+            span.admitted(remaining, answers().any(|answer| answer.degraded));
+        }
+        Err((_, rejection)) => span.rejected(rejection.reason()),
+    }
+    result
+}
+
+async fn acquire_claims(
+    limits: &Arc<Services>,
+    claims: &[Claim],
+) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
     let begun = Begun::now(limits, claims);
     let usual = match claims {
         [claim] => decide_one(limits, claim),

@@ -16,7 +16,7 @@ use super::{INSTALLED, Limits, Made, file, heartbeat, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
-    events::{Callback, Event, Events},
+    events::{Callback, Event, Events, Spans},
     home::Homes,
     limiter::{Local, Reading, Rules, Services},
     members::Members,
@@ -71,6 +71,7 @@ pub struct LimitsBuilder {
     tls_ca: Option<PathBuf>,
     trusted_proxies: Option<Vec<String>>,
     clock: Option<Clock>,
+    span_one_in: u32,
     watch: Option<Duration>,
     #[cfg(all(unix, feature = "signal"))]
     on_hangup: bool,
@@ -204,6 +205,18 @@ impl LimitsBuilder {
         self
     }
 
+    /// Opens a span for one decision of so many, beginning with the first; for none if it is 0, as it is unless this is
+    /// called. Its duration is what the store and the wait took; a decision that takes neither has no span.
+    ///
+    /// Spans have the target `ratelimit`, the name `ratelimit.decision` and the level `INFO`, with the fields `limiter` (the
+    /// template), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the
+    /// [metrics](crate::guide::metrics)), `remaining` and `degraded`.
+    #[cfg(feature = "tracing")]
+    pub fn trace_decisions(mut self, one_in: u32) -> Self {
+        self.span_one_in = one_in;
+        self
+    }
+
     /// Checks everything and makes these limits the program's.
     ///
     /// A Redis that does not answer is no error: it is reported, and `on_store_error` decides until
@@ -322,6 +335,7 @@ impl LimitsBuilder {
             lanes: Homes::new(Arc::clone(&engine)),
             engine,
             events,
+            spans: Spans::one_in(self.span_one_in),
             broken,
             revision,
             instances: self.instances,

@@ -111,7 +111,7 @@ impl Measured {
 
     pub(crate) fn rejected(&self, reason: Reason) {
         let make =
-            || counter!(REJECTED, "limiter" => self.label.clone(), "reason" => word_of(reason));
+            || counter!(REJECTED, "limiter" => self.label.clone(), "reason" => reason.word());
         self.rejected[reason as usize].get_or_init(make).increment(1);
     }
 
@@ -159,19 +159,6 @@ pub(crate) struct Waiting(Gauge);
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.decrement(1);
-    }
-}
-
-fn word_of(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Limited => "limited",
-        Reason::WaitTooLong => "wait_too_long",
-        Reason::Blocked => "blocked",
-        Reason::QueueFull => "queue_full",
-        Reason::ExceedsCapacity => "exceeds_capacity",
-        Reason::NotConfigured => "not_configured",
-        Reason::StoreUnavailable => "store_unavailable",
-        Reason::StoreMisconfigured => "store_misconfigured",
     }
 }
 

@@ -65,6 +65,11 @@ impl Family {
         self.annotation.is_none() && self.key.ends_with('*')
     }
 
+    /// What metrics and spans call it: never a name with a key's value.
+    pub(crate) fn label(&self) -> &str {
+        if self.is_unnamed() { UNNAMED } else { &self.key }
+    }
+
     /// Whether it is one name that was built at run time.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.number == 0
