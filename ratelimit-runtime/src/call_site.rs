@@ -61,10 +61,12 @@ impl CallSite {
     }
 
     /// Renders the key. A key without placeholders needs no rendering, and one of usual length no memory.
+    #[inline]
     fn key(&self, parts: &[Part<'_>]) -> Key {
-        if parts.is_empty() {
-            return Key(None);
-        }
+        Key((!parts.is_empty()).then(|| self.rendered(parts)))
+    }
+
+    fn rendered(&self, parts: &[Part<'_>]) -> KeyName {
         let mut writer = KeyWriter::new("");
         let (first, literals) = self.annotation.literals.split_first().unwrap_or((&"", &[]));
         writer.literal(first);
@@ -75,7 +77,7 @@ impl CallSite {
             }
             writer.literal(literal);
         }
-        Key(Some(writer.finish()))
+        writer.finish()
     }
 
     /// Returns the handle of the key's limiter.
@@ -108,7 +110,6 @@ impl CallSite {
     }
 
     /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are free.
-    /// Most calls need no more.
     fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
         let services = limits.services();
         let known = self.first.get().filter(|known| known.limits == services.id);

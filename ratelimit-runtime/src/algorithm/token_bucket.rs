@@ -73,6 +73,7 @@ impl Bucket {
     }
 
     /// No time has passed for a clock that stepped back.
+    #[inline]
     fn backlog(&self, now: u64) -> u64 {
         let now = now.max(self.at);
         if self.empty_at >= now {
@@ -112,14 +113,17 @@ impl Bucket {
 
     /// Takes permits that are free, and says how many are left; nothing where the clock stepped back,
     /// somebody reserved, or other numbers count.
+    #[inline]
     pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
-        if !self.fits(config) || now < self.at || self.last > 0 || self.moves.is_some() {
+        let is_plain = now >= self.at && self.last == 0 && self.moves.is_none();
+        if !self.fits(config) || !is_plain || self.per == 0 {
             return None;
         }
-        let mut level = self.at(config, now);
+        let mut level = Level { backlog: self.backlog(now), ..Level::empty(config) };
         let left = level.free().checked_sub(permits)?;
         level.take(permits);
-        *self = level.at(now);
+        (self.empty_at, self.ticks) = level.empties(now);
+        self.at = now;
         Some(left)
     }
 
@@ -129,6 +133,7 @@ impl Bucket {
 }
 
 impl Level {
+    #[inline]
     fn empty(config: &Config) -> Self {
         Self {
             backlog: 0,
@@ -156,21 +161,28 @@ impl Level {
         Self { moves, ..self }
     }
 
+    /// When it is empty, and the ticks that are left in that millisecond.
+    #[inline]
+    fn empties(&self, now: u64) -> (u64, u64) {
+        (now.saturating_add(self.backlog / self.rate), self.backlog % self.rate)
+    }
+
     /// What is left to remember: nothing of an empty one, not even when that was.
-    pub(super) fn at(self, now: u64) -> Bucket {
-        let Self { backlog, rate, per, .. } = self;
-        let moves = self.moves.filter(|moves| backlog > 0 || moves.lasts_ms(now) > 0);
+    pub(super) fn at(mut self, now: u64) -> Bucket {
+        let moves = self.moves.take();
+        let Self { backlog, rate, per, lead, .. } = self;
+        let moves = moves.filter(|moves| backlog > 0 || moves.lasts_ms(now) > 0);
         let is_empty = backlog == 0 && moves.is_none();
         let at = if is_empty { 0 } else { now };
-        let last = if is_empty || self.lead == 0 { 0 } else { at.saturating_add(self.lead) };
-        let empty_at = at.saturating_add(backlog / rate);
-        Bucket { empty_at, ticks: backlog % rate, rate, per, at, last, moves }
+        let (empty_at, ticks) = self.empties(at);
+        let last = if is_empty || lead == 0 { 0 } else { at.saturating_add(lead) };
+        Bucket { empty_at, ticks, rate, per, at, last, moves }
     }
 
     /// Identifies what the last caller holds.
     pub(super) fn ticket(&self, now: u64) -> Ticket {
-        let empty_at_ms = now.saturating_add(self.backlog / self.rate);
-        Ticket { empty_at_ms, ticks: self.backlog % self.rate, stored: 0 }
+        let (empty_at_ms, ticks) = self.empties(now);
+        Ticket { empty_at_ms, ticks, stored: 0 }
     }
 
     /// Gives permits back, the oldest, and returns how many there were to give back: none of a leaky
