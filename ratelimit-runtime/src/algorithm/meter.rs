@@ -57,6 +57,14 @@ pub(super) trait Meter {
         Verdict { granted, remaining, ..Verdict::default() }
     }
 
+    /// Takes permits for one request, if there is room for it.
+    #[inline]
+    fn acquire(&mut self, cost: u64) -> Verdict {
+        let fits = cost <= self.free();
+        let Verdict { granted, remaining, .. } = self.answer(cost, fits);
+        Verdict { granted, remaining, ahead: self.ahead(), ..self.outlook(cost) }
+    }
+
     /// Adds the times, as of the end of the batch.
     fn date(&self, verdicts: &mut [Verdict], costs: impl Iterator<Item = u64>)
     where

@@ -39,6 +39,11 @@ impl<M: Meter> Sheet<M> {
         self.meter.take(permits);
         self.changed = true;
     }
+
+    fn acquire(&mut self, permits: u64) -> Verdict {
+        self.changed |= permits <= self.meter.free();
+        self.meter.acquire(permits)
+    }
 }
 
 impl State {
@@ -101,6 +106,17 @@ impl Open<'_> {
                 *state = State::Window(meter.window());
             }
             _ => {}
+        }
+    }
+
+    /// Takes permits for one request, if there is room for it.
+    pub(super) fn acquire(&mut self, permits: u64) -> Verdict {
+        match &mut self.0 {
+            Form::Log(log) => log.acquire(permits),
+            Form::Bucket(sheet, _) => sheet.acquire(permits),
+            Form::Warm(sheet, _) => sheet.acquire(permits),
+            Form::Window(sheet, _) => sheet.acquire(permits),
+            Form::Nothing => Verdict::default(),
         }
     }
 

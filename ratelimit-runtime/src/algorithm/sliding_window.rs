@@ -50,10 +50,7 @@ impl Log {
 
     /// Takes permits, or says when they will be free.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
-        let mut open = self.open(rate, per, std::iter::once(permits), now);
-        let fits = permits <= open.free();
-        let Verdict { granted, remaining, .. } = open.answer(permits, fits);
-        Verdict { granted, remaining, ahead: open.ahead, ..open.outlook(permits) }
+        self.open(rate, per, std::iter::once(permits), now).acquire(permits)
     }
 
     /// Takes permits that are free, and says how many are left; nothing while permits are owed, or when

@@ -43,9 +43,7 @@ impl State {
     #[inline(never)]
     fn acquire_by_another(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
         let mut open = self.open(config, std::iter::once(permits), now);
-        let fits = permits <= open.free();
-        let Verdict { granted, remaining, .. } = open.answer(permits, fits);
-        let verdict = Verdict { granted, remaining, ahead: open.ahead(), ..open.outlook(permits) };
+        let verdict = open.acquire(permits);
         open.close(now);
         verdict
     }
