@@ -67,13 +67,14 @@ pub trait KeyPart {
     }
 }
 
-/// A value of a key that is a number or a text.
+/// A value of a key that is a number, a text or an address.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum PlainPart<'a> {
     Other,
     Number(u64),
     Text(&'a str),
+    Ipv4([u8; 4]),
 }
 
 /// Writes a value into a key.
@@ -81,6 +82,7 @@ pub(crate) fn write(part: &dyn KeyPart, key: &mut KeyWriter) {
     match part.plain() {
         PlainPart::Number(number) => key.number(number),
         PlainPart::Text(text) => key.part(text),
+        PlainPart::Ipv4(octets) => key.ipv4(octets),
         PlainPart::Other => key.display(&Displayed(part)),
     }
 }
@@ -178,8 +180,6 @@ by_display!(
     usize,
     bool,
     char,
-    IpAddr,
-    Ipv4Addr,
     Ipv6Addr,
     NonZeroI8,
     NonZeroI16,
@@ -198,6 +198,29 @@ by_display!(
     #[cfg(feature = "ulid")]
     ulid::Ulid,
 );
+
+impl KeyPart for Ipv4Addr {
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+
+    fn plain(&self) -> PlainPart<'_> {
+        PlainPart::Ipv4(self.octets())
+    }
+}
+
+impl KeyPart for IpAddr {
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+
+    fn plain(&self) -> PlainPart<'_> {
+        match self {
+            Self::V4(address) => address.plain(),
+            Self::V6(_) => PlainPart::Other,
+        }
+    }
+}
 
 macro_rules! by_ip_address {
     ($($ty:ty),*) => {$(

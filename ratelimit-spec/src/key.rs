@@ -21,6 +21,9 @@ pub(crate) const MAX_PART: usize = 64;
 /// The most digits of a number.
 const MAX_DIGITS: usize = 20;
 
+/// The most characters of an IPv4 address.
+const MAX_IPV4: usize = 15;
+
 /// The most bytes of a key prefix.
 const MAX_PREFIX: usize = 31;
 
@@ -55,6 +58,7 @@ pub struct KeyWriter {
 
 impl KeyWriter {
     /// Starts a name with the key prefix, which may be empty.
+    #[inline]
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         let mut name = KeyName::new();
@@ -63,6 +67,7 @@ impl KeyWriter {
     }
 
     /// Writes what stands in the template, as it is.
+    #[inline]
     pub fn literal(&mut self, text: &str) {
         self.name.push_str(text);
     }
@@ -90,17 +95,20 @@ impl KeyWriter {
 
     /// Writes a value that is a number.
     pub fn number(&mut self, value: u64) {
-        let (mut digits, mut first, mut left) = ([0; MAX_DIGITS], MAX_DIGITS, value);
-        loop {
-            first -= 1;
-            // One digit fits.
-            digits[first] = b'0' + (left % 10) as u8;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
+        let (mut digits, mut first) = ([0; MAX_DIGITS], MAX_DIGITS);
+        write_before(&mut digits, &mut first, value);
         self.name.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
+    }
+
+    /// Writes a value that is an IPv4 address.
+    pub fn ipv4(&mut self, octets: [u8; 4]) {
+        let (mut text, mut first) = ([b'.'; MAX_IPV4 + 1], MAX_IPV4 + 1);
+        for octet in octets.into_iter().rev() {
+            // Over the dot that is before the rest, if there is one.
+            write_before(&mut text, &mut first, octet.into());
+            first -= 1;
+        }
+        self.name.push_str(std::str::from_utf8(&text[first + 1..]).unwrap_or_default());
     }
 
     /// Writes that there is no value. No value is written like this.
@@ -112,12 +120,26 @@ impl KeyWriter {
     ///
     /// One that another limiter's counter or log could have, such as `{orders}:value`, ends in one
     /// more `~`. Only a template with literal braces can come to that.
+    #[inline]
     #[must_use]
     pub fn finish(mut self) -> KeyName {
         if is_derived(&self.name) {
             self.name.push('~');
         }
         self.name
+    }
+}
+
+/// Writes a number in front of what is written.
+fn write_before(text: &mut [u8], first: &mut usize, mut left: u64) {
+    loop {
+        *first -= 1;
+        // One digit fits.
+        text[*first] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
     }
 }
 

@@ -31,19 +31,30 @@ enum Text {
 }
 
 impl KeyName {
+    #[inline]
     pub(crate) fn new() -> Self {
         Self(Text::Inline(ArrayString::new()))
     }
 
+    #[inline]
     pub(crate) fn push_str(&mut self, text: &str) {
+        let fits = match &mut self.0 {
+            Text::Inline(name) => name.try_push_str(text).is_ok(),
+            Text::Heap(_) => false,
+        };
+        if !fits {
+            self.push_to_heap(text);
+        }
+    }
+
+    #[cold]
+    fn push_to_heap(&mut self, text: &str) {
         match &mut self.0 {
             Text::Inline(name) => {
-                if name.try_push_str(text).is_err() {
-                    let mut heap = String::with_capacity(2 * (name.len() + text.len()));
-                    heap.push_str(name);
-                    heap.push_str(text);
-                    self.0 = Text::Heap(heap);
-                }
+                let mut heap = String::with_capacity(2 * (name.len() + text.len()));
+                heap.push_str(name);
+                heap.push_str(text);
+                self.0 = Text::Heap(heap);
             }
             Text::Heap(name) => name.push_str(text),
         }

@@ -11,7 +11,7 @@ use http::{
 };
 
 use super::forwarded;
-use crate::{KeyPart, Limits};
+use crate::{KeyPart, Limits, key::PlainPart};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -137,6 +137,10 @@ impl KeyPart for ClientIp {
                 write!(f, "{network}/{}", self.prefix)
             }
         }
+    }
+
+    fn plain(&self) -> PlainPart<'_> {
+        self.address.plain()
     }
 }
 

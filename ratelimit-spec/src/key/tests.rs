@@ -59,6 +59,16 @@ fn a_number_is_written_as_it_displays_itself() {
 }
 
 #[test]
+fn an_ipv4_address_is_written_as_it_displays_itself() {
+    for octets in [[0; 4], [255; 4], [10, 0, 0, 1], [192, 168, 27, 9]] {
+        let (mut key, mut displayed) = (KeyWriter::new("ip:"), KeyWriter::new("ip:"));
+        key.ipv4(octets);
+        displayed.display(&std::net::Ipv4Addr::from(octets));
+        assert_eq!(&*key.finish(), &*displayed.finish());
+    }
+}
+
+#[test]
 fn a_value_that_cannot_display_itself_does_not_panic() {
     struct Broken;
     impl fmt::Display for Broken {
