@@ -25,6 +25,8 @@ mod share;
 mod taken;
 mod wait;
 
+#[cfg(feature = "tower")]
+pub(crate) use self::decide::grant;
 pub(crate) use self::{
     core::Core,
     decide::{Granted, spend},

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use ratelimit_spec::Wait;
 
 pub(super) use self::answer::Ready;
+#[cfg(feature = "tower")]
+pub(crate) use self::known::grant;
 pub(crate) use self::known::spend;
 use super::{
     batch::{self, Asking},

@@ -61,6 +61,12 @@ impl Permit {
         Self::with(decision, held)
     }
 
+    /// The permit of a call that settles nothing.
+    #[cfg(feature = "tower")]
+    pub(crate) fn unsettled(decision: Decision) -> Self {
+        Self::with(decision, None)
+    }
+
     /// The permit of a call that no limiter decided.
     pub(crate) fn of_no_limiter() -> Self {
         Self::with(Decision::of_no_limiter(), None)

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::task::futures::TaskLocalFuture;
+
 use super::{INSTALLED, Limits, LimitsBuilder};
 use crate::{Decision, Rejection};
 
@@ -11,10 +13,13 @@ tokio::task_local! {
 
 /// What surrounds the code that runs.
 #[derive(Clone, Default)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     limits: Option<Limits>,
     observer: Option<Observer>,
 }
+
+/// A future with a scope.
+pub(crate) type Scoped<F> = TaskLocalFuture<Scope, F>;
 
 /// The outcome of one attribute of a call.
 type Observed = Result<Decision, Rejection>;
@@ -33,6 +38,21 @@ impl Observer {
     #[cfg(feature = "tower")]
     pub(crate) fn current() -> Option<Self> {
         Scope::current().observer
+    }
+
+    /// Observes a future, which runs with these limits, or else with those of the code that calls this.
+    pub(crate) fn of<F: Future>(limits: Option<&Limits>, future: F) -> (Self, Scoped<F>) {
+        let outer = Scope::current();
+        let slot = Slot { outcomes: Mutex::default(), outer: outer.observer };
+        let observer = Self(Arc::new(slot));
+        let limits = limits.cloned().or(outer.limits);
+        let scope = Scope { limits, observer: Some(observer.clone()) };
+        (observer, SCOPE.scope(scope, future))
+    }
+
+    /// Returns the outcomes so far, in the order in which they were decided.
+    pub(crate) fn outcomes(&self) -> Vec<Observed> {
+        std::mem::take(&mut *self.0.outcomes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn record(&self, outcome: &Observed) {
@@ -94,12 +114,7 @@ impl Scope {
 /// # }
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
-    let outer = Scope::current();
-    let slot = Arc::new(Slot { outcomes: Mutex::default(), outer: outer.observer.clone() });
-    let scope = Scope { observer: Some(Observer(Arc::clone(&slot))), ..outer };
     // Boxed, since the scope is not known before the first poll, and a moved future would be here twice.
-    let output = SCOPE.scope(scope, Box::pin(future)).await;
-    let outcomes =
-        std::mem::take(&mut *slot.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
-    (output, outcomes)
+    let (observer, future) = Observer::of(None, Box::pin(future));
+    (future.await, observer.outcomes())
 }

@@ -81,17 +81,14 @@ impl MemoryStore {
         self.slots.get_or_make(keys.shared(), self.clock.now_ms())
     }
 
-    /// Takes permits for a limiter of a family, named in two parts, that may be counted without a look at
-    /// its configuration. Says how many are left, of how many.
-    pub(crate) fn spend(
+    /// What is said where a limiter is counted, if it is there. Its name comes in two parts.
+    #[inline]
+    pub(crate) fn with<T>(
         &self,
         name: (&str, &str),
-        family: u32,
-        generation: u64,
-        permits: u32,
-    ) -> Option<(u64, u64)> {
-        let whose = Whose::Family(family);
-        self.slots.with(name, |slot| slot.spend(&self.clock, whose, generation, permits))
+        ask: impl FnOnce(&Slot) -> Option<T>,
+    ) -> Option<T> {
+        self.slots.with(name, |slot| ask(slot))
     }
 
     /// Where a limiter may be counted by this rule without a look at its configuration.

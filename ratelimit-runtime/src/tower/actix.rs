@@ -18,7 +18,7 @@ use actix_web::{
 use super::{compiled::Compiled, limit::Limit, outcomes};
 use crate::{
     Decision, Rejection,
-    limits::observe,
+    limits::Observer,
     web::{
         Headers,
         actix::{answer, heads},
@@ -89,10 +89,10 @@ where
     if let Some(decision) = head.extensions.remove::<Decision>() {
         request.extensions_mut().insert(decision);
     }
-    let (response, inside) = compiled.run(inner.call(request)).await;
-    let mut response = response?;
+    let (observer, call) = compiled.run(inner.call(request));
+    let mut response = call.await?;
     let mut head = heads::of_response(response.response());
-    admitted.finish(compiled, inside, &mut head);
+    admitted.finish(compiled, &observer.outcomes(), &mut head);
     heads::write_back(head, response.response_mut());
     Ok(response.map_into_left_body())
 }
@@ -157,10 +157,11 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let (call, headers) = (self.inner.call(request), self.headers);
         Box::pin(async move {
-            let (response, outcomes) = observe(call).await;
-            let mut response = response?;
+            let (observer, call) = Observer::of(None, call);
+            let mut response = call.await?;
             let mut head = heads::of_response(response.response());
-            outcomes::describe(headers, &outcomes, &mut head);
+            let outcomes = observer.outcomes();
+            outcomes::describe(headers, outcomes.iter().map(Result::as_ref), &mut head);
             heads::write_back(head, response.response_mut());
             Ok(response)
         })

@@ -3,55 +3,54 @@
 use http::{request, response};
 
 use super::{
-    compiled::{Compiled, Held, take},
+    compiled::{Compiled, Held},
     outcomes::{self, Outcome},
 };
 use crate::{
     Decision, Limits, Rejection,
-    limits::{Observer, observe},
+    limits::{Observer, Scoped},
 };
 
 /// A request that was admitted.
 pub(super) struct Admitted {
     held: Held,
-    outcomes: Vec<Outcome>,
 }
 
 impl Compiled {
     /// Takes what a request needs, and puts the decision into its extensions.
     pub(super) async fn admit(&self, request: &mut request::Parts) -> Result<Admitted, Rejection> {
-        let (limits, observer) = (self.limits.clone(), Observer::current());
-        let limits = limits.unwrap_or_else(Limits::current);
-        let taken = match self.claims(&limits, request) {
-            Ok(claims) => take(&limits, claims).await,
-            Err(rejection) => Err(rejection),
-        };
-        let record = |outcome: &Outcome| {
-            if let Some(observer) = &observer {
-                observer.record(outcome);
+        let current;
+        let limits = match &self.limits {
+            Some(limits) => limits,
+            None => {
+                current = Limits::current();
+                &current
             }
+        };
+        let observer = Observer::current();
+        let record = |outcome: Outcome| observer.iter().for_each(|it| it.record(&outcome));
+        let taken = match self.start(limits, request) {
+            Ok(started) => started.finish(limits).await,
+            Err(rejection) => Err(rejection),
         };
         match taken {
             Ok(held) => {
-                let decision = |(_, permit): &(_, crate::Permit)| Ok(Decision::clone(permit));
-                let outcomes: Vec<Outcome> = held.iter().map(decision).collect();
-                outcomes.iter().for_each(record);
-                note(&outcomes, request);
-                Ok(Admitted { held, outcomes })
+                if observer.is_some() {
+                    decisions(&held).for_each(|decision| record(Ok(decision.clone())));
+                }
+                note(&held, request);
+                Ok(Admitted { held })
             }
             Err(rejection) => {
-                record(&Err(rejection.clone()));
+                record(Err(rejection.clone()));
                 Err(rejection)
             }
         }
     }
 
     /// Runs the inner service with the limits of the layer, and observes it.
-    pub(super) async fn run<F: Future>(&self, call: F) -> (F::Output, Vec<Outcome>) {
-        match &self.limits {
-            Some(limits) => limits.scope(observe(call)).await,
-            None => observe(call).await,
-        }
+    pub(super) fn run<F: Future>(&self, call: F) -> (Observer, Scoped<F>) {
+        Observer::of(self.limits.as_ref(), call)
     }
 }
 
@@ -60,21 +59,23 @@ impl Admitted {
     pub(super) fn finish(
         self,
         compiled: &Compiled,
-        inside: Vec<Outcome>,
+        inside: &[Outcome],
         response: &mut response::Parts,
     ) {
-        let Self { held, mut outcomes } = self;
-        outcomes.extend(inside);
-        compiled.settle(held, response);
-        outcomes::describe(compiled.headers, &outcomes, response);
+        compiled.settle(&self.held, response);
+        let outcomes = decisions(&self.held).map(Ok).chain(inside.iter().map(Outcome::as_ref));
+        outcomes::describe(compiled.headers, outcomes, response);
     }
 }
 
+fn decisions(held: &Held) -> impl Iterator<Item = &Decision> + Clone {
+    held.iter().map(|(_, permit)| &**permit)
+}
+
 /// Puts the decision into the request, together with that of a layer outside of this one.
-fn note(outcomes: &[Outcome], request: &mut request::Parts) {
-    let outer = request.extensions.remove::<Decision>().map(Ok);
-    let all: Vec<Outcome> = outer.into_iter().chain(outcomes.iter().cloned()).collect();
-    if let Some(decision) = outcomes::strictest(&all) {
+fn note(held: &Held, request: &mut request::Parts) {
+    let outer = request.extensions.remove::<Decision>();
+    if let Some(decision) = outcomes::strictest(outer.iter().chain(decisions(held))) {
         request.extensions.insert(decision);
     }
 }

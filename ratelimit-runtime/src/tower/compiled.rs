@@ -8,8 +8,7 @@ use ratelimit_spec::{KeyName, KeyWriter, Placeholder, Template};
 
 use super::member::{Member, Value};
 use crate::{
-    Limits, Permit, Problem, ProblemKind, Rejection, SetupError,
-    key::Displayed,
+    Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
     limiter::{self, Claim, Core},
     registry::Declared,
     web::{ClientIp, Headers, peer_of, unknown_peer},
@@ -30,6 +29,15 @@ struct CompiledMember {
     known: ArcSwapOption<Known>,
 }
 
+/// What a request takes from one limiter.
+struct Wanted<'a> {
+    member: &'a CompiledMember,
+    declared: Arc<Declared>,
+    /// None for a template without placeholders.
+    name: Option<KeyName>,
+    permits: u64,
+}
+
 /// The limiters of a template, and whose limits they belong to.
 struct Known {
     limits: u64,
@@ -38,6 +46,13 @@ struct Known {
 
 /// What a request holds, of which limits.
 pub(super) type Held = Vec<(usize, Permit)>;
+
+/// A request whose limiters are known.
+pub(super) enum Started {
+    /// It needed neither the store nor a wait.
+    Held(Held),
+    Claims(Vec<(usize, Claim)>),
+}
 
 impl Compiled {
     pub(super) fn new(
@@ -79,25 +94,32 @@ impl Compiled {
         }
     }
 
-    /// Finds the limiters of a request, and what it takes from each.
-    pub(super) fn claims(
+    /// Finds the limiters of a request, and what it takes from each; takes it if nothing needs to be awaited.
+    pub(super) fn start(
         &self,
         limits: &Limits,
         request: &request::Parts,
-    ) -> Result<Vec<(usize, Claim)>, Rejection> {
-        let mut claims = Vec::with_capacity(self.members.len());
+    ) -> Result<Started, Rejection> {
+        let mut claims = Vec::new();
         for (n, member) in self.members.iter().enumerate() {
-            if let Some(claim) = member.claim(limits, request)? {
-                claims.push((n, claim));
-            }
+            let Some(wanted) = member.wanted(limits, request)? else { continue };
+            let core = match self.members.len() {
+                1 => match wanted.at_once(limits) {
+                    Ok(permit) => return Ok(Started::Held(vec![(n, permit?)])),
+                    Err(core) => core,
+                },
+                _ => wanted.core(limits),
+            };
+            let wait = core.wait_if_set(limits.services());
+            claims.push((n, Claim { core, permits: wanted.permits, wait, fallible: true }));
         }
-        Ok(claims)
+        Ok(Started::Claims(claims))
     }
 
     /// Settles what a request holds, by its response.
-    pub(super) fn settle(&self, held: Held, response: &response::Parts) {
+    pub(super) fn settle(&self, held: &Held, response: &response::Parts) {
         for (n, permit) in held {
-            let Member { refund_if, actual, .. } = &self.members[n].member;
+            let Member { refund_if, actual, .. } = &self.members[*n].member;
             let refunded = refund_if.as_ref().is_some_and(|refund_if| refund_if(response));
             let actual = || actual.as_ref().and_then(|actual| actual(response));
             // What is recorded is settled when the permit is dropped.
@@ -108,36 +130,70 @@ impl Compiled {
     }
 }
 
-/// Takes all permits or none.
-pub(super) async fn take(limits: &Limits, claims: Vec<(usize, Claim)>) -> Result<Held, Rejection> {
-    if let [(n, claim)] = &claims[..]
-        && let Ok(permits) = u32::try_from(claim.permits)
-        && let Some(granted) = claim.core.granted_at_once(limits.services(), permits, claim.wait)
-    {
-        return Ok(vec![(*n, Permit::new(limits.services(), granted?))]);
+impl Started {
+    /// Takes all permits or none.
+    pub(super) async fn finish(self, limits: &Limits) -> Result<Held, Rejection> {
+        let claims = match self {
+            Self::Held(held) => return Ok(held),
+            Self::Claims(claims) if claims.is_empty() => return Ok(Vec::new()),
+            Self::Claims(claims) => claims,
+        };
+        let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+        // On the heap: the future of a request that waits for nothing is small without it.
+        let granted = Box::pin(limiter::acquire(limits.services(), &claims)).await;
+        let held = positions.into_iter().zip(granted.map_err(|(_, rejection)| rejection)?);
+        let permit = |granted| Permit::new(limits.services(), granted);
+        Ok(held.filter_map(|(n, granted)| Some((n, permit(granted?)))).collect())
     }
-    if claims.is_empty() {
-        return Ok(Vec::new());
+}
+
+impl Wanted<'_> {
+    /// The whole of a request that needs neither the store nor a wait. Returns the limiter of another one.
+    fn at_once(&self, limits: &Limits) -> Result<Result<Permit, Rejection>, Arc<Core>> {
+        let (services, Member { refund_if, actual, .. }) = (limits.services(), &self.member.member);
+        let settles = refund_if.is_some() || actual.is_some();
+        let permits = u32::try_from(self.permits).map_err(|_| self.core(limits))?;
+        if let (Some(name), false) = (&self.name, settles)
+            && let Some(decision) = limiter::grant(services, &self.declared.family, name, permits)
+        {
+            return Ok(Ok(Permit::unsettled(decision)));
+        }
+        let core = self.core(limits);
+        let reply = core.acquire_at_once(services, permits, || core.wait_if_set(services));
+        let permit = |granted| match settles {
+            true => Permit::new(services, core.granted(&granted, permits)),
+            false => {
+                Permit::unsettled(core.answered(&granted.0, permits).decision(&core.family.key))
+            }
+        };
+        reply.map(|reply| reply.map(permit)).ok_or_else(|| Arc::clone(&core))
     }
-    let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-    let granted =
-        limiter::acquire(limits.services(), &claims).await.map_err(|(_, rejection)| rejection)?;
-    let held = positions.into_iter().zip(granted);
-    Ok(held
-        .filter_map(|(n, granted)| Some((n, Permit::new(limits.services(), granted?))))
-        .collect())
+
+    fn core(&self, limits: &Limits) -> Arc<Core> {
+        let Self { member, declared, name, .. } = self;
+        let name = name.as_deref().unwrap_or(&declared.family.key);
+        declared.core_given(limits.services(), name, member.member.settings.as_ref())
+    }
 }
 
 impl CompiledMember {
-    fn claim(&self, limits: &Limits, request: &request::Parts) -> Result<Option<Claim>, Rejection> {
+    /// Returns what a request takes, unless it is exempt.
+    fn wanted(
+        &self,
+        limits: &Limits,
+        request: &request::Parts,
+    ) -> Result<Option<Wanted<'_>>, Rejection> {
         let Member { skip_if, permits, .. } = &self.member;
         if skip_if.as_ref().is_some_and(|skip_if| skip_if(request)) {
             return Ok(None);
         }
-        let core = self.core(limits, &self.name(limits, request)?);
-        let wait = core.wait_if_set(limits.services());
-        let permits = permits.as_ref().map_or(1, |permits| permits(request));
-        Ok(Some(Claim { core, permits, wait, fallible: true }))
+        let rendered = (!self.template.is_static()).then(|| self.name(limits, request));
+        Ok(Some(Wanted {
+            member: self,
+            name: rendered.transpose()?,
+            declared: self.declared(limits),
+            permits: permits.as_ref().map_or(1, |permits| permits(request)),
+        }))
     }
 
     /// Renders the key.
@@ -148,7 +204,7 @@ impl CompiledMember {
         for (placeholder, literal) in self.template.placeholders().iter().zip(literals) {
             match value_of(&self.member, placeholder) {
                 Some(value) => (value.write)(request, &mut writer),
-                None => writer.display(&Displayed(&self.client(limits, request)?)),
+                None => key::write(&self.client(limits, request)?, &mut writer),
             }
             writer.literal(literal);
         }
@@ -161,17 +217,15 @@ impl CompiledMember {
         Ok(ClientIp::found(peer, &request.headers, |address| limits.trusts(address)))
     }
 
-    fn core(&self, limits: &Limits, name: &str) -> Arc<Core> {
-        let services = limits.services();
-        let known = self.known.load();
-        let settings = self.member.settings.as_ref();
-        if let Some(known) = known.as_ref().filter(|known| known.limits == services.id) {
-            return known.declared.core_given(services, name, settings);
+    fn declared(&self, limits: &Limits) -> Arc<Declared> {
+        let id = limits.services().id;
+        if let Some(known) = self.known.load().as_ref().filter(|known| known.limits == id) {
+            return Arc::clone(&known.declared);
         }
         let declared = limits.registry().of_template(&self.template);
-        let known = Known { limits: services.id, declared: Arc::clone(&declared) };
+        let known = Known { limits: id, declared: Arc::clone(&declared) };
         self.known.store(Some(Arc::new(known)));
-        declared.core_given(services, name, settings)
+        declared
     }
 }
 

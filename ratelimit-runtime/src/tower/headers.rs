@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::outcomes;
-use crate::{limits::observe, web::Headers};
+use crate::{limits::Observer, web::Headers};
 
 /// Adds the headers of rate limits to the answers of a service, from the decisions of the annotated functions
 /// and the [`Limit`](super::Limit) layers inside. The strictest [`Decision`](crate::Decision) is in the extensions of the
@@ -48,9 +48,10 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (call, headers) = (self.inner.call(request), self.headers);
         Box::pin(async move {
-            let (response, outcomes) = observe(call).await;
-            let (mut parts, body) = response?.into_parts();
-            outcomes::describe(headers, &outcomes, &mut parts);
+            let (observer, call) = Observer::of(None, call);
+            let (mut parts, body) = call.await?.into_parts();
+            let outcomes = observer.outcomes();
+            outcomes::describe(headers, outcomes.iter().map(Result::as_ref), &mut parts);
             Ok(Response::from_parts(parts, body))
         })
     }

@@ -1,5 +1,7 @@
 //! The decisions of all calls of a request, in its answer.
 
+use std::iter;
+
 use http::response;
 
 use crate::{
@@ -11,37 +13,32 @@ use crate::{
 pub(super) type Outcome = Result<Decision, Rejection>;
 
 /// Describes the limits of a request in its answer; changes nothing if there were none.
-pub(super) fn describe(headers: Headers, outcomes: &[Outcome], response: &mut response::Parts) {
-    let Some(decision) = strictest(outcomes) else {
-        return describe_rejection(headers, outcomes, response);
-    };
-    let rejection = rejection_of(outcomes, response);
-    headers.write(Reported { decision: Some(&decision), rejection }, &mut response.headers);
-    let rejected = rejection.and_then(Rejection::decision);
-    response.extensions.insert(rejected.unwrap_or(&decision).clone());
-}
-
-/// The same where no limit decided anything.
-fn describe_rejection(headers: Headers, outcomes: &[Outcome], response: &mut response::Parts) {
-    if let Some(rejection) = rejection_of(outcomes, response) {
-        headers.write(Reported::rejected(rejection), &mut response.headers);
-    }
-}
-
-/// The rejection that the answer is about. A handler may have answered otherwise.
-fn rejection_of<'a>(outcomes: &'a [Outcome], response: &response::Parts) -> Option<&'a Rejection> {
+pub(super) fn describe<'a>(
+    headers: Headers,
+    outcomes: impl Iterator<Item = Result<&'a Decision, &'a Rejection>> + Clone,
+    response: &mut response::Parts,
+) {
+    // The rejection that the answer is about. A handler may have answered otherwise.
     let is_error = response.status.is_client_error() || response.status.is_server_error();
-    outcomes.iter().filter(|_| is_error).find_map(|outcome| outcome.as_ref().err())
+    let rejection = outcomes.clone().filter(|_| is_error).find_map(Result::err);
+    let decided = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::decision, Some));
+    let Some(decision) = strictest(decided) else {
+        if let Some(rejection) = rejection {
+            headers.write(Reported::rejected(rejection), &mut response.headers);
+        }
+        return;
+    };
+    headers.write(Reported { decision: Some(&decision), rejection }, &mut response.headers);
+    let rejected = rejection.and_then(Rejection::decision).cloned();
+    response.extensions.insert(rejected.unwrap_or(decision));
 }
 
 /// The strictest decision of each limiter, together.
-pub(super) fn strictest(outcomes: &[Outcome]) -> Option<Decision> {
-    let decisions = outcomes.iter().filter_map(|outcome| match outcome {
-        Ok(decision) => Some(decision),
-        Err(rejection) => rejection.decision(),
-    });
-    let mut of_limiters: Vec<&Decision> = Vec::new();
-    for decision in decisions {
+pub(super) fn strictest<'a>(mut decisions: impl Iterator<Item = &'a Decision>) -> Option<Decision> {
+    let first = decisions.next()?;
+    let Some(second) = decisions.next() else { return Some(first.clone()) };
+    let mut of_limiters = vec![first];
+    for decision in iter::once(second).chain(decisions) {
         match of_limiters.iter_mut().find(|known| known.limiter() == decision.limiter()) {
             Some(known) if decision.is_stricter_than(known) => *known = decision,
             Some(_) => {}

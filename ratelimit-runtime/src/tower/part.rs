@@ -2,7 +2,7 @@
 
 use ratelimit_spec::KeyWriter;
 
-use crate::{KeyPart, key::Displayed};
+use crate::{KeyPart, key::write};
 
 /// A value for a placeholder: a [`KeyPart`], or for `{name?}` an `Option` of one.
 #[diagnostic::on_unimplemented(
@@ -23,7 +23,7 @@ impl<T: KeyPart> IntoPart for T {
     const IS_OPTIONAL: bool = false;
 
     fn write_into(self, key: &mut KeyWriter) {
-        key.display(&Displayed(&self));
+        write(&self, key);
     }
 }
 
@@ -33,7 +33,7 @@ impl<T: KeyPart> IntoPart for Option<T> {
 
     fn write_into(self, key: &mut KeyWriter) {
         match self {
-            Some(part) => key.display(&Displayed(&part)),
+            Some(part) => write(&part, key),
             None => key.absent(),
         }
     }

@@ -49,29 +49,20 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         // The clone may not be ready; the one that is answers this request.
         let clone = self.inner.clone();
-        let inner = mem::replace(&mut self.inner, clone);
+        let mut inner = mem::replace(&mut self.inner, clone);
         let compiled = Arc::clone(&self.compiled);
-        Box::pin(async move { serve(inner, &compiled, request).await })
+        let (mut parts, body) = request.into_parts();
+        Box::pin(async move {
+            let admitted = match compiled.admit(&mut parts).await {
+                Ok(admitted) => admitted,
+                Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
+            };
+            let (observer, call) = compiled.run(inner.call(Request::from_parts(parts, body)));
+            let (mut parts, body) = call.await?.into_parts();
+            admitted.finish(&compiled, &observer.outcomes(), &mut parts);
+            Ok(Response::from_parts(parts, LimitBody::inner(body)))
+        })
     }
-}
-
-async fn serve<S, B, R>(
-    mut inner: S,
-    compiled: &Compiled,
-    request: Request<B>,
-) -> Result<Response<LimitBody<R>>, S::Error>
-where
-    S: Service<Request<B>, Response = Response<R>>,
-{
-    let (mut parts, body) = request.into_parts();
-    let admitted = match compiled.admit(&mut parts).await {
-        Ok(admitted) => admitted,
-        Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
-    };
-    let (response, inside) = compiled.run(inner.call(Request::from_parts(parts, body))).await;
-    let (mut parts, body) = response?.into_parts();
-    admitted.finish(compiled, inside, &mut parts);
-    Ok(Response::from_parts(parts, LimitBody::inner(body)))
 }
 
 fn reject<R>(

@@ -17,6 +17,9 @@ const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// The bytes of a header of one or two limits.
+const USUAL: usize = 96;
+
 /// The headers that describe limits.
 pub(crate) const DESCRIBING: [HeaderName; 5] = [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET];
 
@@ -81,7 +84,8 @@ impl Headers {
 fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     let parts = reported.decision.map(Decision::parts).unwrap_or_default();
     let decided = of_decision(parts);
-    let mut limits = ListSerializer::new();
+    let mut buffer = String::with_capacity(USUAL);
+    let mut limits = ListSerializer::with_buffer(&mut buffer);
     for (part, policy) in decided.iter().filter(|(part, _)| is_reported(part)) {
         let item = limits.bare_item(policy.name());
         let item = item.parameter(key("r"), integer(part.remaining()));
@@ -89,6 +93,7 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
             let _ = item.parameter(key("t"), integer(whole_seconds(part.more_after())));
         }
     }
+    insert(LIMIT, limits.finish(), headers);
     let mut policies: Vec<_> = decided.into_iter().map(|(_, policy)| policy).collect();
     if policies.is_empty() {
         policies.extend(reported.rejection.into_iter().flat_map(of_rejection));
@@ -96,7 +101,8 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     // In the same order in every answer, whichever limit is the strictest now.
     policies
         .sort_by(|one, other| (one.quota.per(), &one.name).cmp(&(other.quota.per(), &other.name)));
-    let mut list = ListSerializer::new();
+    buffer.clear();
+    let mut list = ListSerializer::with_buffer(&mut buffer);
     for policy in &policies {
         let item = list.bare_item(policy.name());
         let item = item.parameter(key("q"), integer(policy.quota.rate()));
@@ -104,10 +110,12 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
             let _ = item.parameter(key("w"), integer(window));
         }
     }
-    for (name, list) in [(POLICY, list.finish()), (LIMIT, limits.finish())] {
-        if let Some(value) = list.and_then(|list| HeaderValue::try_from(list).ok()) {
-            headers.insert(name, value);
-        }
+    insert(POLICY, list.finish(), headers);
+}
+
+fn insert(name: HeaderName, list: Option<&mut String>, headers: &mut HeaderMap) {
+    if let Some(value) = list.and_then(|list| HeaderValue::from_str(list).ok()) {
+        headers.insert(name, value);
     }
 }
 

@@ -17,17 +17,50 @@ use crate::{
     settings::Family,
     store::{AnyStore, Outcome, Reply, Slot, Whose},
 };
+#[cfg(feature = "tower")]
+use crate::{Decision, limiter::replies::answer_of};
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
 /// it need not be remembered.
 #[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
-    let AnyStore::Memory(store) = &limits.store else { return false };
+    let spent = by_name(limits, family, name, permits, |slot, whose, generation| {
+        slot.spend(&limits.clock, whose, generation, permits)
+    });
+    count_spent(family, spent)
+}
+
+/// The same for a caller that needs the decision.
+#[cfg(feature = "tower")]
+pub(crate) fn grant(
+    limits: &Services,
+    family: &Family,
+    name: &str,
+    permits: u32,
+) -> Option<Decision> {
+    let reply = by_name(limits, family, name, permits, |slot, whose, generation| {
+        slot.take(&limits.clock, whose, generation, permits)
+    });
+    let reply = reply.filter(|reply| reply.outcome == Outcome::Granted)?;
+    count_spent(family, Some((reply.remaining, reply.config.capacity())));
+    Some(answer_of(&reply, false).decision(&family.key))
+}
+
+/// Takes permits where the embedded store counts a limiter, by its name.
+#[inline]
+fn by_name<T>(
+    limits: &Services,
+    family: &Family,
+    name: &str,
+    permits: u32,
+    take: impl FnOnce(&Slot, Whose, u64) -> Option<T>,
+) -> Option<T> {
+    let AnyStore::Memory(store) = &limits.store else { return None };
     let (name, generation) = ((&*limits.key_prefix, name), limits.generation());
     if permits == 0 || generation == ENDED || !family.places.are_unbounded(generation) {
-        return false;
+        return None;
     }
-    count_spent(family, store.spend(name, family.number, generation, permits))
+    store.with(name, |slot| take(slot, Whose::Family(family.number), generation))
 }
 
 /// Counts a call that took permits, of which so many are left of so many.
@@ -42,7 +75,7 @@ fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
 
 impl Core {
     /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are
-    /// free. Most calls need no more.
+    /// free.
     #[inline]
     pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
@@ -107,11 +140,17 @@ impl Core {
         (reply, source): &(Reply, Source),
         permits: u32,
     ) -> Granted {
-        let answer = self.answer(&(*reply).into(), permits, false);
+        let answer = self.answered(reply, permits);
         if reply.outcome != Outcome::Granted {
-            return Granted::free(self, answer.in_shadow());
+            return Granted::free(self, answer);
         }
         Granted { answer, taken: Taken::one(self, *source, reply, permits), again_ms: 0 }
+    }
+
+    /// The answer to such a call.
+    pub(crate) fn answered(&self, reply: &Reply, permits: u32) -> Answer {
+        let answer = self.answer(&(*reply).into(), permits, false);
+        if reply.outcome == Outcome::Granted { answer } else { answer.in_shadow() }
     }
 
     fn at_once(&self, limits: &Services, permits: u32) -> Option<(Reply, Source)> {
@@ -121,7 +160,8 @@ impl Core {
         }
         let own = self.made().and_then(|rare| rare.own.get());
         for (slot, source) in [(own, Source::Process), (self.stored.get(), Source::Store)] {
-            let reply = slot.and_then(|slot| slot.take(&limits.clock, rule, generation, permits));
+            let whose = Whose::Rule(rule);
+            let reply = slot.and_then(|slot| slot.take(&limits.clock, whose, generation, permits));
             if let Some(reply) = reply {
                 return Some((reply, source));
             }

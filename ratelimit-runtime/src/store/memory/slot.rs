@@ -133,13 +133,13 @@ impl Slot {
     pub(crate) fn take(
         &self,
         clock: &Clock,
-        rule: u64,
+        whose: Whose,
         generation: u64,
         permits: u32,
     ) -> Option<Reply> {
         let mut state = self.lock();
         let now = clock.now_ms();
-        let config = state.may_count(Whose::Rule(rule), generation, now)?.config;
+        let config = state.may_count(whose, generation, now)?.config;
         Some(state.count(config, permits, now))
     }
 
