@@ -2,11 +2,25 @@
 //! does not change. `cargo xtask bench instructions` runs them and holds them against
 //! `instructions.txt`.
 
-use std::hint::black_box;
+use std::{
+    convert::Infallible,
+    future::{Ready, ready as answered},
+    hint::black_box,
+    net::{Ipv4Addr, SocketAddr},
+};
 
-use benches::embedded::{fixed, install, of_user, plenty, ready, used_up};
+use axum::{
+    body::Body,
+    http::{Request, Response},
+};
+use benches::embedded::{fixed, install, of_user, plenty, ready, unreached, used_up};
 use gungraun::prelude::*;
-use ratelimit_runtime::Limiter;
+use ratelimit_runtime::{
+    Limiter,
+    tower::{Limit, LimitService},
+    web::Headers,
+};
+use tower::{Layer, ServiceExt, util::ServiceFn};
 
 /// As many as it takes for what is only done now and then to show.
 const CALLS: u64 = 100;
@@ -43,6 +57,36 @@ fn called() {
     }
 }
 
+type Answer = Ready<Result<Response<Body>, Infallible>>;
+type Limited = LimitService<ServiceFn<fn(Request<Body>) -> Answer>>;
+
+fn answer(_: Request<Body>) -> Answer {
+    answered(Ok(Response::new(Body::empty())))
+}
+
+fn request(service: &Limited, client: u64) {
+    let mut request = Request::new(Body::empty());
+    let address = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(client).unwrap_or_default());
+    request.extensions_mut().insert(SocketAddr::from((address, 4000)));
+    let _ = black_box(ready(service.clone().oneshot(request)));
+}
+
+fn limited(headers: Headers) -> Limited {
+    let bucket = unreached().token_bucket(unreached().rate()).expect("a bucket that can be");
+    let layer = Limit::new("layer:{ip}", bucket).limits(&install()).headers(headers);
+    let service = layer.layer(tower::service_fn(answer as fn(_) -> _));
+    (0..2 * CALLS).for_each(|call| request(&service, call % CALLS));
+    service
+}
+
+#[library_benchmark]
+#[bench::admitted(limited(Headers::Off))]
+#[bench::admitted_headers(limited(Headers::Ietf))]
+fn layer(service: Limited) -> Limited {
+    (0..CALLS).for_each(|client| request(&service, client));
+    service
+}
+
 #[library_benchmark]
 #[bench::grant(granting())]
 #[bench::refusal(refusing())]
@@ -72,6 +116,6 @@ fn call_site_templated(_installed: ()) {
 
 library_benchmark_group!(
     name = decisions,
-    benchmarks = [embedded, call_site_fixed, call_site_templated]
+    benchmarks = [embedded, call_site_fixed, call_site_templated, layer]
 );
 main!(library_benchmark_groups = decisions);
