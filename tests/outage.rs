@@ -252,6 +252,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         "+hget",
         "+hset",
         "+hdel",
+        "+exists",
         "+get",
         "+set",
         "+zadd",

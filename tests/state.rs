@@ -124,6 +124,55 @@ async fn keys_of_names_built_at_run_time_expire_together() {
     assert_eq!(server.cli::<String>(&["HGET", "many", "keepAliveTime"]), "60000");
 }
 
+#[test]
+fn a_limiter_outlives_its_state_and_is_renewed_now_and_then() {
+    use ratelimit_runtime::__private::store::{Config, Mode, Request, Rule, StateKeys};
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    for rule in [
+        Rule::TokenBucket { burst: 1000 },
+        Rule::LeakyBucket,
+        Rule::FixedWindow { calendar: None },
+        Rule::WarmingBucket { warm_up: Duration::from_secs(4) },
+    ] {
+        let config = Config::new(100, 1000, Mode::Overall).rule(rule).keep_alive_ms(2000);
+        let keys = StateKeys::new(format!("{rule:?}"));
+        let mut take = |permits| {
+            let request = Request::new(&keys, config, tokio::time::Instant::now());
+            let value = tests::decide::call(&request, &[permits], 1, false).query(&mut redis);
+            let reply =
+                tests::decide::all_replies(&value.unwrap(), &config, &[permits]).unwrap()[0];
+            let ttl: u64 = server.cli(&["PTTL", keys.config()]);
+            let kept = reply.reset_after_ms.max(2000);
+            (ttl, kept)
+        };
+        let (ttl, kept) = take(100);
+        assert!(
+            (kept - 50..=(kept + config.warm_up_ms()) * 3 / 2).contains(&ttl),
+            "{ttl} of {kept} by {rule:?}"
+        );
+        let _: () = server.cli(&["CONFIG", "RESETSTAT"]);
+        for _ in 0..30 {
+            let (ttl, kept) = take(1);
+            assert!(
+                (1900..=(kept + config.warm_up_ms()) * 3 / 2).contains(&ttl),
+                "{ttl} of {kept} by {rule:?}"
+            );
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let stats: String = server.cli(&["INFO", "commandstats"]);
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_pexpire:calls="));
+        let renewals = calls.map(|calls| calls.split(',').next().unwrap().parse::<u64>().unwrap());
+        // What few steps do not decide is renewed with each grant.
+        let warms_up = matches!(rule, Rule::WarmingBucket { .. });
+        assert!(warms_up || (1..=6).contains(&renewals.unwrap()), "{renewals:?} by {rule:?}");
+        if let Rule::TokenBucket { .. } = rule {
+            let (ttl, kept) = take(500);
+            assert!(kept >= 5000 && ttl >= kept, "{ttl} of {kept}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn members_of_every_redisson_since_3_17_are_read() {
     let server = RedisServer::start();

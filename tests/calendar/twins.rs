@@ -158,13 +158,8 @@ impl Twins {
         lua
     }
 
-    /// What is left to live of the state, which ends with its window.
-    pub(crate) fn ttl(&mut self) -> u64 {
-        redis::cmd("PTTL").arg(self.keys.counter()).query(&mut self.redis).unwrap()
-    }
-
-    pub(crate) fn state(&mut self) -> Option<String> {
-        redis::cmd("GET").arg(self.keys.counter()).query(&mut self.redis).unwrap()
+    pub(crate) fn state(&mut self) -> Vec<u8> {
+        redis::cmd("HGET").arg(self.keys.config()).arg("state").query(&mut self.redis).unwrap()
     }
 
     pub(crate) fn keys_stored(&mut self) -> u64 {

@@ -35,6 +35,7 @@ pub mod proxy;
 pub mod redis_cluster;
 pub mod redis_sentinel;
 pub mod redis_server;
+pub mod state;
 pub mod tls;
 mod waiting;
 pub mod window;

@@ -1,6 +1,7 @@
 //! Numbers that no limiter writes: repaired, or reported for their limiter alone.
 
 use redis::{Connection, Value};
+use tests::state::packed;
 
 use super::*;
 
@@ -110,41 +111,61 @@ async fn a_state_that_makes_no_sense_concerns_its_limiter_alone() {
     let server = RedisServer::start();
     let limits = limits(&server).await;
     let sound = limits.limiter("sound", quota(1_000_000));
-    let mut states: Vec<String> = ABSURD.iter().map(|value| (*value).to_owned()).collect();
-    states.extend(["11".to_owned(), "9.5".to_owned()]);
+    let mut redis = server.connect().unwrap();
+    let mut states: Vec<Vec<u8>> = ABSURD.iter().map(|value| value.bytes().collect()).collect();
     let now = now_ms(&server);
-    for value in ABSURD.iter().chain(&["1", "99999999999999"]) {
-        states.extend([
-            format!("bucket {value}/0/10/60000/{now}"),
-            format!("bucket {now}/{value}/10/60000/{now}"),
-            format!("bucket {now}/0/10/60000/{value}"),
-            format!("bucket {now}/1/{value}/60000/{now}"),
-            format!("bucket {now}/1/10/{value}/{now}"),
-            format!("bucket {now}/1/10/60000/{now}/{value}"),
-            format!("window {value}/3/60000"),
-            format!("window {now}/{value}/60000"),
-            format!("window {now}/3/{value}"),
-            format!("window {now}/3/{value}/day@UTC"),
-            format!("warm {value}/0/0/10/60000/30000/{now}"),
-            format!("warm {now}/{value}/0/10/60000/30000/{now}"),
-            format!("warm {now}/0/{value}/10/60000/30000/{now}"),
-            format!("warm {now}/0/0/{value}/60000/30000/{now}"),
-            format!("warm {now}/0/0/10/60000/{value}/{now}"),
-            format!("warm {now}/0/0/10/60000/30000/{now}/{value}"),
-        ]);
+    for (letter, sound, text) in [
+        (b'b', &[now, 1, 10, 60_000, now, now][..], ""),
+        (b'b', &[now, 1, 10, 60_000, now, 0, 1, now, 1, 1, 1, now, 0, 0, now, 1], ""),
+        (b'f', &[now - now % 60_000, 3, 60_000], ""),
+        (b'f', &[now - now % 60_000, 3, 60_000], "day@UTC"),
+        (b'o', &[now - now % 60_000, 10, 60_000, 3, now + 60_000], ""),
+        (b'w', &[now, 1, 1, 10, 60_000, 30_000, now, now], ""),
+        (b'x', &[now], ""),
+    ] {
+        for n in 0..sound.len() {
+            for absurd in
+                [0, 1, now - now % 60_000, 99_999_999_999_999, 1 << 52, 1 << 53, (1 << 56) - 1]
+            {
+                let mut numbers = sound.to_vec();
+                numbers[n] = absurd;
+                states.push(packed(letter, &numbers, text));
+            }
+            states.push(packed(letter, &sound[..n], text));
+        }
+        states.push(packed(letter, sound, "fortnight"));
     }
     for (rule, quota) in rules() {
         for (n, state) in states.iter().enumerate() {
             let broken = limits.limiter(&format!("{rule}:{n}"), quota);
             broken.try_acquire(1).await.unwrap();
-            let _: String =
-                server.cli(&["SET", &format!("{{{}}}:value", broken.name()), state, "KEEPTTL"]);
-            let what = format!("{rule}: {state}");
+            redis::cmd("HSET").arg(broken.name()).arg("state").arg(state).exec(&mut redis).unwrap();
+            let what = format!("{rule}: {state:?}");
             stays_alone(&limits, &sound, &broken, &what).await;
             let _ = broken.available_permits().await;
             let _ = broken.release(1).await;
             let _ = broken.charge(1).await;
             stays_alone(&limits, &sound, &broken, &what).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_makes_no_sense_concerns_its_limiter_alone() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let sound = limits.limiter("sound", quota(1_000_000));
+    for (rule, quota) in rules() {
+        for value in ABSURD.iter().chain(&["11", "9.5"]) {
+            let broken = limits.limiter(&format!("{rule}:{value}"), quota);
+            broken.try_acquire(1).await.unwrap();
+            let counter = format!("{{{}}}:value", broken.name());
+            let _: String = server.cli(&["SET", &counter, value, "KEEPTTL"]);
+            stays_alone(&limits, &sound, &broken, &format!("{rule}: {value}")).await;
+            let _ = broken.available_permits().await;
+            let _ = broken.release(1).await;
+            let _ = broken.charge(1).await;
+            stays_alone(&limits, &sound, &broken, &format!("{rule}: {value}")).await;
         }
     }
 }

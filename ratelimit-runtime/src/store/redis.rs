@@ -64,10 +64,9 @@ const LATE_REPLY: Duration = Duration::from_secs(5);
 /// included; what the server refused without doing it (`NOSCRIPT`, `MOVED`, `READONLY`, `LOADING`
 /// and the like) is sent again within it, and nothing else is.
 ///
-/// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `GET`, `SET`, `ZADD`,
-/// `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
-/// `DEL`, `UNLINK`, `EVAL`, `EVALSHA`; for [`set_keep_alive`](crate::Limiter::set_keep_alive) also `EXISTS`; and should
-/// have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
+/// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `EXISTS`, `GET`, `SET`,
+/// `ZADD`, `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
+/// `DEL`, `UNLINK`, `EVAL`, `EVALSHA`; and should have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
 pub struct RedisStore {
     link: Arc<Link>,
     deadline: Duration,

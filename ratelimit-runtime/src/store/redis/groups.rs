@@ -124,12 +124,16 @@ pub(super) fn read_groups(
     value: &Value,
     groups: &[Group<'_>],
 ) -> Result<Vec<Result<Answer, StoreError>>, StoreError> {
-    let Value::Array(values) = value else { return Err(unknown_reply(value)) };
+    let values = match value {
+        Value::Array(values) => &values[..],
+        Value::BulkString(_) => std::slice::from_ref(value),
+        _ => return Err(unknown_reply(value)),
+    };
     let limiters: usize = groups.iter().map(|group| group.requests.len()).sum();
     if values.len() != limiters {
         return Err(unknown_reply(value));
     }
-    let mut values = &values[..];
+    let mut values = values;
     let read = |group: &Group<'_>| {
         let (own, rest) = values.split_at(group.requests.len());
         values = rest;

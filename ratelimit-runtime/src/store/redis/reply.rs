@@ -70,6 +70,8 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
+        let unpacked = unpack(value);
+        let value = unpacked.as_ref().unwrap_or(value);
         let (common, waits) = read_limiter(value, own)?;
         let counted = matches!(common.outcome, Outcome::Granted | Outcome::Blocked);
         let waits = waits_of(if counted { costs } else { &[] }, waits)
@@ -102,6 +104,13 @@ impl Told {
         self.common.remaining = if spaced { 0 } else { left };
         self.common.remaining
     }
+}
+
+/// A reply of few steps: its numbers, of eight bytes each.
+fn unpack(value: &Value) -> Option<Value> {
+    let Value::BulkString(packed) = value else { return None };
+    let (numbers, _) = packed.as_chunks();
+    Some(Value::Array(numbers.iter().map(|bytes| Value::Int(i64::from_le_bytes(*bytes))).collect()))
 }
 
 pub(super) fn integer(item: &Value) -> Option<u64> {
@@ -201,7 +210,8 @@ fn decide(common: Reply, cost: u64) -> Reply {
 
 pub(super) fn foreign() -> StoreError {
     StoreError::misconfigured(
-        "redis: the counter or the log holds what no limiter of Redisson 3.17 or later writes; \
+        "redis: the counter, the log or the state holds what no limiter of this version, or of Redisson 3.17 or \
+         later, writes; \
          delete the limiter, or choose another `key_prefix`",
     )
 }
@@ -301,6 +311,7 @@ mod tests {
             ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0]),
             ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7, 7]),
             ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),
+            Value::BulkString(vec![1; 90]),
         ] {
             assert!(read(value.clone()).is_err(), "{value:?}");
         }

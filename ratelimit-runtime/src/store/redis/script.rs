@@ -56,12 +56,12 @@ macro_rules! text {
         concat!(
             "for n = 1, LIMITERS do\n",
             text!(limiter),
+            text!(steady),
             text!(steady_log),
-            text!(steady_meter),
             text!(steady_bucket),
             text!(steady_window),
             text!(grant),
-            "end\nreturn replies\n"
+            "end\nreturn LIMITERS == 1 and type(replies[1]) == 'string' and replies[1] or replies\n"
         )
     };
     ($file:ident) => {
@@ -102,10 +102,10 @@ pub(super) static PENALIZE: Lazy<Script> = script!(clock penalty penalize);
 pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
-pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile log debt set_rate);
+pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile meters set_rate);
 pub(super) static MEMBERS: Lazy<Script> = script!(clock members);
 pub(super) static READ: Lazy<Script> = script!(clock basics read);
-pub(super) static EXPIRE: Lazy<Script> = script!(clock basics meters expire);
+pub(super) static EXPIRE: Lazy<Script> = script!(expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
 
 /// What is loaded when a connection opens.

@@ -67,10 +67,7 @@ local function can_owe(meter, level, most, rate, per)
   end
 
   function meter.room() return math.max(0, math.floor(-beyond())) end
-
   function meter.debt() return math.max(0, math.ceil(beyond())) end
-
   function meter.most_owed() return math.max(0, math.floor((most + MOST_AHEAD - level()) / per)) end
-
   function meter.owe(permits) meter.take(permits) end
 end

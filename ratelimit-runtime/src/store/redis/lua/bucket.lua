@@ -1,29 +1,26 @@
 -- Counts a bucket that drains steadily: token_bucket and leaky_bucket.
 --
--- KEYS[2]  string  `bucket EMPTY_AT/TICKS/RATE/PER/AT`: the millisecond in which
---                  what was taken has come back, the ticks that are left then, the
---                  numbers it was counted by, and when it was written; behind it
---                  `/LAST`, when the last reservation begins, if that is to come;
---                  then what moves.lua reads
+-- A state is the letter `b`, then whole numbers of seven bytes each, the lowest first: EMPTY_AT,
+-- the millisecond in which what was taken has come back; TICKS, that are left then; RATE and
+-- PER, the numbers it was counted by; AT, when it was written; LAST, when the last reservation
+-- begins, or 0 if that is not to come. Behind them is what moves.lua reads.
 --
 -- A tick is the rate'th part of a millisecond, in which one of them drains; a
 -- permit is `per` ticks. So every number is whole, and below 2^53: a bucket holds
 -- 2^52 ticks at the most, and what is reserved or owed beyond is 2^51 more.
 
+local BUCKET = { 'empty_at', 'ticks', 'rate', 'per', 'at', 'last' }
+
 -- Numbers that no limiter writes are not trusted.
 local function read_bucket(text)
-  local empty_at, ticks, rate, per, at, last, rest =
-    string.match(text or '', '^bucket (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)(.*)$')
-  local bucket = empty_at and {
-    empty_at = tonumber(empty_at), ticks = tonumber(ticks), rate = tonumber(rate),
-    per = math.max(1, tonumber(per)), at = tonumber(at), last = tonumber(last) or 0,
-  }
-  if not bucket or not are_exact(bucket)
+  if not text or string.byte(text) ~= 98 then return nil end
+  local bucket, behind = unpacked(text, 2, BUCKET)
+  if not bucket or bucket.per == 0
     or (bucket.empty_at - bucket.at) * bucket.rate + bucket.ticks > MOST_EXACT then
     return nil
   end
-  if rest ~= '' then
-    bucket.moves = read_moves(rest)
+  if behind <= #text then
+    bucket.moves = read_moves(text, behind)
     if not bucket.moves then return nil end
   end
   return bucket

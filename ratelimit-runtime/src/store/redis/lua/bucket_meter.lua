@@ -92,9 +92,9 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   function meter.text()
     if meter.kept_for() == 0 then return nil end
-    return 'bucket ' .. decimal(now + math.floor(backlog / rate)) .. '/'
-      .. decimal(backlog % rate) .. '/' .. decimal(rate) .. '/' .. decimal(per) .. '/' .. decimal(now)
-      .. (lead > 0 and '/' .. decimal(now + lead) or '') .. (moves and text_of_moves(moves) or '')
+    local bucket = { empty_at = now + math.floor(backlog / rate), ticks = backlog % rate,
+      rate = rate, per = per, at = now, last = lead > 0 and now + lead or 0 }
+    return 'b' .. packed(bucket, BUCKET) .. (moves and text_of_moves(moves) or '')
   end
 
   return meter

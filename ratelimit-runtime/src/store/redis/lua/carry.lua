@@ -1,11 +1,11 @@
 -- Counts by new numbers, or by another rule, what others left in use: to the last permit,
 -- as if it had been taken now.
 --
--- KEYS[1]  hash    `debt`: what is owed beyond
--- KEYS[2]  string  the counter, or the state of another rule
+-- KEYS[1]  hash    `state`: see meter.lua; `debt`: what a sliding window owes beyond its log
+-- KEYS[2]  string  the counter of a sliding window
 -- KEYS[3]  zset    the log
 
--- What a state that is no counter says is used now, or nil when it is none.
+-- What a state says is used now, or nil when it is none.
 local function used_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if bucket then
@@ -14,7 +14,15 @@ local function used_of(text, now)
     return math.ceil(math.max(0, backlog_of(bucket, now) - spare) / bucket.per)
   end
   if warm then return math.ceil(pending_of(warm, now) / warm.per) end
-  return window and window_used(window, now)
+  return window and taken_of(window, now) + owed_of(window, now)
+end
+
+-- For how long a state counts, ms.
+local function lasts_for(text, now)
+  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
+  if warm then return cold_after(warm, now) end
+  return bucket and lasts_of(bucket, now)
+    or window and math.max(window.start + window.per, window.paid_by or 0) - now or 0
 end
 
 -- The permits of the whole log that are not over, or nil when a member is foreign. It is
@@ -67,17 +75,21 @@ local function carried_warm(config, used, lead, now, last)
   return warm_meter(config, pending, cold, now, 0, lead)
 end
 
--- What another rule left, as a member of the log; what is above the rate is owed. Returns
--- the counter, which the log is to be counted for then.
-local function as_log(text, config, id, now)
-  local used = used_of(text, now)
+-- The counter of a sliding window; false when it is to be counted anew, nil when it is no number.
+-- What another rule left becomes a member of the log, and what of it is above the rate is owed.
+local function read_counter(config, id, now)
+  local text = redis.call('GET', KEYS[2])
+  local used = config.state and used_of(config.state, now)
+  if (text and not tonumber(text)) or (config.state and not used) then return nil end
   if not used then return text end
+  redis.call('ZCARD', KEYS[3])
+  redis.call('HDEL', KEYS[1], 'state')
   redis.call('UNLINK', KEYS[2])
-  local all = used + (config.debt or 0)
+  local all = used + config.debt
   used = math.min(all, config.rate, 4294967295)
   store_debt(config, all - used)
   if used > 0 then
     redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #id + 1, id .. '!', used))
   end
-  return nil
+  return false
 end

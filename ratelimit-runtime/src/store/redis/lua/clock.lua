@@ -11,6 +11,7 @@
 local now, micros = tonumber(ARGV[#KEYS * 3 + 1]), 0
 if not now then
   local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-  micros = time[2] % 1000
+  local part = tonumber(time[2])
+  micros = part % 1000
+  now = time[1] * 1000 + (part - micros) / 1000
 end

@@ -1,15 +1,16 @@
 -- Reconciles our configuration with the stored one.
 --
 -- KEYS[1]  hash     the configuration: see hash.lua
--- KEYS[2]  string   the counter or another rule's state, deleted by a reset or a
---                   change of mode
+-- KEYS[2]  string   the counter, deleted by a reset or a change of mode, as the state is
 -- KEYS[3]  zset     the log, likewise
 local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- Heartbeat interval (ms), and the time without a heartbeat (ms) after which a stored
 -- configuration is abandoned.
 local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
+-- Our configuration goes on with what is used. With a heartbeat the expiry is set anew: see steady.lua.
 local function write_own(own, stored, now)
+  own.debt, own.owes, own.state, own.renews = stored.debt, stored.owes, stored.state, true
   write_config(own, stored)
   redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now)
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
@@ -19,6 +20,7 @@ end
 -- where we have none.
 local function announce(own, stored, now)
   if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
+  stored.renews = true
   redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now,
     'keepAliveTime', decimal(stored.keep_alive))
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
@@ -36,13 +38,13 @@ local function forget_state(config)
   redis.call('GET', KEYS[2])
   redis.call('ZCARD', KEYS[3])
   redis.call('UNLINK', KEYS[2], KEYS[3])
-  redis.call('HDEL', KEYS[1], 'debt')
-  config.debt, config.debt_text = 0, nil
+  redis.call('HDEL', KEYS[1], 'debt', 'state')
+  config.debt, config.owes, config.state = 0, nil, nil
 end
 
 -- A counter that was kept for other numbers is rebuilt from the log: now, or by
--- a later call when this one ends early. Other state says by what numbers it is to
--- be read, and means the same under new ones.
+-- a later call when this one ends early. The state of another rule says by what numbers it is
+-- to be read, and means the same under new ones.
 local function forget_counter()
   if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('UNLINK', KEYS[2]) end
 end
@@ -50,20 +52,19 @@ end
 -- Replaces the stored configuration with our own.
 local function take_over(own, numbers, stored, resets, now)
   local event, replaced = CARRIED, numbers_of(stored)
-  own.debt, own.debt_text, own.replaced = stored.debt, stored.debt_text, replaced
+  own.replaced = replaced
   if resets and own.on_drift == 'reset' and may_reset(own, numbers, stored, now) then
     event = RESET
-    forget_state(own)
+    forget_state(stored)
     redis.call('HSET', KEYS[1], 'reset', now)
   elseif own.mode == '1' and stored.mode ~= '1' then
-    forget_state(own)
+    forget_state(stored)
   else
     forget_counter()
   end
   write_own(own, stored, now)
   remember(replaced, numbers, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
-    -- The state of the other rules ends by itself.
     for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
   end
   return own, event
@@ -83,7 +84,6 @@ local function reconcile(own, now, stored, whole)
   if not whole then
     forget_counter()
     write_own(own, stored, now)
-    own.debt, own.debt_text = stored.debt, stored.debt_text
     return own, CREATED
   end
 
@@ -93,6 +93,7 @@ local function reconcile(own, now, stored, whole)
   if same and not own.asserting then
     if now - vouched >= HEARTBEAT or now < vouched then
       redis.call('HSET', KEYS[1], 'vouched', now)
+      stored.renews = true
     end
     return stored, NOTHING
   end
@@ -124,6 +125,6 @@ local function own_config(arguments)
     asserting = arguments[8] == 'reset' or arguments[8] == 'carry',
     follows = arguments[8] == 'follow' or arguments[8] == 'following',
   }, arguments[4])
-  own.epoch = arguments[6] .. ':' .. arguments[7] .. ':' .. numbers_of(own)
+  own.epoch = arguments[6] .. ':' .. arguments[7] .. ':' .. name_of(numbers_of(own))
   return own
 end

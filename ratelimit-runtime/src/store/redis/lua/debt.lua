@@ -33,7 +33,7 @@ end
 -- Does so in the log, but for a long one, which a peer wrote. Returns the permits that were
 -- left over, or nil when a member is foreign.
 local function pay_as_freed(config, now)
-  local debt = config.debt or 0
+  local debt = config.debt
   if debt == 0 or config.rate == 0 then return 0 end
   local entries = read_log()
   if not entries then return nil end

@@ -1,6 +1,6 @@
 -- Gives back what one grant still holds, and nothing of any other.
 --
--- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
+-- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits that were granted
 -- ARGV[2]  integer  when they would be free again by themselves, ms
 -- ARGV[3]  integer  rate by which they were granted
@@ -18,8 +18,7 @@ local grant = read_rule({
 local config, known = stored_config()
 if not known then return { UNKNOWN, 0 } end
 if config.mode == '1' then return { OTHER_MODE, 0 } end
-local text = redis.call('GET', KEYS[2])
-if text and not tonumber(text) and not used_of(text, now) then return { FOREIGN, 0 } end
+if config.state and not used_of(config.state, now) then return { FOREIGN, 0 } end
 
 local function drains(rule)
   return rule.algorithm == 'token_bucket' or rule.algorithm == 'leaky_bucket'
@@ -27,7 +26,7 @@ end
 
 local function to_bucket()
   if config.rate == 0 then return 0 end
-  local meter, found = read_meter(config, text, now)
+  local meter, found = read_meter(config, now)
   if not meter then return nil end
   -- Its place in a backlog by other numbers is unknown.
   if found or grant.rate ~= config.rate or grant.per ~= config.per
@@ -35,24 +34,23 @@ local function to_bucket()
     return 0
   end
   local back = meter.give_back_grant(grant)
-  if back > 0 then store_meter(meter, config, now) end
+  store_meter(meter, config, back > 0)
   return back
 end
 
 local function to_window()
-  local window = read_window(text)
+  local window = read_window(config.state)
   if not window or window.calendar ~= config.calendar
     or not (config.calendar or window.per == config.per)
     or window.start + window.per ~= grant.ends or grant.ends <= now then
     return 0
   end
   local back = math.min(grant.permits, window.used)
-  if back == window.used and (config.debt or 0) == 0 then
-    redis.call('UNLINK', KEYS[2])
+  window.used = window.used - back
+  if window.used == 0 and owed_of(window, now) == 0 then
+    redis.call('HDEL', KEYS[1], 'state')
   elseif back > 0 then
-    redis.call('SET', KEYS[2], 'window ' .. decimal(window.start) .. '/'
-      .. decimal(window.used - back) .. '/' .. decimal(window.per)
-      .. (window.calendar and '/' .. window.calendar or ''), 'KEEPTTL')
+    redis.call('HSET', KEYS[1], 'state', text_of_window(window))
   end
   return back
 end
@@ -74,7 +72,8 @@ local function members_of_grant()
 end
 
 local function to_log()
-  if text and not tonumber(text) then return 0 end
+  local text = redis.call('GET', KEYS[2])
+  if config.state or (text and not tonumber(text)) then return 0 end
   local members, score = members_of_grant()
   if not sum(members) then return nil end
   local left = grant.permits

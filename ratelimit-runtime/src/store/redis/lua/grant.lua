@@ -6,20 +6,26 @@ ready = ready and reply
 replies[n] = reply
 if ready and not alone then
   plans = plans or {}
-  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, per, keep_alive }
+  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, per, keep_alive }
 end
 if last and ready then
   for m = first, n do
     local hash, counter, log = KEYS[m * 3 - 2], KEYS[m * 3 - 1], KEYS[m * 3]
     if not alone then
-      member, score, gone, expired, left, fresh, state, lasts, per, keep_alive = unpack(plans[m], 1, 10)
+      member, score, gone, expired, left, fresh, state, lasts, renews, per, keep_alive =
+        unpack(plans[m], 1, 11)
     end
     local idle, own = keep_alive, m * 9 - 8
     if fresh then
-      local numbers = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
+      local name = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
+      if #name > 20 then name = string.sub(redis.sha1hex(name), 1, 8) end -- `name_of`
+      if state then fresh[#fresh + 1], fresh[#fresh + 2] = 'state', state end
+      fresh[#fresh + 1], fresh[#fresh + 2] = 'epoch', ARGV[own + 5] .. ':' .. ARGV[own + 6] .. ':' .. name
       redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
-        'keepAliveTime', ARGV[own + 4], 'vouched', now, 'epoch', ARGV[own + 5] .. ':'
-        .. ARGV[own + 6] .. ':' .. numbers, unpack(fresh))
+        'keepAliveTime', ARGV[own + 4], 'vouched', now, unpack(fresh))
+    else
+      if state then redis.call('HSET', hash, 'state', state) end
+      if renews == 0 then redis.call('HSET', hash, 'vouched', now) end
     end
     if member then
       -- All three keys expire together: never before what is used is free again, and a quarter
@@ -45,19 +51,13 @@ if last and ready then
           end
         end
       end
-    elseif state then
-      local ttl = lasts + 1000
-      if idle > 0 then
-        redis.call('PEXPIRE', hash, math.max(idle, lasts + 1))
-      elseif not fresh then
-        local rest = redis.call('PTTL', hash)
-        if rest >= 0 then ttl = math.min(ttl, math.max(1, rest)) end
-      end
-      redis.call('SET', counter, state, 'PX', ttl)
+    elseif renews and idle > 0 and (renews == 0 or state and lasts >= renews) then
+      idle = math.max(idle, lasts + 1)
+      redis.call('PEXPIRE', hash, math.min(idle + math.floor(idle / 4), 2 ^ 52))
     end
   end
 elseif last then
   decide = decide or general(KEYS, ARGV, now, replies)
-  decide(first, n, alone and settled and stored, text)
+  decide(first, n, alone and settled and windowed and stored, text)
 end
 if last then first, ready = n + 1, true end

@@ -22,7 +22,7 @@ local function read_group(from, to)
       return nil, stored
     end
     found[n] = { own = own, stored = stored, whole = whole }
-    if to > from then
+    if to > from and not (stored.algorithm and stored.state) then
       found[n].text = redis.call('GET', KEYS[2])
       redis.call('ZCARD', KEYS[3])
     end
@@ -31,7 +31,7 @@ local function read_group(from, to)
 end
 
 -- Decides the limiters from one to another, or returns what stands in the way. What is
--- known of a single one are the `fields` of settled numbers, and its state.
+-- known of a single one are the `fields` of settled numbers, and its counter.
 local function decide_group(from, to, fields, text)
   local found, lacking
   if not fields then found, lacking = read_group(from, to) end
@@ -41,11 +41,11 @@ local function decide_group(from, to, fields, text)
     local config, event = nil, NOTHING
     if fields then
       config = { rate = integer(fields[1]), per = integer(fields[2]), mode = '0', burst = 0,
-        warm_up = 0, keep_alive = integer(fields[4]) or 0 }
+        warm_up = 0, debt = 0, keep_alive = integer(fields[4]) or 0 }
     else
       local limiter = found[n]
       config, event = reconcile(limiter.own, now, limiter.stored, limiter.whole)
-      text = limiter.text
+      if event == NOTHING and not limiter.stored.state then text = limiter.text else text = nil end
     end
     -- A calendar of others, which we follow: nothing was written to get here.
     lacking = config and config.mode == '0' and lacks_window(config, now) and config

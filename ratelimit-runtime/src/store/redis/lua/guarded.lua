@@ -5,7 +5,7 @@
 local BLOCKED = 8
 
 local result = decided()
-local replies = type(result[1]) == 'table' and result or { result }
+local replies = type(result[1]) ~= 'number' and result or { result }
 for n, left in pairs(blocked) do
   local reply = replies[n]
   if reply[1] == 1 then

@@ -4,9 +4,8 @@
 --                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
 --                window; epoch, vouched (the last heartbeat, ms), changed, recent, reset
 --                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
---                debt: permits that are owed, absent for none; `@` and a time (ms) behind them
---                say when a fixed window has paid all. What is free in a window
---                pays them first; a bucket has them in its backlog
+--                debt: permits that a sliding window owes, absent for none: what is free
+--                pays them first; state: what is used by every other rule, see meter.lua
 -- ARGV[4]  our rule, which replies need not repeat
 --
 -- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
@@ -32,21 +31,19 @@ end
 -- set when the keep-alive did not, which other clients may set.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent')
+    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent', 'state')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = field(fields[4], LONGEST), epoch = fields[5] or '',
     vouched = field(fields[6], MOST_EXACT), algorithm = fields[7] or nil, burst = 0,
-    warm_up = 0, debt = 0, debt_text = fields[11] or nil, changed = fields[12] or '',
-    recent = fields[13] or '',
+    warm_up = 0, debt = field(fields[11], MOST_EXACT), owes = fields[11], changed = fields[12] or '',
+    recent = fields[13] or '', state = fields[14] or nil,
   }
-  local debt, paid_by = string.match(fields[11] or '', '^(%d+)@?(%d*)$')
-  if debt and now < (tonumber(paid_by) or LONGEST) then stored.debt = field(debt, MOST_EXACT) end
   stored.repaired = fields[4] and tonumber(fields[4]) ~= stored.keep_alive
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and stored.per <= LONGEST and (stored.mode == '0' or stored.mode == '1')
   if stored.algorithm == 'token_bucket' then
-    stored.warm_up = field(fields[9], LONGEST)
+    if not fields[8] then stored.warm_up = field(fields[9], LONGEST) end
     if stored.warm_up == 0 then
       stored.burst = fields[8] and field(fields[8], 2 ^ 32 - 1) or stored.rate
       whole = whole and (stored.rate == 0 or stored.burst > 0)
@@ -67,6 +64,7 @@ local function read_rule(config, text)
   config.mode, config.algorithm = mode, ALGORITHMS[algorithm] and algorithm
   config.burst = warms == '' and tonumber(number) or 0
   config.warm_up = warms == 'w' and tonumber(number) or 0
+  config.debt = 0
   return config
 end
 
@@ -98,13 +96,11 @@ local function write_config(config, stored)
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
--- Writes what is owed, if that changed, and by when it is paid, where there is no log.
-local function store_debt(config, debt, paid_by)
-  local text = debt > 0 and decimal(debt) .. (paid_by and '@' .. decimal(paid_by) or '') or nil
-  if text ~= config.debt_text then
-    if text then redis.call('HSET', KEYS[1], 'debt', text) else redis.call('HDEL', KEYS[1], 'debt') end
-  end
-  config.debt, config.debt_text = debt, text
+-- Writes what a sliding window owes, if that changed.
+local function store_debt(config, debt)
+  if debt > 0 and debt ~= config.debt then redis.call('HSET', KEYS[1], 'debt', decimal(debt)) end
+  if debt == 0 and config.owes then redis.call('HDEL', KEYS[1], 'debt') end
+  config.debt, config.owes = debt, debt > 0
 end
 
 -- The most permits one request can get.

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  hash  `epoch`, `changed` and `recent`, as below; see hash.lua
 --
--- `epoch` is `revision:since@process:rate/interval/rule`: the configuration that a process
+-- `epoch` is `revision:since@process:rate/interval/rule`, see `name_of`: the configuration that a process
 -- announced last, since when that process has had it, and which one it is if it sends
 -- heartbeats (members.lua). The greater epoch wins. A stored
 -- configuration that the epoch does not name is a change from outside: Java's setRate, an
@@ -29,13 +29,14 @@ end
 
 local function is_recent(numbers, stored, now)
   for _, entry in ipairs(recent_of(stored, now)) do
-    if entry.numbers == numbers then return true end
+    if entry.numbers == name_of(numbers) then return true end
   end
   return false
 end
 
 -- Remembers a configuration that another one replaces.
 local function remember(replaced, by, stored, now)
+  replaced, by = name_of(replaced), name_of(by)
   local texts = { decimal(now) .. '=' .. replaced }
   for _, entry in ipairs(recent_of(stored, now)) do
     if entry.numbers ~= replaced and entry.numbers ~= by and #texts < REMEMBERED then
@@ -61,7 +62,7 @@ local function origin_of(stored, numbers_stored, asserting, now)
   if changed == numbers_stored then
     return epoch, { made = tonumber(made), held = tonumber(held) }
   end
-  if announced == numbers_stored or (not epoch and asserting) then return epoch, nil end
+  if announced == name_of(numbers_stored) or (not epoch and asserting) then return epoch, nil end
   local change = { made = now * 1000 + 999, held = 0 }
   date_change(change.made, change.held, numbers_stored)
   if epoch then remember(announced, numbers_stored, stored, now) end

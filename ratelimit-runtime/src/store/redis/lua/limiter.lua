@@ -21,12 +21,12 @@
 -- request could have had before anybody took; rule is 0 where mode and algorithm are ours, else
 -- a text as ARGV[4]; ahead is how far in the future a peer with a wrong clock wrote; more_after
 -- is when more than what is left is free, 0 if all is; moved is what moves.lua has in `total`;
--- then, when counted, a wait for each different cost.
+-- then, when counted, a wait for each different cost. What few steps decided is packed, in eight bytes
+-- each, and is no list if it is alone, since lists take time.
 --
 -- Each call makes the functions of a script anew. So most calls are decided without any, by
--- these variables: the numbers and the `text` of a sliding window that need no
--- reconciliation (`settled`), and what a grant writes, which grant.lua does: of a limiter that is
--- new, the fields of its rule too (`fresh`).
+-- these variables: whether the stored numbers need no reconciliation (`settled`), and what a grant
+-- writes, which grant.lua does: of a limiter that is new, the fields of its rule too (`fresh`).
 local key, word = n * 3 - 2, n * 9 - 8
 local last = n == LIMITERS or string.byte(ARGV[word + 9]) ~= 38 -- `&`
 local alone = last and first == n
@@ -37,6 +37,6 @@ if not cost then
 end
 local rule, how = ARGV[word + 3], ARGV[word + 7]
 local rate, per, keep_alive, stored, settled, text, reply
-local member, score, gone, left, fresh, state, lasts
+local member, score, gone, left, fresh, state, lasts, renews
 local expired = 0
 ready = ready and (cost or alone)

@@ -105,7 +105,7 @@ local function store_counter(free, config)
   if idle > 0 then
     -- Never less than what is used takes to be free again, and a quarter longer.
     idle = math.max(idle, config.per + bucket_of(config.per))
-    idle = idle + math.ceil((config.debt or 0) / math.max(1, config.rate)) * config.per
+    idle = idle + math.ceil(config.debt / math.max(1, config.rate)) * config.per
     idle = math.min(idle + math.floor(idle / 4), LONGEST)
     redis.call('PEXPIRE', KEYS[1], idle)
   else

@@ -1,18 +1,15 @@
 -- What the rules have in common that know how much is used, and not by whom or
 -- when: every one but the sliding window.
 --
--- KEYS[1]  hash    the configuration
--- KEYS[2]  string  the state, with the numbers that are needed to read it: another
---                  configuration finds out by itself what it means
--- KEYS[3]  zset    the log that a sliding window leaves behind
-
-local GRACE = 1000 -- ms that a state outlives what it counts
+-- KEYS[1]  hash    the configuration, and the `state`: bytes, with the numbers that are needed to
+--                  read them, so that another configuration finds out by itself what they mean
+-- KEYS[2]  string  the counter that a sliding window leaves behind
+-- KEYS[3]  zset    the log, likewise
 
 -- Whether a limiter is counted by a meter. Where nobody is admitted, state of a
 -- meter is left for the numbers that come after.
-local function is_metered(config, text)
-  if config.algorithm then return true end
-  return config.rate == 0 and (read_bucket(text) or read_window(text) or read_warm(text))
+local function is_metered(config)
+  return config.algorithm or (config.rate == 0 and config.state)
 end
 
 -- Nobody is admitted, and nothing is looked at.
@@ -26,11 +23,12 @@ end
 
 -- The meter of a limiter, and whether what was found was not its own: that counts
 -- as if it had been taken now. Nil when the state is foreign.
-local function read_meter(config, text, now)
+local function read_meter(config, now)
   if config.algorithm and not ALGORITHMS[config.algorithm] then return nil end
   if config.rate == 0 then return closed_meter(), false end
+  local text = config.state
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
-  if text and not (bucket or window or warm or tonumber(text)) then return nil end
+  if text and not (bucket or window or warm) then return nil end
   local warms_up = config.warm_up > 0
   if warm and fits_warm(config, warm) then
     local ahead = math.max(0, warm.at - now)
@@ -48,14 +46,13 @@ local function read_meter(config, text, now)
     return meter, meter.paid > 0
   elseif bucket or window or warm then
     used = used_of(text, now)
-  elseif redis.call('ZCARD', KEYS[3]) == 0 then
-    found = text
   else
-    used = used_of_log(config.per, now)
+    found = redis.call('GET', KEYS[2])
+    if found and not tonumber(found) then return nil end
+    if redis.call('ZCARD', KEYS[3]) > 0 then used, found = used_of_log(config.per, now), true end
     if not used then return nil end
   end
-  local debt = config.debt or 0
-  used, found = used + debt, found or debt > 0
+  used, found = used + config.debt, found or config.debt > 0
   local drained = bucket or warm
   local lead = drained and lead_of(drained, now) or 0
   local last = 1
@@ -73,33 +70,32 @@ local function read_meter(config, text, now)
   -- What the window does not have is owed.
   local start, length = window_at(config, now)
   local taken = math.min(used, config.rate)
-  local window_now = { start = start, used = taken, per = length, calendar = config.calendar }
-  return window_meter(config, window_now, now, used - taken), found
+  return window_meter(config, { start = start, used = taken, per = length, calendar = config.calendar,
+    debt = used - taken, paid_by = LONGEST }, now), found
 end
 
--- How long a state of a meter still counts, and a grace; nil when it is none.
-local function ttl_of(text, now)
-  local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
-  if warm then return math.min(cold_after(warm, now), LONGEST) + GRACE end
-  local ends = bucket and math.max(bucket.empty_at + 1, bucket.moves and bucket.moves.ends or 0)
-    or window and window.start + window.per
-  return ends and math.max(0, math.min(ends - now, LONGEST)) + GRACE
+-- Lets the hash expire when it was not used for a while, and not before a state that counts for
+-- `lasts` ms: a quarter later, so that few calls need to set it again; see steady.lua.
+local function renew(config, lasts)
+  if config.keep_alive == 0 then return end
+  local idle = math.max(config.keep_alive, lasts + 1)
+  redis.call('PEXPIRE', KEYS[1], math.min(idle + math.floor(idle / 4), LONGEST))
 end
 
--- Writes a state that ends soon after everything is free again, and the hash not
--- before. Where an expiry was set, the state goes with the hash.
-local function store_meter(meter, config, now)
-  redis.call('UNLINK', KEYS[3])
-  store_debt(config, meter.owes and meter.owes() or 0, now + meter.full_after())
-  local text, full_after = meter.text(), math.min((meter.kept_for or meter.full_after)(), LONGEST)
-  if not text then return redis.call('UNLINK', KEYS[2]) end
-  local ttl = full_after + GRACE
-  if config.keep_alive > 0 then
-    redis.call('PEXPIRE', KEYS[1], math.max(config.keep_alive, full_after + 1))
-  else
-    ttl = math.min(ttl, left_of_hash() or ttl)
+-- Writes the state if it changed. A sliding window that was counted until now leaves nothing.
+local function store_meter(meter, config, changed)
+  local lasts = (meter.kept_for or meter.full_after)()
+  if changed or config.renews then renew(config, lasts) end
+  if not changed then return end
+  if not config.state then redis.call('UNLINK', KEYS[2], KEYS[3]) end
+  store_debt(config, 0)
+  local text = meter.text()
+  if text then
+    redis.call('HSET', KEYS[1], 'state', text)
+  elseif config.state then
+    redis.call('HDEL', KEYS[1], 'state')
   end
-  redis.call('SET', KEYS[2], text, 'PX', ttl)
+  config.state = text
 end
 
 -- How far grants moved so far, in ticks.

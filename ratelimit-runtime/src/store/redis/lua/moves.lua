@@ -4,10 +4,9 @@
 -- it is drained, and that comes earlier with each permit that is given back before it. A
 -- state keeps how far grants moved in all, `total`, and a grant what that was when it was
 -- made; where permits were given back behind a grant, the `gaps` say that it stayed. They
--- are written behind a bucket that has any: ` TOTAL/ENDS/LARGEST/EARLIER/LATER/TURNS_AT`
--- `/SPARE_RATE/SPARE_UNTIL`,
--- in ticks and milliseconds, then `/AT:TICKS` for each gap, the millisecond in which it
--- would begin to drain. ENDS is when every grant has drained that was made before the last
+-- are written behind a bucket that has any, as numbers of seven bytes each: TOTAL, ENDS, LARGEST,
+-- EARLIER, LATER, TURNS_AT, SPARE_RATE and SPARE_UNTIL, in ticks and milliseconds, then AT and
+-- TICKS of each gap, the millisecond in which it would begin to drain. ENDS is when every grant has drained that was made before the last
 -- move.
 --
 -- Reservations go at fixed times, and must not drain before. LARGEST is the largest one
@@ -24,36 +23,29 @@ local function no_moves()
     spare_rate = 0, spare_until = 0, gaps = {} }
 end
 
+local MOVES =
+  { 'total', 'ends', 'largest', 'earlier', 'later', 'turns_at', 'spare_rate', 'spare_until' }
+local GAP = { 'at', 'ticks' }
+
 -- Reads what is behind a bucket, or returns nil if no bucket writes it.
-local function read_moves(text)
-  local total, ends, largest, earlier, later, turns_at, spare_rate, spare_until, rest =
-    string.match(text, '^ (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)([/:%d]*)$')
-  if not total then return nil end
-  local moves, length = {
-    total = tonumber(total), ends = tonumber(ends), largest = tonumber(largest),
-    earlier = tonumber(earlier), later = tonumber(later), turns_at = tonumber(turns_at),
-    spare_rate = tonumber(spare_rate), spare_until = tonumber(spare_until), gaps = {},
-  }, 0
-  if not are_exact(moves) or moves.total == MOST_EXACT then return nil end
-  for at, ticks in string.gmatch(rest, '/(%d+):(%d+)') do
-    moves.gaps[#moves.gaps + 1] = { at = tonumber(at), ticks = tonumber(ticks) }
-    length = length + #at + #ticks + 2
-    if #moves.gaps > MOST_GAPS or tonumber(at) + tonumber(ticks) > MOST_EXACT then return nil end
+local function read_moves(text, from)
+  local moves, behind = unpacked(text, from, MOVES)
+  if not moves or moves.total == MOST_EXACT then return nil end
+  moves.gaps = {}
+  while behind <= #text do
+    local gap
+    gap, behind = unpacked(text, behind, GAP)
+    if not gap or gap.at + gap.ticks > MOST_EXACT or #moves.gaps == MOST_GAPS then return nil end
+    moves.gaps[#moves.gaps + 1] = gap
   end
-  return length == #rest and moves or nil
+  return moves
 end
 
 -- What `read_moves` reads.
 local function text_of_moves(moves)
-  local texts = {
-    ' ' .. decimal(moves.total), decimal(moves.ends), decimal(moves.largest),
-    decimal(moves.earlier), decimal(moves.later), decimal(moves.turns_at),
-    decimal(moves.spare_rate), decimal(moves.spare_until),
-  }
-  for _, gap in ipairs(moves.gaps) do
-    texts[#texts + 1] = decimal(gap.at) .. ':' .. decimal(gap.ticks)
-  end
-  return table.concat(texts, '/')
+  local text = packed(moves, MOVES)
+  for _, gap in ipairs(moves.gaps) do text = text .. packed(gap, GAP) end
+  return text
 end
 
 -- The ticks by which a grant moved that was to end in `ends_in` ticks, since the total was

@@ -25,10 +25,25 @@ local function countable(number)
   return math.max(0, math.min(number, MOST_EXACT))
 end
 
--- Whether all numbers of a state can be counted with.
-local function are_exact(state)
-  for _, number in pairs(state) do
-    if type(number) == 'number' and number > MOST_EXACT then return false end
+-- How an epoch names numbers: long ones by a digest, since a hash of short values is stored compactly.
+local function name_of(numbers)
+  return #numbers > 20 and string.sub(redis.sha1hex(numbers), 1, 8) or numbers
+end
+
+-- Reads numbers of a state by their names, and where they end; nil if one lacks or is above 2^53.
+local function unpacked(text, from, names)
+  local numbers = {}
+  if #text < from + #names * 7 - 1 then return nil end
+  for n, name in ipairs(names) do
+    numbers[name] = struct.unpack('<I7', text, from + n * 7 - 7)
+    if numbers[name] > MOST_EXACT then return nil end
   end
-  return true
+  return numbers, from + #names * 7
+end
+
+-- What `unpacked` reads.
+local function packed(numbers, names)
+  local texts = {}
+  for n, name in ipairs(names) do texts[n] = struct.pack('<I7', numbers[name]) end
+  return table.concat(texts)
 end

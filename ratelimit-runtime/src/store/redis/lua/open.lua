@@ -4,7 +4,7 @@
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW, FAILED = 1, 3, 4, 5, 6, 7
 
 -- Reads a limiter by the configuration in force, and mends what peers left. It has a
--- meter, or `kind` says why it has none. The state is read here, unless `text` is it.
+-- meter, or `kind` says why it has none. `text` is the counter, if it was read.
 local function open(config, event, text)
   local limiter = {
     kind = COUNTED, config = config or NO_CONFIG, event = event, runs = read_costs(ARGV[1]),
@@ -13,10 +13,8 @@ local function open(config, event, text)
     limiter.kind = config and OTHER_MODE or UNKNOWN
     return limiter
   end
-  -- Reconciliation may have changed the state.
-  if text == nil or event ~= NOTHING then text = redis.call('GET', KEYS[2]) end
-  if is_metered(config, text) then
-    limiter.meter, limiter.found = read_meter(config, text, now)
+  if is_metered(config) then
+    limiter.meter, limiter.found = read_meter(config, now)
   else
     limiter.meter = sliding_meter(config, text, limiter.runs, event, now)
   end
@@ -47,8 +45,8 @@ local function commit(limiter)
   if not meter then return reply_of(limiter.kind, 0, 0, now, config, event, 0) end
   if meter.store then
     meter.store()
-  elseif limiter.taken or limiter.found or meter.ahead > 0 then
-    store_meter(meter, config, now)
+  else
+    store_meter(meter, config, limiter.taken or limiter.found or meter.ahead > 0)
   end
   local more = (meter.more_after or more_after)(meter)
   local reply =

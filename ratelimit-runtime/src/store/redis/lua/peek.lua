@@ -1,6 +1,6 @@
 -- Looks at a limiter without touching it.
 --
--- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
+-- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1..11]  as for limiter.lua; ARGV[1] is one cost, of what would be asked for
 --
 -- Returns what limiter.lua returns.
@@ -14,6 +14,7 @@ elseif ARGV[8] == 'follow' or ARGV[8] == 'following' then
   return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, NOTHING, 0)
 else
   config = read_rule({ rate = tonumber(ARGV[2]), per = tonumber(ARGV[3]) }, ARGV[4])
+  config.debt, config.state = stored.debt, stored.state
 end
 local rate, per = config.rate, config.per
 
@@ -23,18 +24,19 @@ end
 
 if config.mode == '1' then return reply(OTHER_MODE, 0, 0) end
 if lacks_window(config, now) then return reply(NO_WINDOW, 0, 0) end
-local text = redis.call('GET', KEYS[2])
-if is_metered(config, text) then
-  local meter = read_meter(config, text, now)
+if is_metered(config) then
+  local meter = read_meter(config, now)
   if not meter then return reply(FOREIGN, 0, 0) end
   local answer =
     reply(COUNTED, meter.free(), meter.full_after(), more_after(meter), moved_by(meter))
   return append_meter_waits(answer, runs, meter)
 end
-local left = used_of(text, now)
+local text = redis.call('GET', KEYS[2])
+local left = config.state and used_of(config.state, now)
+if (text and not tonumber(text)) or (config.state and not left) then return reply(FOREIGN, 0, 0) end
 if left then
   -- What acquire would write into the log, now.
-  local all = left + (config.debt or 0)
+  local all = left + config.debt
   left = math.min(all, rate)
   local debt, full = all - left, left > 0 and per or 0
   full = full + math.ceil(debt / math.max(1, rate)) * per
@@ -43,11 +45,10 @@ if left then
   local answer = reply(COUNTED, rate - left - debt, full, more)
   return (append_waits(answer, runs, rate, rate - left, per, now, debt, log))
 end
-if text and not tonumber(text) then return reply(FOREIGN, 0, 0) end
 local entries = read_log()
 if not entries then return reply(FOREIGN, 0, 0) end
 
-local free, short, debt, dropped = integer(text), #entries < WALK, config.debt or 0, 0
+local free, short, debt, dropped = integer(text), #entries < WALK, config.debt, 0
 if debt > 0 and short and rate > 0 then
   debt, dropped = pay_with(entries, debt, rate, per, now)
   table.sort(entries, function(a, b) return a.score < b.score end)

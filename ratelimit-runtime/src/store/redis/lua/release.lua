@@ -1,7 +1,7 @@
 -- Gives permits back: those that are owed, then the oldest ones, so that no window can
 -- hold too many.
 --
--- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
+-- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits to give back, at least 1
 -- ARGV[11] the windows of calendars: see window.lua
 --
@@ -16,28 +16,27 @@ if not known then return { UNKNOWN, 0, 0 } end
 if config.mode == '1' then return { OTHER_MODE, 0, 0 } end
 local rate, per = config.rate, config.per
 
-local text = redis.call('GET', KEYS[2])
-local window = read_window(text)
+local window = read_window(config.state)
 if lacks_window(config, now) and not (window and is_in_force(window, config, now)) then
   return reply_of(NO_WINDOW, 0, 0, now, config, 0, 0)
 end
-if is_metered(config, text) then
-  local meter, found = read_meter(config, text, now)
+if is_metered(config) then
+  local meter, found = read_meter(config, now)
   if not meter then return { FOREIGN, 0, 0 } end
   local back = meter.give_back(wanted)
-  if back > 0 or found then store_meter(meter, config, now) end
+  store_meter(meter, config, back > 0 or found)
   return { DONE, back, 0 }
 end
-text = as_log(text, config, '', now)
-if text and not tonumber(text) then return { FOREIGN, 0, 0 } end
+local text = read_counter(config, '', now)
+if text == nil then return { FOREIGN, 0, 0 } end
 local dropped = pay_as_freed(config, now)
 local expired, released = over(per, now)
 local used, whole = count(expired or 0)
 if not (dropped and expired and used) then return { FOREIGN, 0, 0 } end
 drop(expired)
 
-local owed = math.min(wanted, config.debt or 0)
-store_debt(config, (config.debt or 0) - owed)
+local owed = math.min(wanted, config.debt)
+store_debt(config, config.debt - owed)
 local left = wanted - owed
 for _, entry in ipairs(read_log()) do
   if left == 0 then break end

@@ -1,7 +1,7 @@
 -- Takes permits of a bucket now or in advance, for each caller in order until one of them
 -- cannot wait for as long: who comes later comes after.
 --
--- KEYS[1..3]  hash, another rule's state, log: see hash.lua, meter.lua, log.lua
+-- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua
 -- ARGV[2..8]        as for limiter.lua
 -- ARGV[9]  integer  how long each caller can wait, ms
@@ -25,7 +25,7 @@ if config.rate == 0 or (config.algorithm ~= 'token_bucket' and config.algorithm 
   for _ = 1, #costs * 6 do answer[#answer + 1] = 0 end
   return answer
 end
-local meter, found = read_meter(config, redis.call('GET', KEYS[2]), now)
+local meter, found = read_meter(config, now)
 if not meter then return reply_of(FOREIGN, 0, 0, now, config, event, 0) end
 
 local within = math.min(tonumber(ARGV[9]), math.floor(MOST_AHEAD / config.rate))
@@ -42,7 +42,7 @@ for n, cost in ipairs(costs) do
     warm and stored or 0 }
   taken = true
 end
-if taken or found or meter.ahead > 0 then store_meter(meter, config, now) end
+store_meter(meter, config, taken or found or meter.ahead > 0)
 local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead,
   more_after(meter), moved_by(meter))
 for n, cost in ipairs(costs) do

@@ -1,7 +1,7 @@
 -- Writes a configuration on purpose, as Redisson's trySetRate, setRate and
 -- updateRate do: a change from outside, see history.lua.
 --
--- KEYS[1..3]  hash, counter or another rule's state, log: see hash.lua, meter.lua, log.lua
+-- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  rate, permits per window
 -- ARGV[2]  integer  window, ms
 -- ARGV[3]  mode and algorithm, as for limiter.lua
@@ -17,30 +17,25 @@ local stored, whole = stored_config()
 if (ARGV[5] == 'absent' and whole) or (ARGV[5] == 'present' and not whole) then return 0 end
 
 -- Read before anything is written: a key of another type raises here.
-local text = redis.call('GET', KEYS[2])
+redis.call('GET', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
-if not keep then
-  forget_state(stored)
-  text = nil
-end
+if not keep then forget_state(stored) end
+config.debt, config.owes, config.state = stored.debt, stored.owes, stored.state
 local numbers, held = numbers_of(config), tonumber(ARGV[7])
 if whole and numbers_of(stored) ~= numbers then
   remember(numbers_of(stored), numbers, stored, now)
 end
 write_config(config, stored)
 date_change(now * 1000 + micros, held > 0 and now + held or 0, numbers)
--- The state of any other rule is read by the next call, whatever the rule is then, and ends by itself.
-local ends = text and not tonumber(text)
-if config.keep_alive > 0 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[4])
-elseif stored.keep_alive > 0 then
-  for i = 1, (config.algorithm or ends) and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
+renew(config, config.state and lasts_for(config.state, now) or 0)
+if config.keep_alive == 0 and stored.keep_alive > 0 then
+  for i = 1, config.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
 end
+-- The state of any other rule is read by the next call, whatever the rule is then.
 if keep and config.algorithm then
   forget_counter()
-elseif keep and not ends then
-  config.debt, config.debt_text = stored.debt, stored.debt_text
+elseif keep and not config.state then
   pay_as_freed(config, now)
   drop(over(config.per, now) or 0)
   rebuild_counter(config)

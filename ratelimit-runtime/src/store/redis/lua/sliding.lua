@@ -7,14 +7,15 @@
 -- ARGV[9]  bytes   an id for a new member
 
 -- The meter of a log that was brought up to date for these runs, or nil when the state
--- is foreign. What it takes is one grant, written when it is stored.
+-- is foreign. What it takes is one grant, written when it is stored. The counter is read here,
+-- unless `text` is it.
 local function sliding_meter(config, text, runs, event, now)
   local rate, per = config.rate, config.per
-  text = as_log(text, config, ARGV[9], now)
-  if text and not tonumber(text) then return nil end
+  if text == nil then text = read_counter(config, ARGV[9], now) end
+  if text == nil or (text and not tonumber(text)) then return nil end
   local bucket, dropped = bucket_of(per), pay_as_freed(config, now)
   if not dropped then return nil end
-  local debt, free = config.debt or 0, integer(text)
+  local debt, free = config.debt, integer(text)
   local wanted = sum_of(runs, rate) + debt
 
   -- What is older than a window is free again, a bounded number of members at once.
@@ -59,17 +60,13 @@ local function sliding_meter(config, text, runs, event, now)
   free, debt = free - taken, debt - taken
 
   function meter.free() return free end
-
   function meter.room() return math.max(0, free) end
-
   function meter.debt() return debt end
-
   function meter.owe(permits) debt = debt + permits end
-
   function meter.take(permits) free, taken = free - permits, taken + permits end
 
   function meter.store()
-    local owed = config.debt or 0
+    local owed = config.debt
     store_debt(config, debt)
     if debt ~= owed then changed = true end
     if taken > 0 then score = record(taken, rate, bucket, now) end

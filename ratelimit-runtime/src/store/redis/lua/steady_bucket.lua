@@ -1,41 +1,53 @@
--- Decides what most calls to a bucket come down to; see steady_meter.lua and bucket.lua.
+-- Decides what most calls to a bucket come down to; see steady.lua, bucket.lua and moves.lua.
+-- Remainders round here, since each call of a function costs more than a line.
 --
--- KEYS[2], ARGV[2..3]  of the limiter: see limiter.lua
-if metered and stored[6] ~= 'fixed_window' then
-  local empty_at, ticks, at, begins, numbers = now, 0, now, '', stored[1] .. '/' .. stored[2]
-  local moves, moved, kept_until = '', 0, 0
+-- KEYS[1], ARGV[2..3]  of the limiter: see limiter.lua
+if (settled or fresh) and cost and not (windowed or calendars) then
+  local empty_at, ticks, of_rate, of_per, at, last = now, 0, rate, per, now, 0
+  local moves, moved, kept_until = nil, 0, 0
   if state then
-    empty_at, ticks, at, begins, moves =
-      string.match(state, '^bucket (%d+)/(%d+)/' .. numbers .. '/(%d+)/?(%d*)([ /:%d]*)$')
-    if moves and moves ~= '' then
-      moved, kept_until = string.match(moves, '^ (%d+)/(%d+)/%d+/%d+/%d+/%d+/%d+/%d+')
-      moved, kept_until = tonumber(moved), tonumber(kept_until)
-      empty_at = kept_until and empty_at
+    local behind = #state - 43
+    local letter
+    if behind == 0 or behind >= 56 and behind % 14 == 0 then
+      letter, empty_at, ticks, of_rate, of_per, at, last = struct.unpack('<BI7I7I7I7I7I7', state)
     end
+    if letter ~= 98 then
+      of_rate = nil
+    elseif behind > 0 then
+      moves = string.sub(state, 44)
+      moved, kept_until = struct.unpack('<I7I7', moves)
+    end
+    state = nil
   end
-  local capacity, spaced = tonumber(stored[7]) or rate, stored[6] == 'leaky_bucket'
-  local backlog = empty_at and math.max(0, (empty_at - now) * rate + ticks)
-  local most = capacity * per
-  state = nil
+  local spaced = rule == '0/leaky_bucket'
+  local capacity = not spaced and tonumber(detail) or rate
+  local most, backlog = capacity * per, (empty_at - now) * rate + ticks
+  if backlog < 0 then backlog = 0 end
 
-  if backlog and backlog <= 2 ^ 53 and tonumber(at) <= now and cost <= capacity then
-    local free = math.max(0, math.floor((most - backlog) / per))
+  if of_rate == rate and of_per == per and at <= now and backlog <= 2 ^ 53 and cost <= capacity then
+    local left, fitting = most - backlog, 0
+    local free = left > 0 and (left - left % per) / per or 0
     if spaced then free = backlog == 0 and capacity or 0 end
-    local fitting = math.min(spaced and 1 or count, math.floor(free / cost))
-    backlog = backlog + fitting * cost * per
-    lasts = math.ceil(backlog / rate)
+    if cost <= free then fitting = (count == 1 or spaced) and 1 or math.min(count, math.floor(free / cost)) end
     if fitting > 0 then
-      begins = begins ~= '' and tonumber(begins) > now and '/' .. begins or ''
-      state = string.format('bucket %.0f/%.0f/%s/%.0f%s%s', now + math.floor(backlog / rate),
-        backlog % rate, numbers, now, begins, moves)
+      backlog = backlog + fitting * cost * per
+      left = most - backlog
+      ticks = backlog % rate
+      state = struct.pack('<BI7I7I7I7I7I7', 98, now + (backlog - ticks) / rate, ticks, rate, per, now,
+        last > now and last or 0)
+      if moves then state = state .. moves end
     end
     if alone or fitting == count then
-      local over = spaced and backlog or backlog - (most - cost * per)
-      local following = math.max(0, math.floor((most - backlog) / per)) + 1
-      local more = spaced and backlog or following <= capacity and backlog - (most - following * per) or 0
-      reply = { 1, free, lasts, now, rate, per, 0, fresh and 1 or 0, 0, math.ceil(more / rate), moved,
-        math.max(0, math.ceil(over / rate)) }
-      lasts = math.max(lasts, kept_until - now)
+      -- Until the same could be granted again, and until one more is free than now.
+      local over, more = backlog, backlog
+      if not spaced then
+        over, more = cost * per - left, left < 0 and per - left or per - left % per
+        if more + left > most then more = 0 end
+      end
+      lasts = (backlog + -backlog % rate) / rate
+      reply = struct.pack(TOLD, 1, free, lasts, now, rate, per, 0, fresh and 1 or 0, 0, (more + -more % rate) / rate, moved,
+        over > 0 and (over + -over % rate) / rate or 0)
+      if kept_until > now + lasts then lasts = kept_until - now end
     end
   end
 end

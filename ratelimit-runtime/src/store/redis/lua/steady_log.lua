@@ -1,24 +1,8 @@
--- Decides what most calls to a sliding window come down to: requests of one cost each, for
--- stored numbers that need no reconciliation, and permits are plenty; or none can be free
--- since the log was last counted; or nobody has used the limiter yet.
+-- Decides what most calls to a sliding window come down to: permits are plenty; or none can be
+-- free since the log was last counted; or nobody has used the limiter yet. See steady.lua.
 --
 -- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua, sliding.lua
-if ready and #rule == 1 then
-  stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'vouched',
-    'algorithm', 'debt')
-  local same = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == rule
-  rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
-  settled = same and (how == 'steady' or how == 'following')
-    and stored[3] == '0' and not stored[6] and not stored[7]
-    and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
-  if settled and how == 'steady' then
-    -- A process vouches for the stored numbers every ten seconds.
-    local vouched = tonumber(stored[5])
-    if not vouched or now < vouched or now >= vouched + 10000 then
-      redis.call('HSET', KEYS[key], 'vouched', now)
-    end
-  end
-
+if windowed and ready then
   local id, taken = ARGV[word + 8], cost and cost * count
   if settled and cost then
     text = redis.pcall('GET', KEYS[key + 1])
@@ -67,8 +51,8 @@ if ready and #rule == 1 then
       member = member or struct.pack('<Bc0I', #id, id, taken)
       left = free - taken
       if left == tonumber(text) then left = nil end
-      reply = { 1, free, score + per - now, now, rate, per, rule == '0' and 0 or '0', 0, 0,
-        math.ceil(math.min(next_at or score, score)) + per - now, 0, 0 }
+      reply = struct.pack(TOLD, 1, free, score + per - now, now, rate, per, 0, 0, 0,
+        math.ceil(math.min(next_at or score, score)) + per - now, 0, 0)
     elseif alone and whole and not over and free >= 0 and free < cost and cost <= rate then
       local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
       if tonumber(newest) <= now + bucket
@@ -78,9 +62,9 @@ if ready and #rule == 1 then
           for i = 1, #oldest, 2 do
             need = need - (#oldest[i] > 4 and struct.unpack('<I', oldest[i], #oldest[i] - 3) or 0)
             if need <= 0 then
-              reply = { 1, free, math.ceil(tonumber(newest)) + per - now, now, rate, per,
-                rule == '0' and 0 or '0', 0, 0, math.ceil(next_at) + per - now, 0,
-                math.ceil(tonumber(oldest[i + 1])) + per - now }
+              reply = struct.pack(TOLD, 1, free, math.ceil(tonumber(newest)) + per - now, now, rate, per,
+                0, 0, 0, math.ceil(next_at) + per - now, 0,
+                math.ceil(tonumber(oldest[i + 1])) + per - now)
               break
             end
           end
@@ -94,13 +78,9 @@ if ready and #rule == 1 then
     -- What is no counter is read again, where that may fail.
     if type(text) == 'table' then text = nil end
 
-  elseif cost and rule == '0' and string.sub(how, 1, 6) ~= 'follow'
-    and not (stored[1] or stored[2] or stored[3] or stored[7] or stored.err)
-    and taken + cost <= tonumber(ARGV[word + 1])
-    and not redis.pcall('GET', KEYS[key + 1]) and redis.pcall('ZCARD', KEYS[key + 2]) == 0 then
-    rate, per, fresh, score = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), {}, now
-    keep_alive, left = tonumber(ARGV[word + 4]), rate - taken
+  elseif fresh and taken + cost <= rate then
+    score, left = now, rate - taken
     member = struct.pack('<Bc0I', #id, id, taken)
-    reply = { 1, rate, per, now, rate, per, 0, 1, 0, per, 0, 0 }
+    reply = struct.pack(TOLD, 1, rate, per, now, rate, per, 0, 1, 0, per, 0, 0)
   end
 end

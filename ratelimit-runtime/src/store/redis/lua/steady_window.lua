@@ -1,8 +1,8 @@
--- Decides what most calls to a fixed window come down to; see steady_meter.lua and window.lua.
+-- Decides what most calls to a fixed window come down to; see steady.lua and window.lua.
 --
--- KEYS[2], ARGV[3], ARGV[11]  of the limiter: see limiter.lua
-if metered and stored[6] == 'fixed_window' then
-  local current, ends, calendar = now - now % per, nil, stored[8]
+-- KEYS[1], ARGV[3], ARGV[11]  of the limiter: see limiter.lua
+if (settled or fresh) and calendars and cost and cost <= rate then
+  local current, ends, calendar = now - now % per, nil, detail
   ends = current + per
   if calendar then
     -- None of the windows that were sent may be now, and then this is not enough.
@@ -16,31 +16,32 @@ if metered and stored[6] == 'fixed_window' then
     end
   end
 
-  local start, used, ending, suffix = current, 0, ends, calendar and '/' .. calendar or ''
+  local start, used, length = current, 0, current and ends - current
   if state and current then
-    local length, rest
-    start, used, length, rest = string.match(state, '^window (%d+)/(%d+)/(%d+)(.*)$')
-    if rest ~= suffix or not (calendar or length == stored[2]) then
-      start = nil
-    else
-      start, used = tonumber(start), tonumber(used)
-      ending = start + tonumber(length)
-      if ending <= now then start, used, ending = current, 0, ends end
+    start = nil
+    if string.byte(state) == 102 and #state > 21 then
+      start, used, length = struct.unpack('<I7I7I7', state, 2)
+      if string.sub(state, 23) ~= (calendar or '') or not (calendar or length == per) then
+        start = nil
+      elseif start + length <= now then
+        start, used, length = current, 0, ends - current
+      end
     end
   end
   state = nil
 
-  if start and start <= ends and ending - now <= 2 ^ 52 and cost <= rate then
+  if start and start <= ends and used <= 2 ^ 53 and start + length - now <= 2 ^ 52 then
     local free = math.max(0, rate - used)
-    local fitting = math.min(count, math.floor(free / cost))
-    used, lasts = used + fitting * cost, ending - now
+    local fitting = math.floor(free / cost)
+    if fitting > count then fitting = count end
+    used, lasts = used + fitting * cost, start + length - now
     if fitting > 0 then
-      state = string.format('window %.0f/%.0f/%.0f%s', start, used, ending - start, suffix)
+      state = struct.pack('<BI7I7I7', 102, start, used, length) .. (calendar or '')
     end
     if alone or fitting == count then
       local ends_in = used > 0 and lasts or 0
-      reply = { 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
-        used + cost > rate and lasts or 0 }
+      reply = struct.pack(TOLD, 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
+        used + cost > rate and lasts or 0)
     end
   end
 end

@@ -1,23 +1,18 @@
 -- Counts a token bucket that warms up: a permit out of the upper half of what was not
 -- taken costs up to three times its time, which the next caller waits for.
 --
--- KEYS[2]  string  `warm FREE_AT/TICKS/STORED/RATE/PER/WARM_UP/AT`: the millisecond in
---                  which the next caller may go, the ticks that are left then, the
---                  ticks that were stored, the numbers it was counted by (the
---                  warm-up in ms), and when it was written; behind it `/LAST`, as
---                  in bucket.lua
+-- A state is the letter `w`, then numbers as in bucket.lua: FREE_AT, the millisecond in which the
+-- next caller may go; TICKS, that are left then; STORED, the ticks that were stored; RATE, PER and
+-- WARM_UP (ms), the numbers it was counted by; AT and LAST.
 --
 -- Ticks are those of bucket.lua. A warm-up has 2^40 of them at the most.
 
+local WARM = { 'free_at', 'ticks', 'stored', 'rate', 'per', 'warm_up', 'at', 'last' }
+
 local function read_warm(text)
-  local free_at, ticks, stored, rate, per, warm_up, at, last =
-    string.match(text or '', '^warm (%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
-  local warm = free_at and {
-    free_at = tonumber(free_at), ticks = tonumber(ticks), stored = tonumber(stored),
-    rate = tonumber(rate), per = math.max(1, tonumber(per)), warm_up = tonumber(warm_up),
-    at = tonumber(at), last = tonumber(last) or 0,
-  }
-  return warm and are_exact(warm) and warm.rate * warm.warm_up <= 2 ^ 41
+  if not text or string.byte(text) ~= 119 then return nil end
+  local warm, behind = unpacked(text, 2, WARM)
+  return warm and behind > #text and warm.per > 0 and warm.rate > 0 and warm.rate * warm.warm_up <= 2 ^ 41
     and (warm.free_at - warm.at) * warm.rate + warm.ticks <= MOST_EXACT and warm or nil
 end
 
@@ -77,7 +72,6 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   end
 
   function meter.free() return pending == 0 and capacity or 0 end
-
   function meter.stored() return stored end
 
   function meter.take(permits)
@@ -109,17 +103,14 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   end
 
   function meter.wait() return math.ceil(pending / rate) end
-
   function meter.full_after() return math.ceil(pending / rate) end
-
   function meter.kept_for() return math.ceil((pending + threshold * 2 - stored) / rate) end
 
   function meter.text()
     if pending == 0 and stored == threshold * 2 then return nil end
-    return 'warm ' .. decimal(now + math.floor(pending / rate)) .. '/' .. decimal(pending % rate)
-      .. '/' .. decimal(stored) .. '/' .. decimal(rate) .. '/' .. decimal(per)
-      .. '/' .. decimal(config.warm_up) .. '/' .. decimal(now)
-      .. (lead > 0 and '/' .. decimal(now + lead) or '')
+    local warm = { free_at = now + math.floor(pending / rate), ticks = pending % rate, stored = stored,
+      rate = rate, per = per, warm_up = config.warm_up, at = now, last = lead > 0 and now + lead or 0 }
+    return 'w' .. packed(warm, WARM)
   end
 
   return meter

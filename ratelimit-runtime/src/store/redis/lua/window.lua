@@ -1,31 +1,45 @@
 -- Counts windows that follow each other since the Unix epoch, or that begin by a
 -- calendar: fixed_window.
 --
--- KEYS[2]   string  `window START/USED/LENGTH`: what was taken in the window that
---                   began then and is so long, in milliseconds; behind it
---                   `/day@Europe/Vienna` where it is a calendar's
--- KEYS[1]   hash    `debt`: permits that are owed beyond it; see hash.lua
+-- A state is the letter `f`, then numbers as in bucket.lua: START of the window in which permits
+-- were taken last, USED, that were taken in it, and LENGTH, in milliseconds; behind them
+-- `day@Europe/Vienna` where it is a calendar's. While permits are owed beyond it, it begins with
+-- `o` instead, and DEBT, how many, and PAID_BY, when all are paid, come behind LENGTH.
+--
 -- ARGV[11]  when the windows of calendars begin, around what the caller takes for
 --           now: `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
 
+local WINDOW = { 'start', 'used', 'per' }
+local OWING = { 'start', 'used', 'per', 'debt', 'paid_by' }
+
 local function read_window(text)
-  local start, used, per, rest = string.match(text or '', '^window (%d+)/(%d+)/(%d+)(.*)$')
-  local calendar = string.match(rest or '', '^/(%l+@.+)$')
-  if not start or (rest ~= '' and not calendar) then return nil end
-  local window = {
-    start = tonumber(start), used = tonumber(used), per = tonumber(per), calendar = calendar,
-  }
-  return are_exact(window) and window or nil
+  local letter = text and string.byte(text)
+  if letter ~= 102 and letter ~= 111 then return nil end
+  local window, behind = unpacked(text, 2, letter == 102 and WINDOW or OWING)
+  if window and behind <= #text then
+    window.calendar = string.match(text, '^%l+@.+$', behind)
+    if not window.calendar then return nil end
+  end
+  return window
 end
 
--- What counts of a window now.
-local function window_used(window, now)
+-- What `read_window` reads.
+local function text_of_window(window)
+  local owes = (window.debt or 0) > 0
+  return (owes and 'o' or 'f') .. packed(window, owes and OWING or WINDOW) .. (window.calendar or '')
+end
+
+local function taken_of(window, now)
   return window.start + window.per > now and window.used or 0
+end
+
+local function owed_of(window, now)
+  return window.debt and now < window.paid_by and window.debt or 0
 end
 
 -- Whether a window is that one of the configuration which is now.
 local function is_in_force(window, config, now)
-  return window.start <= now and window_used(window, now) > 0 and window.calendar == config.calendar
+  return window.start <= now and taken_of(window, now) > 0 and window.calendar == config.calendar
 end
 
 -- When the window of now began, and how long it is; nil when it is one of a
@@ -50,9 +64,9 @@ end
 -- The window in force now, of which a stored one is known. When the clock stepped
 -- back into the window before, that one stays in force: another would admit its
 -- permits again. What is further ahead counts from now, or it would lock everybody out.
-local function window_meter(config, window, now, owed)
+local function window_meter(config, window, now)
   local rate, start, used, per = config.rate, window.start, window.used, window.per
-  local ahead, debt = 0, owed or config.debt or 0
+  local ahead, debt = 0, owed_of(window, now)
   if not is_in_force(window, config, now) then
     local current, length = window_at(config, now)
     if start > current + length then
@@ -72,15 +86,9 @@ local function window_meter(config, window, now, owed)
   local meter = { capacity = rate, ahead = ahead, paid = paid }
 
   function meter.free() return math.max(0, rate - used) end
-
   function meter.room() return meter.free() end
-
   function meter.debt() return debt end
-
   function meter.owe(permits) debt = debt + permits end
-
-  function meter.owes() return debt end
-
   function meter.take(permits) used = used + permits end
 
   function meter.give_back(permits)
@@ -103,8 +111,8 @@ local function window_meter(config, window, now, owed)
   end
 
   function meter.text()
-    return used > 0 and 'window ' .. decimal(start) .. '/' .. decimal(used) .. '/' .. decimal(per)
-      .. (config.calendar and '/' .. config.calendar or '')
+    return used > 0 and text_of_window({ start = start, used = used, per = per, debt = debt,
+      paid_by = math.min(now + meter.full_after(), LONGEST), calendar = config.calendar }) or nil
   end
 
   return meter

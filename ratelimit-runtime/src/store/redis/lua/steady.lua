@@ -1,0 +1,48 @@
+-- Looks whether a call can be decided in a few steps: requests of one cost each, for numbers that
+-- are stored just so, or for the first use of a limiter.
+--
+-- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua
+local windowed, calendars = rule == '0', string.byte(rule, 3) == 102 -- `0/fixed_window`
+local detail, known
+if ready then
+  stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm',
+    windowed and 'debt' or calendars and 'calendar' or 'burst', 'state', 'vouched')
+  rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
+  state, detail = stored[7], stored[6]
+  if rate then
+    if windowed then
+      known = not (stored[5] or detail or state)
+    else
+      known = stored[5] and rate > 0
+        and (detail and '0/' .. stored[5] .. '/' .. detail or '0/' .. stored[5]) == rule
+    end
+    settled = known and stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == '0'
+      and (how == 'steady' or windowed and how == 'following')
+      and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
+    if settled and how == 'steady' then
+      -- A process vouches for the stored numbers every ten seconds. For as long as its keep-alive
+      -- from then on a limiter does not expire, so it is renewed with that, or when it counts longer.
+      local since = now - (tonumber(stored[8]) or 0)
+      local beats = since < 0 or since >= 10000
+      if not windowed then
+        renews = (beats or keep_alive > 0 and since >= keep_alive / 4) and 0 or keep_alive - since
+      elseif beats then
+        redis.call('HSET', KEYS[key], 'vouched', now)
+      end
+    end
+    -- Without a state of its own a limiter may have a log from before.
+    if settled and not (windowed or state) then
+      settled = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
+    end
+  elseif cost and string.byte(how) ~= 102 -- `follow`
+    and not (stored[2] or stored[3] or stored[5] or detail or state or stored.err)
+    and string.byte(rule) == 48 and redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0 then
+    detail = #rule > 14 and string.sub(rule, 16)
+    rate, per, keep_alive = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), tonumber(ARGV[word + 4])
+    renews = 0
+    if rate > 0 and not (detail and string.byte(detail) == 119) then -- `w`
+      fresh = windowed and {} or { 'algorithm', string.sub(rule, 3, 14) }
+      if detail then fresh[3], fresh[4] = calendars and 'calendar' or 'burst', detail end
+    end
+  end
+end
