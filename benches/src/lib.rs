@@ -7,6 +7,7 @@
 //! - [`results`]: the figures as they lie in `target/bench`.
 //! - [`embedded`]: limiters for what is measured within the process.
 //! - [`criterion`], [`memory`]: what was measured of them.
+//! - [`scripts`]: what Redis takes for them, in time and in memory.
 //! - [`report`]: docs/benchmarks.md, made of them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
@@ -19,4 +20,5 @@ pub mod peers;
 pub mod report;
 pub mod results;
 pub mod sample;
+pub mod scripts;
 pub mod workloads;

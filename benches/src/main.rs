@@ -8,7 +8,7 @@ use std::{
 };
 
 use benches::{
-    criterion, memory, report,
+    criterion, memory, report, scripts,
     workloads::{Bench, NAMES, Plan},
 };
 
@@ -45,7 +45,12 @@ fn main() -> ExitCode {
 fn run(part: &str, wanted: Wanted) -> io::Result<()> {
     let results = wanted.results.clone();
     if part == "memory" {
-        return memory::measure().write(&results, "memory");
+        let mut measured = memory::measure();
+        scripts::add_memory(&mut measured);
+        return measured.write(&results, "memory");
+    }
+    if part == "scripts" {
+        return scripts::measure().write(&results, "scripts");
     }
     if part == "in-process" {
         return criterion::results(&results.join("criterion")).write(&results, "in_process");

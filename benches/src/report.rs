@@ -19,6 +19,7 @@ impl Measured {
     fn read(folder: &Path) -> Self {
         let names = crate::workloads::NAMES.iter().chain(&[
             "in_process",
+            "scripts",
             "memory",
             "instructions",
             "compile",
@@ -49,6 +50,7 @@ pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
         ("{machine}", machine::describe(&measured)),
         ("{goals}", goals::table(&measured)),
         ("{in_process}", tables::in_process(&measured)),
+        ("{scripts}", tables::scripts(&measured)),
         ("{memory}", tables::memory(&measured)),
         ("{instructions}", tables::instructions(&measured)),
         ("{one_caller}", tables::one_caller(&measured)),
@@ -71,6 +73,7 @@ pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
 fn shown(peer: &str) -> &str {
     match peer {
         "bare" => "bare `EVALSHA`",
+        "gcra" => "bare GCRA",
         "naive" => "check, then act",
         "redisson" => "Redisson, async",
         "redisson_threads" => "Redisson, threads",

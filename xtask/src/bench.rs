@@ -23,6 +23,7 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { name: "load", run: load },
     Part { name: "in-process", run: in_process },
+    Part { name: "scripts", run: scripts },
     Part { name: "memory", run: memory },
     Part { name: "instructions", run: instructions::count },
     Part { name: "compile", run: compile::measure },
@@ -49,6 +50,7 @@ fn all(arguments: &[String]) -> Outcome {
     none(arguments)?;
     compile::measure(&[])?;
     in_process(&[])?;
+    scripts(&[])?;
     memory(&[])?;
     // A count that rose is told of, and the rest is still measured.
     let counted = instructions::count(&[]);
@@ -82,10 +84,18 @@ fn in_process(arguments: &[String]) -> Outcome {
     run(&mut harness("in-process"))
 }
 
-/// What limiters of the embedded store take in memory.
+/// What a decision of each rule takes within Redis.
+fn scripts(arguments: &[String]) -> Outcome {
+    none(arguments)?;
+    let server = redis::find_or_install()?;
+    run(harness("scripts").env("REDIS_SERVER_BIN", &server.binary))
+}
+
+/// What limiters take in memory: on the embedded store, and in Redis.
 fn memory(arguments: &[String]) -> Outcome {
     none(arguments)?;
-    run(&mut harness("memory"))
+    let server = redis::find_or_install()?;
+    run(harness("memory").env("REDIS_SERVER_BIN", &server.binary))
 }
 
 /// Writes docs/benchmarks.md anew.

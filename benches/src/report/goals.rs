@@ -109,6 +109,7 @@ fn goals(measured: &Measured) -> Vec<Goal> {
         ours("refused", "1", "p50_us"),
     );
     in_process(measured, &mut add);
+    scripts(measured, &mut add);
     waiters(measured, &mut add);
     goals
 }
@@ -134,6 +135,24 @@ fn in_process(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f
             more.map(|(annotated, by_hand)| annotated - by_hand),
         );
     }
+}
+
+fn scripts(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {
+    for rule in ["token_bucket", "leaky_bucket", "fixed_window"] {
+        for (load, most) in [("steady", 1.3), ("first", 2.0)] {
+            add(
+                format!("`{rule}`, {load}: time in Redis, over a bare GCRA script"),
+                Wanted::Ratio(most),
+                measured.figure("scripts", load, rule, "ratio"),
+            );
+        }
+    }
+    let bytes = |kind| measured.figure("memory", "Redis", kind, "usage");
+    add(
+        "`token_bucket`: bytes of a limiter in Redis, over Redisson's".to_owned(),
+        Wanted::Ratio(0.65),
+        over(bytes("token_bucket"), bytes("redisson")),
+    );
 }
 
 fn waiters(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {

@@ -103,13 +103,25 @@ pub(super) fn instructions(measured: &Measured) -> String {
     measured.of("instructions").map_or(ABSENT.to_owned(), |results| table(results, columns))
 }
 
+pub(super) fn scripts(measured: &Measured) -> String {
+    let columns: &[Column] = &[
+        ("", |row| row.load.clone()),
+        ("", |row| shown(&row.peer).to_owned()),
+        ("in the script", |row| time(row.figure("script_us"))),
+        ("over a bare GCRA", |row| decimal(row.figure("ratio"))),
+    ];
+    measured.of("scripts").map_or(ABSENT.to_owned(), |results| table(results, columns))
+}
+
 pub(super) fn memory(measured: &Measured) -> String {
     let columns: &[Column] = &[
         ("keys", |row| row.load.replace('_', " ")),
+        ("", |row| if row.load == "Redis" { row.peer.clone() } else { "embedded".to_owned() }),
         ("all of them", |row| {
             row.figure("bytes").map_or("–".into(), |bytes| format!("{:.0} MB", bytes / 1e6))
         }),
         ("each, bytes", |row| count(row.figure("each"))),
+        ("by `MEMORY USAGE`", |row| count(row.figure("usage"))),
     ];
     measured.of("memory").map_or(ABSENT.to_owned(), |results| table(results, columns))
 }
