@@ -6,19 +6,20 @@ use std::sync::{Arc, atomic::Ordering};
 use ratelimit_spec::Wait;
 
 use super::Granted;
+#[cfg(feature = "tower")]
+use crate::Decision;
 use crate::{
     Answer, Reason, Rejection,
     limiter::{
         Core,
         denials::Caller,
+        replies::answer_of,
         services::{ENDED, Services},
         taken::{Source, Taken},
     },
     settings::Family,
     store::{AnyStore, Outcome, Reply, Slot, Whose},
 };
-#[cfg(feature = "tower")]
-use crate::{Decision, limiter::replies::answer_of};
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
 /// it need not be remembered.
@@ -140,17 +141,20 @@ impl Core {
         (reply, source): &(Reply, Source),
         permits: u32,
     ) -> Granted {
-        let answer = self.answered(reply, permits);
         if reply.outcome != Outcome::Granted {
-            return Granted::free(self, answer);
+            return Granted::free(self, self.answered(reply, permits));
         }
-        Granted { answer, taken: Taken::one(self, *source, reply, permits), again_ms: 0 }
+        let taken = Taken::one(self, *source, reply, permits);
+        Granted { answer: answer_of(reply, false), taken, again_ms: 0 }
     }
 
     /// The answer to such a call.
     pub(crate) fn answered(&self, reply: &Reply, permits: u32) -> Answer {
-        let answer = self.answer(&(*reply).into(), permits, false);
-        if reply.outcome == Outcome::Granted { answer } else { answer.in_shadow() }
+        // The lists of several limits are those of a refusal.
+        if reply.outcome == Outcome::Granted {
+            return answer_of(reply, false);
+        }
+        self.answer(&(*reply).into(), permits, false).in_shadow()
     }
 
     fn at_once(&self, limits: &Services, permits: u32) -> Option<(Reply, Source)> {
