@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 use sfv::{KeyRef, ListSerializer, StringRef};
 use std::{
     borrow::Cow,
+    cell::RefCell,
     fmt::Write,
     time::{Duration, UNIX_EPOCH},
 };
@@ -22,6 +23,20 @@ const USUAL: usize = 96;
 
 /// The headers that describe limits.
 pub(crate) const DESCRIBING: [HeaderName; 5] = [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET];
+
+/// The policies of one limit that a thread keeps as they were written.
+const MOST_WRITTEN: usize = 8;
+
+thread_local! {
+    static WRITTEN: RefCell<Vec<Written>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The `RateLimit-Policy` of one limit.
+struct Written {
+    name: String,
+    quota: Quota,
+    value: HeaderValue,
+}
 
 /// How the headers of an answer describe the limits of a request.
 ///
@@ -93,7 +108,9 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
             let _ = item.parameter(key("t"), integer(whole_seconds(part.more_after())));
         }
     }
-    insert(LIMIT, limits.finish(), headers);
+    if let Some(value) = limits.finish().and_then(|limits| HeaderValue::from_str(limits).ok()) {
+        headers.insert(LIMIT, value);
+    }
     let mut policies: Vec<_> = decided.into_iter().map(|(_, policy)| policy).collect();
     if policies.is_empty() {
         policies.extend(reported.rejection.into_iter().flat_map(of_rejection));
@@ -101,22 +118,39 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     // In the same order in every answer, whichever limit is the strictest now.
     policies
         .sort_by(|one, other| (one.quota.per(), &one.name).cmp(&(other.quota.per(), &other.name)));
-    buffer.clear();
-    let mut list = ListSerializer::with_buffer(&mut buffer);
-    for policy in &policies {
+    if let Some(value) = policy(&policies) {
+        headers.insert(POLICY, value);
+    }
+}
+
+/// The value of `RateLimit-Policy`. Most answers of a program have one of a few, which a thread writes once.
+fn policy(policies: &[Policy<'_>]) -> Option<HeaderValue> {
+    let [Policy { name, quota }] = policies else { return written(policies) };
+    let known = || {
+        let is = |known: &Written| known.quota == *quota && known.name == **name;
+        WRITTEN.with_borrow(|all| Some(all.iter().find(|known| is(known))?.value.clone()))
+    };
+    known().or_else(|| {
+        let value = written(policies)?;
+        let own = Written { name: name.to_string(), quota: *quota, value: value.clone() };
+        WRITTEN.with_borrow_mut(|all| {
+            all.truncate(MOST_WRITTEN - 1);
+            all.insert(0, own);
+        });
+        Some(value)
+    })
+}
+
+fn written(policies: &[Policy<'_>]) -> Option<HeaderValue> {
+    let mut list = ListSerializer::new();
+    for policy in policies {
         let item = list.bare_item(policy.name());
         let item = item.parameter(key("q"), integer(policy.quota.rate()));
         if let Some(window) = window(&policy.quota) {
             let _ = item.parameter(key("w"), integer(window));
         }
     }
-    insert(POLICY, list.finish(), headers);
-}
-
-fn insert(name: HeaderName, list: Option<&mut String>, headers: &mut HeaderMap) {
-    if let Some(value) = list.and_then(|list| HeaderValue::from_str(list).ok()) {
-        headers.insert(name, value);
-    }
+    HeaderValue::try_from(list.finish()?).ok()
 }
 
 fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
