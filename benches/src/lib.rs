@@ -7,6 +7,7 @@
 //! - [`results`]: the figures as they lie in `target/bench`.
 //! - [`embedded`]: limiters for what is measured within the process.
 //! - [`criterion`], [`memory`]: what was measured of them.
+//! - [`growth`]: what many keys take in memory, and for how long.
 //! - [`scripts`]: what Redis takes for them, in time and in memory.
 //! - [`report`]: docs/benchmarks.md, made of them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
@@ -14,6 +15,7 @@
 pub mod cost;
 pub mod criterion;
 pub mod embedded;
+pub mod growth;
 pub mod load;
 pub mod memory;
 pub mod peers;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use benches::{
-    criterion, memory, report, scripts,
+    criterion, growth, memory, report, scripts,
     workloads::{Bench, NAMES, Plan},
 };
 
@@ -48,6 +48,11 @@ fn run(part: &str, wanted: Wanted) -> io::Result<()> {
         let mut measured = memory::measure();
         scripts::add_memory(&mut measured);
         return measured.write(&results, "memory");
+    }
+    if let Some(store) = part.strip_prefix("growth-") {
+        let runtime = tokio::runtime::Runtime::new()?;
+        let measured = runtime.block_on(growth::measure(store == "redis"));
+        return measured.write(&results, &format!("growth_{store}"));
     }
     if part == "scripts" {
         return scripts::measure().write(&results, "scripts");

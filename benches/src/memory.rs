@@ -28,7 +28,7 @@ pub fn measure() -> Results {
     results
 }
 
-fn resident() -> f64 {
+pub(crate) fn resident() -> f64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells of a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());

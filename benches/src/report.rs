@@ -2,6 +2,7 @@
 
 mod chart;
 mod goals;
+mod growth;
 mod machine;
 mod tables;
 
@@ -21,6 +22,8 @@ impl Measured {
             "in_process",
             "scripts",
             "memory",
+            "growth_embedded",
+            "growth_redis",
             "instructions",
             "compile",
         ]);
@@ -66,6 +69,9 @@ pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
     }
     fs::write(folder.join("benchmarks.md"), page)?;
     fs::write(folder.join("benchmarks.svg"), chart::draw(&measured))?;
+    if let Some(plot) = growth::draw(&measured) {
+        fs::write(folder.join("memory.svg"), plot)?;
+    }
     Ok(goals::table(&measured))
 }
 

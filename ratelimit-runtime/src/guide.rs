@@ -88,6 +88,10 @@ pub mod reconciliation {}
 /// # Chart
 ///
 #[doc = include_str!("../docs/benchmarks.svg")]
+///
+/// # Plot of the memory
+///
+#[doc = include_str!("../docs/memory.svg")]
 pub mod benchmarks {}
 
 /// The package's own page compiles.

@@ -95,7 +95,7 @@ impl Limits {
     }
 
     /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
-    /// not inherit them.
+    /// not inherit them; what this returns borrows nothing of these limits, so that it can be spawned itself.
     ///
     /// # Examples
     ///
@@ -119,8 +119,8 @@ impl Limits {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        SCOPE.scope(Scope::with(self), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        SCOPE.scope(Scope::with(self), future)
     }
 
     /// Returns the limiter with this name, creating it if necessary. What the limits file says for it

@@ -25,6 +25,7 @@ const PARTS: &[Part] = &[
     Part { name: "in-process", run: in_process },
     Part { name: "scripts", run: scripts },
     Part { name: "memory", run: memory },
+    Part { name: "growth", run: growth },
     Part { name: "instructions", run: instructions::count },
     Part { name: "compile", run: compile::measure },
     Part { name: "report", run: report },
@@ -52,6 +53,7 @@ fn all(arguments: &[String]) -> Outcome {
     in_process(&[])?;
     scripts(&[])?;
     memory(&[])?;
+    growth(&[])?;
     // A count that rose is told of, and the rest is still measured.
     let counted = instructions::count(&[]);
     load(&[])?;
@@ -96,6 +98,16 @@ fn memory(arguments: &[String]) -> Outcome {
     none(arguments)?;
     let server = redis::find_or_install()?;
     run(harness("memory").env("REDIS_SERVER_BIN", &server.binary))
+}
+
+/// What many keys take; each store has a process of its own, so that none finds memory that the other freed.
+fn growth(arguments: &[String]) -> Outcome {
+    none(arguments)?;
+    let server = redis::find_or_install()?;
+    for part in ["growth-embedded", "growth-redis"] {
+        run(harness(part).env("REDIS_SERVER_BIN", &server.binary))?;
+    }
+    report(&[])
 }
 
 /// Writes docs/benchmarks.md anew.

@@ -112,7 +112,7 @@ fn rect(svg: &mut String, (x, y): (f64, f64), (wide, high): (f64, f64), colour: 
     .expect("a string takes it");
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
+pub(super) fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
     writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
         .expect("a string takes it");
 }

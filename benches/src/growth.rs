@@ -1,0 +1,96 @@
+//! A million keys through one process: what they take in its memory and in Redis, and what is left of that later.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Limits, Rejection, rate_limit};
+use tests::redis_server::RedisServer;
+use tokio::task::JoinSet;
+
+use crate::{memory::resident, results::Results};
+
+const KEYS: u64 = 1_000_000;
+const STEP: u64 = 100_000;
+/// Callers, so that the process does not wait for each reply of Redis.
+const CALLERS: u64 = 256;
+/// Longer than a limiter of a template is kept after its use: two windows.
+const LATER: Duration = Duration::from_secs(75);
+
+#[rate_limit(
+    key = "grown:{id}",
+    rate = 100,
+    per = "30s",
+    algorithm = "token_bucket",
+    wait = "none"
+)]
+async fn grown(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// Uses each key once, in this process, on the embedded store or on a Redis of its own.
+///
+/// # Panics
+///
+/// Panics when there is no `/proc`, or Redis does not answer.
+pub async fn measure(on_redis: bool) -> Results {
+    let server = on_redis.then(RedisServer::start);
+    let builder = Limits::builder().no_limits_file().deadline(Duration::from_secs(30));
+    let builder = match &server {
+        Some(server) => builder.redis(server.url()),
+        None => builder.memory(),
+    };
+    let limits = builder.build().await.expect("a store");
+    // What the first ones bring along is no memory of theirs.
+    use_each(&limits, KEYS..KEYS + CALLERS).await;
+    let before = Memory::of(server.as_ref());
+    let mut results = Results::now("cargo xtask bench growth", &[]);
+    for used in (STEP..=KEYS).step_by(STEP as usize) {
+        use_each(&limits, used - STEP..used).await;
+        Memory::of(server.as_ref()).since(&before).note(&mut results, &used.to_string());
+    }
+    // What is over is forgotten as other limiters are used.
+    let (start, mut next) = (Instant::now(), KEYS + CALLERS);
+    while start.elapsed() < LATER {
+        use_each(&limits, next..next + CALLERS).await;
+        next += CALLERS;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Memory::of(server.as_ref()).since(&before).note(&mut results, "later");
+    results
+}
+
+async fn use_each(limits: &Limits, ids: std::ops::Range<u64>) {
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let ids = (ids.start + caller..ids.end).step_by(CALLERS as usize);
+        callers.spawn(limits.scope(async move {
+            for id in ids {
+                grown(id).await.expect("a new key is admitted");
+            }
+        }));
+    }
+    callers.join_all().await;
+}
+
+/// Bytes of this process and of the server.
+struct Memory {
+    process: f64,
+    server: Option<f64>,
+}
+
+impl Memory {
+    fn of(server: Option<&RedisServer>) -> Self {
+        let server = server.map(|server| server.info("used_memory").parse().expect("a number"));
+        Self { process: resident(), server }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let server = self.server.zip(before.server).map(|(now, before)| now - before);
+        Self { process: self.process - before.process, server }
+    }
+
+    fn note(&self, results: &mut Results, load: &str) {
+        let server = self.server.map(|bytes| ("server", bytes));
+        let figures: Vec<_> = std::iter::once(("process", self.process)).chain(server).collect();
+        results.add(load, "keys", &figures);
+    }
+}
