@@ -1,6 +1,6 @@
 //! `cargo xtask bench compile`: what the runtime and the attribute cost whoever compiles a program.
 //!
-//! Processor time is counted, not time on the wall, since that hangs on the number of cores.
+//! Processor time is counted, not time on the wall, since that depends on the number of cores.
 
 use std::{
     collections::BTreeSet,
