@@ -9,7 +9,7 @@ mod builder;
 pub use builder::Builder;
 
 /// How long the processes may take to agree on something; ample on a busy machine.
-const AGREEMENT: Duration = Duration::from_secs(30);
+const AGREEMENT: Duration = Duration::from_secs(90);
 
 /// One master, its replicas, three sentinels.
 #[derive(Debug)]
