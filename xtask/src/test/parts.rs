@@ -29,20 +29,23 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
     let files = files.into_iter().map(|name| vec!["--test".to_owned(), name]);
     let rest = [vec!["--lib".to_owned(), "--bins".to_owned()], vec!["--doc".to_owned()]];
     let left = Mutex::new(files.chain(rest).collect::<VecDeque<_>>());
-    let done = Mutex::new((Vec::new(), Ok(())));
+    let (summary, failed) = (Mutex::default(), Mutex::<Vec<_>>::default());
+    let run_one = |part: &[String]| {
+        let mut command = cargo(EVERYTHING);
+        command.arg("--no-fail-fast").args(part);
+        prepare(&mut command);
+        let start = Instant::now();
+        let output = command.output();
+        locked(&summary, |summary| {
+            say(&format!("{}: {}", part.join(" "), seconds(start.elapsed())));
+            print(output, summary)
+        })
+    };
     let work = || {
         while let Some(part) = locked(&left, VecDeque::pop_front) {
-            let mut command = cargo(EVERYTHING);
-            command.arg("--no-fail-fast").args(&part);
-            prepare(&mut command);
-            let start = Instant::now();
-            let output = command.output();
-            locked(&done, |(summary, outcome)| {
-                say(&format!("{}: {}", part.join(" "), seconds(start.elapsed())));
-                if print(output, summary).is_err() {
-                    *outcome = Err(Failed);
-                }
-            });
+            if run_one(&part).is_err() {
+                locked(&failed, |failed| failed.push(part));
+            }
         }
     };
     thread::scope(|scope| {
@@ -50,7 +53,13 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
             scope.spawn(work);
         }
     });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    // What only the others made late passes now, and is seen to have failed before.
+    let mut outcome = Ok(());
+    for part in locked(&failed, std::mem::take) {
+        say(&format!("{} failed beside others; once more, alone", part.join(" ")));
+        outcome = run_one(&part).and(outcome);
+    }
+    (locked(&summary, std::mem::take), outcome)
 }
 
 /// The names of all files of tests, the longest first.
