@@ -86,8 +86,7 @@ fn two_processes_take_slots_in_the_order_they_ask_with_one_call_each() {
     went.sort_by_key(|went| went.slot);
 
     let gaps: Vec<_> = went.windows(2).map(|pair| pair[1].slot - pair[0].slot).collect();
-    // On a busy machine the second caller may ask when the first one's slot is over.
-    assert!(gaps[8..].iter().all(|gap| *gap == SLOT_MS), "evenly spaced: {gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap == SLOT_MS), "evenly spaced: {gaps:?}");
     let late = went.iter().map(|went| went.late).max().unwrap();
     let changes = went.windows(2).filter(|pair| pair[0].process != pair[1].process).count();
     println!(
@@ -95,7 +94,7 @@ fn two_processes_take_slots_in_the_order_they_ask_with_one_call_each() {
         went.len(),
         entries.len()
     );
-    assert!(late < 250, "{late} ms");
+    assert!(late < 100, "{late} ms");
     // The first of each process find out that there is something to wait for.
     assert!(entries.len() <= went.len() + 8, "{} calls", entries.len());
     assert!(changes > CALLERS / 2, "{changes} changes: neither process starves the other");
