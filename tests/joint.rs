@@ -265,7 +265,7 @@ async fn every_key_of_every_limiter_expires_when_none_is_used() {
 /// What a limiter of this name never writes, and what there is to say about it.
 const FOREIGN: [(&[&str], &str); 6] = [
     (&["SET", "{all}:1", "x"], "WRONGTYPE"),
-    (&["SET", "{all}:1:value", "what nobody writes"], "delete the limiter"),
+    (&["SET", "{all}:1:value", "what no limiter writes"], "delete the limiter"),
     (&["HSET", "{all}:1:value", "field", "x"], "WRONGTYPE"),
     (&["HSET", "{all}:1:permits", "field", "x"], "WRONGTYPE"),
     (&["ZADD", "{all}:1:permits", "1", "nobody's"], "delete the limiter"),

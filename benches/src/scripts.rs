@@ -44,8 +44,8 @@ fn ours(name: &str, rule: Rule, first: bool, by_name: bool) -> Cmd {
     decide::call(&request, &[1], 1_763_827_112_000_000, by_name)
 }
 
-/// The time in a script for each decision: of the quickest fifth of all rounds, since whatever else
-/// the machine does can only add to it.
+/// The time in a script for each decision: of the quickest fifth of all rounds, since the rest of
+/// what the machine does can only add to it.
 ///
 /// # Panics
 ///

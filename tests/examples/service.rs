@@ -135,15 +135,15 @@ async fn searches_under_load(visitor: Visitor) {
     }
     let (mut left, mut rejected) = (Vec::new(), 0);
     for answer in visits.join_all().await.into_iter().flatten() {
-        let told = header(&answer, "ratelimit");
-        let remaining = told.split(";r=").nth(1).and_then(|rest| rest.split(';').next());
+        let described = header(&answer, "ratelimit");
+        let remaining = described.split(";r=").nth(1).and_then(|rest| rest.split(';').next());
         let remaining: u64 = remaining.unwrap().parse().unwrap();
         assert_eq!(header(&answer, "ratelimit-policy"), "\"search:{tenant?}\";q=100;w=60");
         match answer.status().as_u16() {
             200 => left.push(remaining),
             429 => {
                 let wait: u64 = header(&answer, "retry-after").parse().unwrap();
-                assert!(remaining == 0 && (1..=60).contains(&wait), "{told}, {wait}");
+                assert!(remaining == 0 && (1..=60).contains(&wait), "{described}, {wait}");
                 rejected += 1;
             }
             status => panic!("{status}"),

@@ -205,8 +205,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Opens a span for one decision of so many, beginning with the first; for none if it is 0, as it is unless this is
-    /// called. Its duration is what the store and the wait took; a decision that takes neither has no span.
+    /// Opens a span for one of every `one_in` decisions, beginning with the first; for none if it is 0, as it is unless
+    /// this is called. Its duration is what the store and the wait took; a decision that takes neither has no span.
     ///
     /// Spans have the target `ratelimit`, the name `ratelimit.decision` and the level `INFO`, with the fields `limiter` (the
     /// template), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the

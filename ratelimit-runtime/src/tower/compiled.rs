@@ -160,11 +160,11 @@ impl Wanted<'_> {
         }
         let core = self.core(limits);
         let reply = core.acquire_at_once(services, permits, || core.wait_if_set(services));
-        let permit = |granted| match settles {
-            true => Permit::new(services, core.granted(&granted, permits)),
-            false => {
-                Permit::unsettled(core.answered(&granted.0, permits).decision(&core.family.key))
+        let permit = |granted| {
+            if settles {
+                return Permit::new(services, core.granted(&granted, permits));
             }
+            Permit::unsettled(core.answered(&granted.0, permits).decision(&core.family.key))
         };
         reply.map(|reply| reply.map(permit)).ok_or_else(|| Arc::clone(&core))
     }

@@ -87,7 +87,7 @@ fn print(output: std::io::Result<Output>, summary: &mut Vec<String>) -> Outcome 
         eprintln!("cannot run `cargo test`: {error}");
         Failed
     })?;
-    // Whoever closed them does not read them.
+    // Closed streams have no reader.
     let _ = std::io::stdout().write_all(&output.stdout);
     let _ = std::io::stderr().write_all(&output.stderr);
     let lines = String::from_utf8_lossy(&output.stdout);

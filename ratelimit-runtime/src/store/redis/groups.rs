@@ -124,7 +124,7 @@ pub(super) fn read_groups(
     value: &Value,
     groups: &[Group<'_>],
 ) -> Result<Vec<Result<Answer, StoreError>>, StoreError> {
-    let values = match value {
+    let mut values = match value {
         Value::Array(values) => &values[..],
         Value::BulkString(_) => std::slice::from_ref(value),
         _ => return Err(unknown_reply(value)),
@@ -133,7 +133,6 @@ pub(super) fn read_groups(
     if values.len() != limiters {
         return Err(unknown_reply(value));
     }
-    let mut values = values;
     let read = |group: &Group<'_>| {
         let (own, rest) = values.split_at(group.requests.len());
         values = rest;

@@ -211,8 +211,7 @@ fn decide(common: Reply, cost: u64) -> Reply {
 pub(super) fn foreign() -> StoreError {
     StoreError::misconfigured(
         "redis: the counter, the log or the state holds what no limiter of this version, or of Redisson 3.17 or \
-         later, writes; \
-         delete the limiter, or choose another `key_prefix`",
+         later, writes; delete the limiter, or choose another `key_prefix`",
     )
 }
 

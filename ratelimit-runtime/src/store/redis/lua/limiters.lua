@@ -6,7 +6,7 @@
 --
 -- Returns a reply for each limiter.
 local KEYS, ARGV, LIMITERS = KEYS, ARGV, #KEYS / 3
-local TOLD = '<I8I8I8I8I8I8I8I8I8I8I8I8' -- a reply of few steps, with one wait
+local PACKED = '<I8I8I8I8I8I8I8I8I8I8I8I8' -- a reply of few steps, with one wait
 
 -- The first limiter of a group, whether a few steps are enough for all of it so far, what
 -- they are to write, and what decides a group that needs more.

@@ -32,7 +32,7 @@ renew(config, config.state and lasts_for(config.state, now) or 0)
 if config.keep_alive == 0 and stored.keep_alive > 0 then
   for i = 1, config.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
 end
--- The state of any other rule is read by the next call, whatever the rule is then.
+-- The state of any other rule is read by the next call, under the rule that is in force then.
 if keep and config.algorithm then
   forget_counter()
 elseif keep and not config.state then

@@ -40,7 +40,7 @@ if (settled or fresh) and calendars and cost and cost <= rate then
     end
     if alone or fitting == count then
       local ends_in = used > 0 and lasts or 0
-      reply = struct.pack(TOLD, 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
+      reply = struct.pack(PACKED, 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
         used + cost > rate and lasts or 0)
     end
   end
