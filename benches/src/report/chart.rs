@@ -31,11 +31,13 @@ const BAR: f64 = 30.0;
 /// The decades of the axis: a thousand to a hundred million.
 const DECADES: (i32, i32) = (3, 8);
 
-const STYLE: &str = "\
+/// Of all charts.
+pub(super) const STYLE: &str = "\
 text { font: 12px sans-serif; fill: #57606a } \
 .head { font-size: 15px; font-weight: bold } \
 .value { font-size: 10px } \
 line { stroke: #8b949e; stroke-opacity: 0.4 } \
+polyline { fill: none; stroke-width: 2 } \
 @media (prefers-color-scheme: dark) { text { fill: #adbac7 } }";
 
 pub(super) fn draw(measured: &Measured) -> String {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Measured, chart::text};
+use super::{
+    Measured,
+    chart::{STYLE, text},
+};
 
 /// The lines: the results, the figure, what it is, and a colour that shows on white and on black.
 const LINES: [(&str, &str, &str, &str); 3] = [
@@ -18,13 +21,6 @@ const PLOT: (f64, f64) = (680.0, 220.0);
 /// Where what is left later is drawn.
 const LATER: f64 = LEFT + PLOT.0 + 80.0;
 const MILLION: f64 = 1_000_000.0;
-
-const STYLE: &str = "\
-text { font: 12px sans-serif; fill: #57606a } \
-.head { font-size: 15px; font-weight: bold } \
-.grid { stroke: #8b949e; stroke-opacity: 0.4 } \
-polyline { fill: none; stroke-width: 2 } \
-@media (prefers-color-scheme: dark) { text { fill: #adbac7 } }";
 
 /// What one line goes through: keys used and bytes, then the bytes that are left later.
 struct Line {
@@ -84,11 +80,8 @@ impl Line {
 }
 
 fn line(svg: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-    writeln!(
-        svg,
-        "<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-    )
-    .expect("a string takes it");
+    writeln!(svg, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>")
+        .expect("a string takes it");
 }
 
 fn dot(svg: &mut String, (x, y): (f64, f64), colour: &str) {
