@@ -47,7 +47,7 @@ fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
         | "clock" | "calendar" | "engine" | "words" => 0,
-        "algorithm" | "home" => 1,
+        "algorithm" | "home" | "task" => 1,
         "store" => 2,
         "limiter" | "limits" | "members" | "registry" | "report" | "settings" => 3,
         "call_site" | "client" | "test_util" | "tower" | "web" | "__private" => 4,

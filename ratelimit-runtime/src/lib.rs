@@ -120,6 +120,7 @@ mod rejection;
 pub mod report;
 mod settings;
 mod store;
+mod task;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 #[cfg(feature = "tower")]

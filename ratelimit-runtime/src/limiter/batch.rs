@@ -7,7 +7,7 @@
 //!
 //! Each runtime that calls has lanes of its own, and a batch is a task of that runtime and no part
 //! of any caller's future: a caller that is dropped, or kept and never polled again, delays no
-//! other. Permits that were granted to callers that are gone by then are given back.
+//! other. A caller that goes out at once sends its call itself, as the first step of that task. Permits that were granted to callers that are gone by then are given back.
 
 mod call;
 
@@ -20,7 +20,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Id, RuntimeFlavor},
+    runtime::Id,
     sync::oneshot,
     task::yield_now,
     time::{Instant, sleep},
@@ -34,7 +34,7 @@ use super::{
     replies::Replies,
     services::Services,
 };
-use crate::{StoreError, clock, home::Home, store::AnyStore};
+use crate::{StoreError, clock, home::Home, store::AnyStore, task};
 
 /// How long callers gather at most behind a call in flight.
 const GATHER: Duration = Duration::from_millis(2);
@@ -64,42 +64,36 @@ fn join(
 ) -> oneshot::Receiver<Answer> {
     let (answer, received) = oneshot::channel();
     let caller = Caller { permits, since: clock::instant(), answer };
-    let (loads, unsent) = at.join(core, caller, limits.deadline);
-    send(at, limits, loads);
-    if let Some(number) = unsent {
-        guard(at, core, limits, number);
+    let loads = at.join(core, caller, limits.deadline);
+    for call in calls(at, limits, loads) {
+        task::begin(at.runtime(), call);
     }
     received
 }
 
-/// Watches a call whose task waits for a thread: one that blocks keeps the task it started last,
-/// while other threads of the runtime run.
-fn guard(at: &Arc<Home<Lanes>>, core: &Arc<Core>, limits: &Arc<Services>, number: u64) {
-    if !matches!(at.runtime().runtime_flavor(), RuntimeFlavor::MultiThread) {
-        return;
+/// Starts the calls of a flight that leaves behind another one.
+fn send(at: &Arc<Home<Lanes>>, limits: &Arc<Services>, loads: Vec<Load>) {
+    for call in calls(at, limits, loads) {
+        at.runtime().spawn(call);
     }
-    let (lanes, core, limits) = (Arc::clone(at), Arc::clone(core), limits.clone());
-    at.runtime().spawn(async move {
-        sleep(GATHER).await;
-        send(&lanes, &limits, lanes.overtake(&core, number));
-    });
 }
 
-/// Starts the calls of one flight, side by side: each is a task.
-fn send(at: &Arc<Home<Lanes>>, limits: &Arc<Services>, loads: Vec<Load>) {
-    if loads.is_empty() {
-        return;
-    }
-    let flight = Arc::new(Flight { at: Arc::clone(at), limits: limits.clone() });
-    for loads in shared(&limits.store, loads) {
-        let flight = Some(Arc::clone(&flight));
-        let unfinished = limits.engine.begin();
+/// The calls of one flight, which run side by side.
+fn calls(
+    at: &Arc<Home<Lanes>>,
+    limits: &Arc<Services>,
+    loads: Vec<Load>,
+) -> impl Iterator<Item = impl Future<Output = ()> + Send + use<>> {
+    let flight = || Arc::new(Flight { at: Arc::clone(at), limits: limits.clone() });
+    let flight = (!loads.is_empty()).then(flight);
+    shared(&limits.store, loads).into_iter().map(move |loads| {
+        let (flight, unfinished) = (flight.clone(), limits.engine.begin());
         let batch = Batch { loads, flight, at: Arc::clone(at), limits: limits.clone() };
-        at.runtime().spawn(async move {
+        async move {
             batch.serve().await;
             drop(unfinished);
-        });
-    }
+        }
+    })
 }
 
 /// The loads of each call: of limiters that one call can decide about.

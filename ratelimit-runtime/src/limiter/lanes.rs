@@ -45,8 +45,6 @@ struct Lane {
     latest: u64,
     pace: Pace,
     is_ready: bool,
-    /// The last call that is watched until it is sent.
-    guarded: u64,
 }
 
 /// How far the latest call of a lane is, which further callers go behind.
@@ -87,29 +85,21 @@ fn key(core: &Arc<Core>) -> usize {
 }
 
 impl Lanes {
-    /// Puts a caller into its limiter's lane. Returns the flight that is due by that, and the number
-    /// of the call that the caller gathers behind if its task has not run yet.
-    pub(super) fn join(
-        &self,
-        core: &Arc<Core>,
-        caller: Caller,
-        deadline: Duration,
-    ) -> (Vec<Load>, Option<u64>) {
+    /// Puts a caller into its limiter's lane, and returns the flight that is due by that.
+    pub(super) fn join(&self, core: &Arc<Core>, caller: Caller, deadline: Duration) -> Vec<Load> {
         let (key, now) = (key(core), caller.since);
         let mut state = self.state();
         let lane = state.lanes.entry(key).or_insert_with(|| Lane::new(core));
         lane.queue.push_back(caller);
         if lane.pace == Pace::Open && !lane.is_ready {
-            return (state.depart([key]), None);
+            return state.depart([key]);
         }
         let first = lane.queue.front().map_or(now, |first| first.since);
         // A flight that was to take them along did not; the runtime may have threads that block.
         if now.saturating_duration_since(first) > deadline / 2 {
-            return (state.leave(key), None);
+            return state.leave(key);
         }
-        let is_first = lane.pace == Pace::Unsent && lane.guarded != lane.latest;
-        lane.guarded = lane.latest;
-        (Vec::new(), is_first.then_some(lane.latest))
+        Vec::new()
     }
 
     /// Takes note that a call has left.
@@ -133,14 +123,6 @@ impl Lanes {
             }
         }
         state.depart(open)
-    }
-
-    /// Sends callers past a call that should have been sent by now.
-    pub(super) fn overtake(&self, core: &Arc<Core>, number: u64) -> Vec<Load> {
-        let key = key(core);
-        let mut state = self.state();
-        let is_stuck = |lane: &Lane| lane.latest == number && lane.pace == Pace::Unsent;
-        if state.lanes.get(&key).is_some_and(is_stuck) { state.leave(key) } else { Vec::new() }
     }
 
     /// Takes note that a call is back, or was dropped.
@@ -258,7 +240,6 @@ impl Lane {
             latest: 0,
             pace: Pace::Open,
             is_ready: false,
-            guarded: 0,
         }
     }
 }

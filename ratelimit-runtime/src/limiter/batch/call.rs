@@ -22,6 +22,7 @@ use crate::{
     },
     metrics,
     store::{AnyStore, Group, Outcome, Reply},
+    task,
 };
 
 /// Limiters, each with the costs of its callers.
@@ -206,7 +207,7 @@ impl<'a> Together<'a> {
         let claims = Arc::new(claims);
         let (send, answer) = oneshot::channel::<Result<Vec<Replies>, _>>();
         let (own, asked, unfinished) = (limits.clone(), Arc::clone(&claims), limits.engine.begin());
-        limits.lanes.here().runtime().spawn(async move {
+        task::begin(limits.lanes.here().runtime(), async move {
             let mut send = Some(send);
             let mut groups = pin!(of_groups(&own, &asked, asked.len()));
             let deadline = own.deadline + clock::LATE;

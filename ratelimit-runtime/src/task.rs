@@ -1,0 +1,97 @@
+//! A task that begins within whoever starts it.
+//!
+//! A task that is spawned waits for a thread before it does anything, and a runtime takes another thread, which it may
+//! have to wake, for the fourth task in a row of those that wake each other. So what a caller starts takes its first
+//! step at once, and is a task of its runtime from then on: it depends on no caller any more.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+use tokio::runtime::Handle;
+
+struct Task {
+    runtime: Handle,
+    /// `None` once it is done.
+    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    /// Whether its next step is under way already.
+    is_woken: AtomicBool,
+}
+
+/// Takes the first step of a future here, and the others in tasks of this runtime.
+pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
+    let task = Task {
+        runtime: runtime.clone(),
+        future: Mutex::new(Some(Box::pin(future))),
+        is_woken: AtomicBool::new(false),
+    };
+    let _within = runtime.enter();
+    Arc::new(task).step();
+}
+
+impl Task {
+    fn step(self: &Arc<Self>) {
+        // Whoever wakes it from now on wants one more.
+        self.is_woken.swap(false, Ordering::AcqRel);
+        let waker = Waker::from(Arc::clone(self));
+        let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(polled) = &mut *future else { return };
+        if polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            // What it held may start other tasks as it is dropped.
+            let done = future.take();
+            drop(future);
+            drop(done);
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            let runtime = self.runtime.clone();
+            // In a runtime that has ended it is dropped, and the future with its last waker.
+            runtime.spawn(async move { self.step() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{runtime::Builder, sync::oneshot};
+
+    use super::*;
+
+    #[test]
+    fn the_first_step_is_taken_at_once_and_the_others_by_the_runtime() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let (first, mut began) = oneshot::channel();
+        let (last, ended) = oneshot::channel();
+        begin(runtime.handle(), async move {
+            first.send(()).unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            last.send(()).unwrap();
+        });
+        assert!(began.try_recv().is_ok());
+        assert!(runtime.block_on(ended).is_ok());
+    }
+
+    #[test]
+    fn it_ends_with_its_runtime() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let (held, dropped) = oneshot::channel::<()>();
+        begin(runtime.handle(), async move {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            drop(held);
+        });
+        drop(runtime);
+        assert!(dropped.blocking_recv().is_err());
+    }
+}
