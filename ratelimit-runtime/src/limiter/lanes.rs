@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -29,7 +30,7 @@ pub(crate) struct Lanes(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    lanes: HashMap<usize, Lane>,
+    lanes: HashMap<usize, Lane, BuildHasherDefault<OfAddress>>,
     /// Lanes whose callers leave with the next flight.
     ready: VecDeque<usize>,
     flights: usize,
@@ -82,6 +83,25 @@ pub(super) struct Load {
 
 fn key(core: &Arc<Core>) -> usize {
     Arc::as_ptr(core).addr()
+}
+
+/// The hash of an address, which no caller chooses: a call needs it several times.
+#[derive(Default)]
+struct OfAddress(u64);
+
+impl Hasher for OfAddress {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // By the golden ratio, which spreads neighbours; a table goes by the lowest and the highest bits.
+        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Lanes {

@@ -53,10 +53,12 @@ fn weight(outcome: Outcome) -> u8 {
 /// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
 /// violated one with the longest wait, or the one that is used up the most.
 pub(super) fn combined(replies: &[Reply]) -> Heard {
+    if let [reply] = replies {
+        return Reply { reconciled: None, ahead_ms: 0, ..*reply }.into();
+    }
     let mut parts = replies.to_vec();
     parts.sort_by_key(|reply| Reverse(decides(reply)));
-    let several = parts.len() > 1;
-    Heard { reply: decisive(replies), parts: several.then(|| parts.into()) }
+    Heard { reply: decisive(replies), parts: Some(parts.into()) }
 }
 
 /// How strict an answer is, among those of several limits.
@@ -83,7 +85,7 @@ fn decisive(replies: &[Reply]) -> Reply {
         reset_after_ms: most(|reply| reply.reset_after_ms),
         reconciled: None,
         ahead_ms: 0,
-        violated: if replies.len() > 1 { bits(replies, refuses) } else { 0 },
+        violated: bits(replies, refuses),
         ..*decisive
     }
 }

@@ -17,7 +17,9 @@ impl StateKeys {
     /// A name of this ending in the same cluster slot.
     pub(crate) fn beside(&self, suffix: &str) -> String {
         let name = self.config();
-        if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
+        let (open, end) = if name.contains('{') { ("", ":") } else { ("{", "}:") };
+        // A call has two of them: put together, not formatted.
+        [open, name, end, suffix].concat()
     }
 
     /// The name of the limiter, under which its configuration lives.

@@ -1,6 +1,6 @@
 //! What a script says, read. An unknown shape is an error, never a grant.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use redis::Value;
 
@@ -65,7 +65,7 @@ pub(super) fn unknown_reply(value: &Value) -> StoreError {
 pub(super) struct Told {
     /// What is the same for all requests; what is free remains.
     common: Reply,
-    waits: HashMap<u32, u64>,
+    waits: BTreeMap<u32, u64>,
 }
 
 impl Told {
@@ -185,8 +185,8 @@ fn read_event(event: &Value) -> Option<(u64, Option<&'static Config>, Option<Mem
 }
 
 /// The wait of each cost, which are told once for equal ones; none unless there are just as many.
-fn waits_of(costs: &[u32], waits: &[Value]) -> Option<HashMap<u32, u64>> {
-    let (mut waits, mut known) = (waits.iter(), HashMap::new());
+fn waits_of(costs: &[u32], waits: &[Value]) -> Option<BTreeMap<u32, u64>> {
+    let (mut waits, mut known) = (waits.iter(), BTreeMap::new());
     for cost in costs {
         if !known.contains_key(cost) {
             known.insert(*cost, integer(waits.next()?)?);

@@ -176,9 +176,10 @@ impl Script {
         limiters: impl Iterator<Item = &'a StateKeys>,
         by_name: bool,
     ) -> Cmd {
-        let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
-        command.arg(if by_name { &*self.sha } else { self.text });
-        command.arg(count * 3);
+        let script = if by_name { &*self.sha } else { self.text };
+        // Enough for names of usual length, so that it does not grow.
+        let mut command = Cmd::with_capacity(3 + 12 * count, script.len() + 256 * count);
+        command.arg(if by_name { "EVALSHA" } else { "EVAL" }).arg(script).arg(count * 3);
         for keys in limiters {
             command.arg(keys.config()).arg(keys.counter()).arg(keys.log());
         }
