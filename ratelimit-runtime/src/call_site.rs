@@ -18,7 +18,7 @@ pub use self::{
     settlement::{ActualPermits, actual, refund_if, refund_on, settle_later},
 };
 use crate::{
-    Limiter, Limits,
+    Decision, Limiter, Limits, Rejection,
     annotation::Annotation,
     key,
     limiter::{self, Core, Services},
@@ -119,6 +119,22 @@ impl CallSite {
             (None, Some(name)) => limiter::spend(services, &declared.family, name, permits),
             (None, None) => false,
         }
+    }
+
+    /// Decides about a call that keeps nothing, if this process counts the limiter of its rendered key and the call need
+    /// not wait.
+    fn decide(
+        &self,
+        limits: &Limits,
+        Key(name): &Key,
+        permits: u32,
+    ) -> Option<Result<Decision, Rejection>> {
+        let (services, name) = (limits.services(), name.as_ref()?);
+        let known = self.first.get().filter(|known| known.limits == services.id)?;
+        let (family, fallible) = (&known.declared.family, self.annotation.fallible);
+        limiter::decide_by_name(services, family, name, permits, |rejects| {
+            fallible && rejects.calls
+        })
     }
 
     fn find(&self, limits: &Limits) -> Known {

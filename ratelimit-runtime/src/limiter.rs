@@ -25,11 +25,9 @@ mod share;
 mod taken;
 mod wait;
 
-#[cfg(feature = "tower")]
-pub(crate) use self::decide::grant;
 pub(crate) use self::{
     core::Core,
-    decide::{Granted, spend},
+    decide::{Granted, decide_by_name, spend},
     local::Local,
     plan::Claim,
     rules::Rules,

@@ -182,6 +182,15 @@ impl Wanted {
     ) -> Result<Started, Option<Arc<Core>>> {
         let Self { site, key, permits } = self;
         let permits = u32::try_from(*permits).map_err(|_| None)?;
+        if !keeps && let Some(decided) = site.decide(limits, key, permits) {
+            if let Some(observer) = observer {
+                observer.record(&decided);
+            }
+            return Ok(match decided {
+                Ok(_) => Started::Granted,
+                Err(rejection) => Started::Decided(Err((0, rejection))),
+            });
+        }
         let keeps = keeps || observer.is_some();
         site.with_core(limits, key, |core| {
             let services = limits.services();

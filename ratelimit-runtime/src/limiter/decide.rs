@@ -15,9 +15,7 @@ use std::sync::Arc;
 use ratelimit_spec::Wait;
 
 pub(super) use self::answer::Ready;
-#[cfg(feature = "tower")]
-pub(crate) use self::known::grant;
-pub(crate) use self::known::spend;
+pub(crate) use self::known::{decide_by_name, spend};
 use super::{
     batch::{self, Asking},
     core::{Core, Rule},

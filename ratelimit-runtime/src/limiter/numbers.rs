@@ -13,12 +13,11 @@ use super::{
     services::Services,
     share::Share,
 };
-#[cfg(feature = "tower")]
-use crate::report::Source;
 use crate::{
     Rejection, Settings, clock,
+    report::Source,
     settings::{Current, Family, Unresolved},
-    store::{AnyStore, Assertion, Config, Terms},
+    store::{AnyStore, Assertion, Config, Rejects, Terms},
 };
 
 impl Rule {
@@ -32,12 +31,27 @@ impl Rule {
     pub(super) fn terms(&self, family: &Family, generation: u64, config: Config) -> Arc<Terms> {
         let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
         let whose = (self.number, family.number);
-        let terms = || Arc::new(Terms::new(whose, generation, config, announces));
+        let terms = || Arc::new(Terms::new(whose, generation, config, announces, self.rejects()));
         let known = self.terms.get_or_init(terms);
         match known.is(family.number, generation, &config) {
             true => Arc::clone(known),
             false => terms(),
         }
+    }
+
+    /// Which calls are rejected at once if they are refused.
+    fn rejects(&self) -> Rejects {
+        let at_once = |wait| wait == Wait::None && !self.is_shadowed();
+        Rejects { calls: at_once(self.wait()), requests: at_once(self.wait_if_set()) }
+    }
+
+    fn wait(&self) -> Wait {
+        self.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.set.wait())
+    }
+
+    fn wait_if_set(&self) -> Wait {
+        let set = self.numbers.as_ref().ok().and_then(|numbers| numbers.effective.set.wait);
+        set.filter(|wait| wait.source != Source::BuiltIn).map_or(Wait::None, |wait| wait.value)
     }
 
     pub(super) fn is_shadowed(&self) -> bool {
@@ -99,16 +113,13 @@ impl Core {
 
     /// How long an annotated call may wait; one without a configuration does not get to wait.
     pub(crate) fn wait(&self, limits: &Services) -> Wait {
-        let rule = self.rule(limits);
-        rule.numbers.as_ref().map_or(Wait::None, |numbers| numbers.effective.set.wait())
+        self.rule(limits).wait()
     }
 
     /// How long a request to a layer may wait: it does not, unless a setting says so.
     #[cfg(feature = "tower")]
     pub(crate) fn wait_if_set(&self, limits: &Services) -> Wait {
-        let rule = self.rule(limits);
-        let set = rule.numbers.as_ref().ok().and_then(|numbers| numbers.effective.set.wait);
-        set.filter(|wait| wait.source != Source::BuiltIn).map_or(Wait::None, |wait| wait.value)
+        self.rule(limits).wait_if_set()
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.

@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ratelimit_spec::{Mode, Penalty};
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Lease, Slot, Terms, Whose};
+pub(crate) use self::slot::{Lease, Rejects, Slot, Terms, Whose};
 use self::{configs::Configs, penalties::Penalties, slot::State, slots::Slots};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,

@@ -153,10 +153,14 @@ impl Wanted<'_> {
         let (services, Member { refund_if, actual, .. }) = (limits.services(), &self.member.member);
         let settles = refund_if.is_some() || actual.is_some();
         let permits = u32::try_from(self.permits).map_err(|_| self.core(limits))?;
+        let family = &self.declared.family;
+        let by_name = |name: &str| {
+            limiter::decide_by_name(services, family, name, permits, |rejects| rejects.requests)
+        };
         if let (Some(name), false) = (&self.name, settles)
-            && let Some(decision) = limiter::grant(services, &self.declared.family, name, permits)
+            && let Some(decided) = by_name(name)
         {
-            return Ok(Ok(Permit::unsettled(decision)));
+            return Ok(decided.map(Permit::unsettled));
         }
         let core = self.core(limits);
         let reply = core.acquire_at_once(services, permits, || core.wait_if_set(services));

@@ -173,11 +173,7 @@ impl Core {
 
     /// The rejection of a request that the limiter refused for this reason, unless a penalty blocks it.
     pub(in crate::limiter) fn refused(&self, reason: Reason, answer: &Answer) -> Rejection {
-        self.rejection(if answer.blocked { Reason::Blocked } else { reason })
-            .retry_after_some(answer.retry_after)
-            .with_quota(answer.quota)
-            .with_violated(answer.violated.clone())
-            .with_decision(answer.decision(&self.family.key))
+        answer.rejection(reason, &self.family.key)
     }
 
     /// The rejection of a request that was not made, because other callers wait before it.
@@ -241,6 +237,15 @@ impl Core {
 }
 
 impl Answer {
+    /// The rejection of a request that a limiter with this key refused.
+    pub(super) fn rejection(&self, reason: Reason, key: &Arc<str>) -> Rejection {
+        Rejection::new(key, if self.blocked { Reason::Blocked } else { reason })
+            .retry_after_some(self.retry_after)
+            .with_quota(self.quota)
+            .with_violated(self.violated.clone())
+            .with_decision(self.decision(key))
+    }
+
     /// A refusal as shadow mode says it.
     pub(super) fn in_shadow(self) -> Self {
         let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };

@@ -6,10 +6,8 @@ use std::sync::{Arc, atomic::Ordering};
 use ratelimit_spec::Wait;
 
 use super::Granted;
-#[cfg(feature = "tower")]
-use crate::Decision;
 use crate::{
-    Answer, Reason, Rejection,
+    Answer, Decision, Reason, Rejection,
     limiter::{
         Core,
         denials::Caller,
@@ -18,7 +16,7 @@ use crate::{
         taken::{Source, Taken},
     },
     settings::Family,
-    store::{AnyStore, Outcome, Reply, Slot, Whose},
+    store::{AnyStore, Outcome, Rejects, Reply, Slot, Whose},
 };
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
@@ -31,20 +29,30 @@ pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32
     count_spent(family, spent)
 }
 
-/// The same for a caller that needs the decision.
-#[cfg(feature = "tower")]
-pub(crate) fn grant(
+/// The decision for a caller that needs it, unless the call has to wait or costs too much.
+pub(crate) fn decide_by_name(
     limits: &Services,
     family: &Family,
     name: &str,
     permits: u32,
-) -> Option<Decision> {
-    let reply = by_name(limits, family, name, permits, |slot, whose, generation| {
+    is_rejected: impl FnOnce(Rejects) -> bool,
+) -> Option<Result<Decision, Rejection>> {
+    let (reply, rejects) = by_name(limits, family, name, permits, |slot, whose, generation| {
         slot.take(&limits.clock, whose, generation, permits)
-    });
-    let reply = reply.filter(|reply| reply.outcome == Outcome::Granted)?;
-    count_spent(family, Some((reply.remaining, reply.config.capacity())));
-    Some(answer_of(&reply, false).decision(&family.key))
+    })?;
+    let answer = answer_of(&reply, false);
+    match reply.outcome {
+        Outcome::Granted => {
+            count_spent(family, Some((reply.remaining, reply.config.capacity())));
+            Some(Ok(answer.decision(&family.key)))
+        }
+        Outcome::Refused if is_rejected(rejects) => {
+            let rejection = answer.rejection(Reason::Limited, &family.key);
+            count_rejected(limits, family, &rejection);
+            Some(Err(rejection))
+        }
+        _ => None,
+    }
 }
 
 /// Takes permits where the embedded store counts a limiter, by its name.
@@ -72,6 +80,13 @@ fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
         family.measured.admitted(left, capacity);
     }
     spent.is_some()
+}
+
+fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
+    let tally = &family.tally;
+    tally.rejected.fetch_add(1, Ordering::Relaxed);
+    limits.events.rejected(&tally.unreported, rejection);
+    family.measured.rejected(rejection.reason());
 }
 
 impl Core {
@@ -166,7 +181,7 @@ impl Core {
         for (slot, source) in [(own, Source::Process), (self.stored.get(), Source::Store)] {
             let whose = Whose::Rule(rule);
             let reply = slot.and_then(|slot| slot.take(&limits.clock, whose, generation, permits));
-            if let Some(reply) = reply {
+            if let Some((reply, _)) = reply {
                 return Some((reply, source));
             }
         }
@@ -202,9 +217,6 @@ impl Core {
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {
-        let tally = &self.family.tally;
-        tally.rejected.fetch_add(1, Ordering::Relaxed);
-        limits.events.rejected(&tally.unreported, rejection);
-        self.family.measured.rejected(rejection.reason());
+        count_rejected(limits, &self.family, rejection);
     }
 }

@@ -65,8 +65,17 @@ pub(crate) struct Terms {
     config: Config,
     /// Whether they are this process's own, so that the store may take them as announced again.
     announces: bool,
+    rejects: Rejects,
     /// For how long a limiter is kept after a grant that left nothing owed, if not for ever.
     idle_ms: Option<u64>,
+}
+
+/// Whether what is not free is rejected at once: no call waits for it, and shadow mode admits none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rejects {
+    pub(crate) calls: bool,
+    /// The same of the requests to a layer.
+    pub(crate) requests: bool,
 }
 
 impl Terms {
@@ -75,10 +84,11 @@ impl Terms {
         generation: u64,
         config: Config,
         announces: bool,
+        rejects: Rejects,
     ) -> Self {
         let kept = (config.keep_alive_ms > 0).then_some(config.keep_alive_ms);
         let idle_ms = kept.map(|kept| kept.max(config.counts_for_ms()));
-        Self { rule, family, generation, config, announces, idle_ms }
+        Self { rule, family, generation, config, announces, rejects, idle_ms }
     }
 
     /// Whether they are these numbers as of this reading of the limits.
@@ -136,11 +146,11 @@ impl Slot {
         whose: Whose,
         generation: u64,
         permits: u32,
-    ) -> Option<Reply> {
+    ) -> Option<(Reply, Rejects)> {
         let mut state = self.lock();
         let now = clock.now_ms();
-        let config = state.may_count(whose, generation, now)?.config;
-        Some(state.count(config, permits, now))
+        let Terms { config, rejects, .. } = *state.may_count(whose, generation, now)?;
+        Some((state.count(config, permits, now), rejects))
     }
 
     /// The same for a caller that needs no reply, if the permits are free: says how many are left, of how
