@@ -125,7 +125,6 @@ fn kept<const N: usize, K: Kept<N>>(permits: impl IntoIterator<Item = Permit>) -
 /// The rest of a call, on the heap: few calls have one, and the futures of all others are small without it.
 type Rest = Pin<Box<dyn Future<Output = Result<Vec<Permit>, Rejected>> + Send>>;
 
-#[expect(clippy::large_enum_variant, reason = "it is looked at once, on the stack")]
 enum Started {
     /// Granted to a call that keeps nothing.
     Granted,
@@ -199,8 +198,7 @@ impl Wanted {
             if reply.is_ok() && !keeps {
                 return Ok(Started::Granted);
             }
-            let permit =
-                reply.map(|granted| Permit::new(services, core.granted(&granted, permits)));
+            let permit = reply.map(|granted| Permit::at_once(services, core, granted, permits));
             if let Some(observer) = observer {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));

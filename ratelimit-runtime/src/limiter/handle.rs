@@ -160,9 +160,9 @@ impl Limiter {
     async fn take(&self, permits: u64, wait: Wait) -> Result<Permit, Rejection> {
         let (core, limits) = (&self.core, &self.limits);
         if let (Ok(permits), true) = (u32::try_from(permits), self.others.is_empty())
-            && let Some(granted) = core.granted_at_once(limits, permits, wait)
+            && let Some(decided) = core.acquire_at_once(limits, permits, || wait)
         {
-            return granted.map(|granted| Permit::new(limits, granted));
+            return decided.map(|granted| Permit::at_once(limits, core, granted, permits));
         }
         let claim =
             |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use ratelimit_spec::Wait;
+use ratelimit_spec::{RefundOn, Wait};
 use tokio::time::Instant;
 
 use super::{
@@ -120,6 +120,12 @@ impl Core {
     #[cfg(feature = "tower")]
     pub(crate) fn wait_if_set(&self, limits: &Services) -> Wait {
         self.rule(limits).wait_if_set()
+    }
+
+    /// Which calls give permits back to the limiter.
+    pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
+        let rule = self.rule(limits);
+        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
     }
 
     /// Whether the limiter is in shadow mode, as of the last reading of the limits.

@@ -9,10 +9,19 @@ use std::{
     },
 };
 
+use once_cell::race::OnceBox;
 use ratelimit_spec::RefundOn;
 
-use super::{decide::Granted, services::Services, taken::Taken};
-use crate::{Decision, Settlement, StoreError};
+use super::{
+    Core,
+    decide::Granted,
+    services::Services,
+    taken::{Source, Taken},
+};
+use crate::{
+    Decision, Settlement, StoreError,
+    store::{Outcome, Reply},
+};
 
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
 /// not held.
@@ -41,10 +50,25 @@ use crate::{Decision, Settlement, StoreError};
 /// # }
 /// ```
 pub struct Permit {
-    decision: Decision,
-    held: Option<Held>,
+    made: Made,
     is_recorded: AtomicBool,
     recorded: AtomicU64,
+}
+
+/// What a permit is made of.
+enum Made {
+    /// The reply of one limiter, which decided at once. Few callers look at the decision.
+    OfReply(Replied, OnceBox<Decision>),
+    OfDecision(Box<(Decision, Option<Held>)>),
+}
+
+struct Replied {
+    limits: Arc<Services>,
+    core: Arc<Core>,
+    reply: Reply,
+    source: Source,
+    /// 0 once they were taken out.
+    permits: u32,
 }
 
 /// What was taken, and of which limits.
@@ -53,45 +77,91 @@ struct Held {
     limits: Arc<Services>,
 }
 
+impl Replied {
+    fn permits(&self) -> u32 {
+        // A reply that shadow mode overruled took nothing.
+        if self.reply.outcome == Outcome::Granted { self.permits } else { 0 }
+    }
+}
+
 impl Permit {
     pub(crate) fn new(limits: &Arc<Services>, granted: Granted) -> Self {
         let Granted { answer, taken, .. } = granted;
         let decision = answer.decision(&taken.core.family.key);
         let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
-        Self::with(decision, held)
+        Self::of(decision, held)
+    }
+
+    /// The permit of a call that needed neither the store nor a wait.
+    #[inline]
+    pub(crate) fn at_once(
+        limits: &Arc<Services>,
+        core: &Arc<Core>,
+        (reply, source): (Reply, Source),
+        permits: u32,
+    ) -> Self {
+        let (limits, core) = (Arc::clone(limits), Arc::clone(core));
+        let replied = Replied { limits, core, reply, source, permits };
+        Self::made(Made::OfReply(replied, OnceBox::new()))
     }
 
     /// The permit of a call that settles nothing.
     #[cfg(feature = "tower")]
     pub(crate) fn unsettled(decision: Decision) -> Self {
-        Self::with(decision, None)
+        Self::of(decision, None)
     }
 
     /// The permit of a call that no limiter decided.
     pub(crate) fn of_no_limiter() -> Self {
-        Self::with(Decision::of_no_limiter(), None)
+        Self::of(Decision::of_no_limiter(), None)
     }
 
-    fn with(decision: Decision, held: Option<Held>) -> Self {
-        let (is_recorded, recorded) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { decision, held, is_recorded, recorded }
+    fn of(decision: Decision, held: Option<Held>) -> Self {
+        Self::made(Made::OfDecision(Box::new((decision, held))))
+    }
+
+    fn made(made: Made) -> Self {
+        Self { made, is_recorded: AtomicBool::new(false), recorded: AtomicU64::new(0) }
+    }
+
+    /// Takes out what it holds.
+    fn take(&mut self) -> Option<Held> {
+        match &mut self.made {
+            Made::OfReply(replied, _) => {
+                let permits = replied.permits();
+                replied.permits = 0;
+                let Replied { limits, core, reply, source, .. } = replied;
+                (permits > 0).then(|| Held {
+                    taken: Taken::one(core, *source, reply, permits),
+                    limits: Arc::clone(limits),
+                })
+            }
+            Made::OfDecision(made) => made.1.take(),
+        }
     }
 
     /// What a call got of two limiters together.
     pub(super) fn and(mut self, mut other: Self) -> Self {
-        let decision = self.decision.clone().and(other.decision.clone());
-        let held = match (self.held.take(), other.held.take()) {
+        let decision = (*self).clone().and((*other).clone());
+        let held = match (self.take(), other.take()) {
             (Some(Held { taken, limits }), Some(other)) => {
                 Some(Held { taken: taken.and(other.taken), limits })
             }
             (one, other) => one.or(other),
         };
-        Self::with(decision, held)
+        Self::of(decision, held)
     }
 
     /// Returns which calls give permits back to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
-        self.held.as_ref().map(|held| held.taken.refund_on(&held.limits))
+        match &self.made {
+            Made::OfReply(replied, _) => {
+                (replied.permits() > 0).then(|| replied.core.refund_on(&replied.limits))
+            }
+            Made::OfDecision(made) => {
+                made.1.as_ref().map(|held| held.taken.core.refund_on(&held.limits))
+            }
+        }
     }
 
     /// The number of permits that this grant took: 0 if nothing was counted, because the call was
@@ -99,7 +169,10 @@ impl Permit {
     /// below do nothing then.
     #[must_use]
     pub fn permits(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| held.taken.permits().into())
+        match &self.made {
+            Made::OfReply(replied, _) => replied.permits().into(),
+            Made::OfDecision(made) => made.1.as_ref().map_or(0, |held| held.taken.permits().into()),
+        }
     }
 
     /// Adds to the permits that the call really used. After the first record, dropping the permit
@@ -123,7 +196,7 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
-        let Some(Held { taken, limits }) = self.held.take() else {
+        let Some(Held { taken, limits }) = self.take() else {
             return Ok(Settlement::default());
         };
         let kept = limits.clone();
@@ -139,7 +212,7 @@ impl Permit {
     ///
     /// Returns an error if the store is unavailable or misconfigured.
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
-        let Some(Held { taken, limits }) = self.held.take() else { return Ok(0) };
+        let Some(Held { taken, limits }) = self.take() else { return Ok(0) };
         let (kept, permits) = (limits.clone(), taken.permits());
         limits.finish(async move { taken.give_back_some(&kept, permits).await }).await
     }
@@ -149,7 +222,13 @@ impl Deref for Permit {
     type Target = Decision;
 
     fn deref(&self) -> &Decision {
-        &self.decision
+        match &self.made {
+            Made::OfReply(Replied { core, reply, permits, .. }, decision) => {
+                let decided = || core.answered(reply, *permits).decision(&core.family.key);
+                decision.get_or_init(|| Box::new(decided()))
+            }
+            Made::OfDecision(made) => &made.0,
+        }
     }
 }
 
@@ -157,7 +236,7 @@ impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
             .field("permits", &self.permits())
-            .field("decision", &self.decision)
+            .field("decision", &**self)
             .finish_non_exhaustive()
     }
 }
@@ -167,7 +246,7 @@ impl Drop for Permit {
         if !*self.is_recorded.get_mut() {
             return;
         }
-        if let Some(Held { taken, limits }) = self.held.take() {
+        if let Some(Held { taken, limits }) = self.take() {
             taken.settle_later(&limits, *self.recorded.get_mut());
         }
     }

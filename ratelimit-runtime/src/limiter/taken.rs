@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_spec::RefundOn;
 use tokio::time::sleep;
 
 use super::{
@@ -125,12 +124,6 @@ impl Taken {
     /// The number of permits that were taken.
     pub(crate) fn permits(&self) -> u32 {
         self.permits
-    }
-
-    /// Returns which calls give permits back to the limiter.
-    pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
-        let rule = self.core.rule(limits);
-        rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
     }
 
     /// Whether the call was counted.

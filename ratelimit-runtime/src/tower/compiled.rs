@@ -164,12 +164,7 @@ impl Wanted<'_> {
         }
         let core = self.core(limits);
         let reply = core.acquire_at_once(services, permits, || core.wait_if_set(services));
-        let permit = |granted| {
-            if settles {
-                return Permit::new(services, core.granted(&granted, permits));
-            }
-            Permit::unsettled(core.answered(&granted.0, permits).decision(&core.family.key))
-        };
+        let permit = |granted| Permit::at_once(services, &core, granted, permits);
         reply.map(|reply| reply.map(permit)).ok_or_else(|| Arc::clone(&core))
     }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::Wait;
 
-use super::Granted;
 use crate::{
     Answer, Decision, Reason, Rejection,
     limiter::{
@@ -13,7 +12,7 @@ use crate::{
         denials::Caller,
         replies::answer_of,
         services::{ENDED, Services},
-        taken::{Source, Taken},
+        taken::Source,
     },
     settings::Family,
     store::{AnyStore, Outcome, Rejects, Reply, Slot, Whose},
@@ -137,30 +136,6 @@ impl Core {
             Err(rejection) => self.count_rejected(limits, rejection),
         }
         Some(result)
-    }
-
-    /// The same, with what it took.
-    pub(crate) fn granted_at_once(
-        self: &Arc<Self>,
-        limits: &Services,
-        permits: u32,
-        wait: Wait,
-    ) -> Option<Result<Granted, Rejection>> {
-        let result = self.acquire_at_once(limits, permits, || wait)?;
-        Some(result.map(|granted| self.granted(&granted, permits)))
-    }
-
-    /// What a call got that was decided at once.
-    pub(crate) fn granted(
-        self: &Arc<Self>,
-        (reply, source): &(Reply, Source),
-        permits: u32,
-    ) -> Granted {
-        if reply.outcome != Outcome::Granted {
-            return Granted::free(self, self.answered(reply, permits));
-        }
-        let taken = Taken::one(self, *source, reply, permits);
-        Granted { answer: answer_of(reply, false), taken, again_ms: 0 }
     }
 
     /// The answer to such a call.
