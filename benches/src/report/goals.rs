@@ -110,6 +110,7 @@ fn goals(measured: &Measured) -> Vec<Goal> {
     );
     in_process(measured, &mut add);
     scripts(measured, &mut add);
+    compiled(measured, &mut add);
     waiters(measured, &mut add);
     goals
 }
@@ -123,6 +124,20 @@ fn in_process(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f
                 format!("{what}, {answer}: time, over governor's"),
                 Wanted::Ratio(1.0),
                 over(ns(&group, "ours"), ns(&group, "governor")),
+            );
+        }
+    }
+    for (group, keys, peer, bucket, window) in [
+        ("annotated_one/1", "one key", "governor", 1.2, 1.6),
+        ("annotated_many/1", "100 000 keys", "governor_text", 1.0, 1.3),
+    ] {
+        for (ours, rule, most) in
+            [("ours_bucket", "token bucket", bucket), ("ours_window", "sliding window", window)]
+        {
+            add(
+                format!("annotated function, {keys}, {rule}: time, over governor's"),
+                Wanted::Ratio(most),
+                over(ns(group, ours), ns(group, peer)),
             );
         }
     }
@@ -153,6 +168,17 @@ fn scripts(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>
         Wanted::Ratio(0.65),
         over(bytes("token_bucket"), bytes("redisson")),
     );
+}
+
+fn compiled(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {
+    for (command, name, what, most, unit) in [
+        ("check", "crates", "crates of a program with the default features", 75.0, ""),
+        ("check", "each_ms", "annotated function: processor time of `cargo check`", 2.0, " ms"),
+        ("build", "each_bytes", "annotated function: size in a release build", 1024.0, " bytes"),
+    ] {
+        let figure = measured.figure("compile", command, "program", name);
+        add(what.to_owned(), Wanted::AtMost(most, unit), figure);
+    }
 }
 
 fn waiters(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {
