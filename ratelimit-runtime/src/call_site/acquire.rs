@@ -4,7 +4,12 @@
 //! before any future is made. Several are decided in one step where one call to the store can do it; those of a
 //! cluster whose keys share no hash tag are decided in the order in which they are written.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use ratelimit_spec::Wait;
 
@@ -87,8 +92,7 @@ pub fn acquire<const N: usize, K: Kept<N>>(
 #[inline]
 pub fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> impl Future<Output = K> {
     // No such attribute rejects a call; if one did, nothing would be taken.
-    let none = |_| K::of(|_| Permit::of_no_limiter());
-    take(requests, move |permits: Result<K, Rejected>| permits.unwrap_or_else(none))
+    take(requests, |permits: Result<K, Rejected>| permits.unwrap_or_else(|_| nothing()))
 }
 
 #[expect(
@@ -100,21 +104,38 @@ fn take<const N: usize, K: Kept<N>, T>(
     requests: [Request; N],
     finish: impl Fn(Result<K, Rejected>) -> T + Unpin,
 ) -> impl Future<Output = T> {
-    let nothing = || Ok(Some(Ok(K::of(|_| Permit::of_no_limiter()))));
-    let mut started = if !K::KEEPS && spend(&requests) {
-        nothing()
-    } else {
-        match start(&requests, K::KEEPS) {
-            Started::Granted => nothing(),
-            Started::Decided(result) => Ok(Some(result.map(|permit| kept(Some(permit))))),
-            Started::Undecided(rest) => Err(rest),
-        }
-    };
+    let mut begun =
+        if !K::KEEPS && spend(&requests) { Ok(Some(Ok(nothing()))) } else { begin(&requests) };
     // Half the instructions of an `async` block, which moves what it captures.
-    poll_fn(move |context| match &mut started {
+    poll_fn(move |context| match &mut begun {
         Ok(result) => Poll::Ready(finish(result.take().expect("polled after it was ready"))),
-        Err(rest) => rest.as_mut().poll(context).map(|result| finish(result.map(kept))),
+        Err(rest) => go_on(rest, context).map(&finish),
     })
+}
+
+/// The result of a call, or the rest of it.
+type Begun<K> = Result<Option<Result<K, Rejected>>, Rest>;
+
+fn nothing<const N: usize, K: Kept<N>>() -> K {
+    K::of(|_| Permit::of_no_limiter())
+}
+
+// One for all annotated functions, and out of the way of a call that just spends its permits.
+#[inline(never)]
+fn begin<const N: usize, K: Kept<N>>(requests: &[Request; N]) -> Begun<K> {
+    match start(requests, K::KEEPS) {
+        Started::Granted => Ok(Some(Ok(nothing()))),
+        Started::Decided(result) => Ok(Some(result.map(|permit| kept(Some(permit))))),
+        Started::Undecided(rest) => Err(rest),
+    }
+}
+
+#[inline(never)]
+fn go_on<const N: usize, K: Kept<N>>(
+    rest: &mut Rest,
+    context: &mut Context<'_>,
+) -> Poll<Result<K, Rejected>> {
+    rest.as_mut().poll(context).map(|result| result.map(kept))
 }
 
 fn kept<const N: usize, K: Kept<N>>(permits: impl IntoIterator<Item = Permit>) -> K {
