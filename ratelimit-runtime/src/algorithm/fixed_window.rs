@@ -87,14 +87,16 @@ impl Window {
 
     /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
     /// stepped back into the window before, this one stays in force: another would admit its permits
-    /// again. What is further ahead counts from now, or it would lock everybody out.
+    /// again. What is further ahead counts as the next one, or it would lock everybody out: the one that is now may end
+    /// in a moment. One of a calendar, which may be a month, counts as the one that is now.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
         let mut count = Count { window: *self, rate: config.rate, now, ahead: 0, paid: 0 };
         if self.start > now || self.is_over(now) {
             let current = Count::new(config, 0, now).window;
             if self.start > current.end() {
                 count.ahead = self.start - now;
-                count.window = Window { used: self.used, debt: self.debt, ..current };
+                let start = if self.calendar.is_some() { current.start } else { current.end() };
+                count.window = Window { start, used: self.used, debt: self.debt, ..current };
             } else if self.start <= now {
                 let debt = self.owed_after(&current, config.rate, now);
                 count.window = Window { debt, ..current };
@@ -246,11 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_further_locks_nobody_out_for_longer_than_a_window() {
+    fn a_clock_that_steps_back_further_locks_nobody_out_for_longer_than_two_windows() {
         let (config, mut state) = (fixed(3, 1000), State::default());
         state.acquire(&config, 3, 1_000_000);
         let v = state.acquire(&config, 1, 5400);
-        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 600, 994_600));
-        assert!(state.acquire(&config, 3, 6000).granted);
+        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 1600, 994_600));
+        assert!(state.acquire(&config, 3, 7000).granted);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_to_the_end_of_a_window_admits_no_third_one() {
+        let (config, mut state) = (fixed(3, 1000), State::default());
+        assert!(state.acquire(&config, 3, 2990).granted);
+        assert!(state.acquire(&config, 3, 3000).granted);
+        // By more than a window.
+        assert!(!state.acquire(&config, 1, 990).granted);
+        assert!(!state.acquire(&config, 1, 1000).granted);
+        assert!(state.acquire(&config, 3, 2000).granted);
     }
 }

@@ -63,14 +63,17 @@ end
 
 -- The window in force now, of which a stored one is known. When the clock stepped
 -- back into the window before, that one stays in force: another would admit its
--- permits again. What is further ahead counts from now, or it would lock everybody out.
+-- permits again. What is further ahead counts as the next one, or it would lock everybody
+-- out: the one that is now may end in a moment. One of a calendar, which may be a month,
+-- counts as the one that is now.
 local function window_meter(config, window, now)
   local rate, start, used, per = config.rate, window.start, window.used, window.per
   local ahead, debt = 0, owed_of(window, now)
   if not is_in_force(window, config, now) then
     local current, length = window_at(config, now)
     if start > current + length then
-      start, per, ahead = current, length, start - now
+      ahead = start - now
+      start, per = config.calendar and current or current + length, length
     elseif start <= now then
       if start + per <= now and not config.calendar then
         -- What was owed took all of the windows in between, and what was left of that one.
