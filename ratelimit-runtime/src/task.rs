@@ -1,8 +1,8 @@
-//! A task that begins within whoever starts it.
+//! A task whose first step its caller takes.
 //!
-//! A task that is spawned waits for a thread before it does anything, and a runtime takes another thread, which it may
-//! have to wake, for the fourth task in a row of those that wake each other. So what a caller starts takes its first
-//! step at once, and is a task of its runtime from then on: it depends on no caller any more.
+//! A spawned task waits for a thread before it does anything. If tasks wake each other in turn, tokio runs three of them
+//! on one thread and wakes another thread for the fourth. So a caller polls the task once itself; from then on it runs on
+//! the runtime and depends on no caller.
 
 use std::{
     future::Future,
@@ -37,7 +37,7 @@ pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 
 
 impl Task {
     fn step(self: &Arc<Self>) {
-        // Whoever wakes it from now on wants one more.
+        // A wake from now on asks for another step.
         self.is_woken.swap(false, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(self));
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
