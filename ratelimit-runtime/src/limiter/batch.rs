@@ -7,7 +7,8 @@
 //!
 //! Each runtime that calls has lanes of its own, and a batch is a task of that runtime and no part
 //! of any caller's future: a caller that is dropped, or kept and never polled again, delays no
-//! other. A caller that goes out at once sends its call itself, as the first step of that task. Permits that were granted to callers that are gone by then are given back.
+//! other. A caller that goes out at once sends its call itself, as the first step of that task.
+//! Permits that were granted to callers that are gone by then are given back.
 
 mod call;
 

@@ -95,7 +95,7 @@ impl Hasher for OfAddress {
     }
 
     fn write_usize(&mut self, address: usize) {
-        // By the golden ratio, which spreads neighbours; a table goes by the lowest and the highest bits.
+        // By the golden ratio, which spreads neighbours; a table uses the lowest and the highest bits.
         self.0 = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
     }
 
