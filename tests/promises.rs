@@ -265,9 +265,10 @@ const STEPS_BACK: [(i64, u32, Result<u64, u64>); 12] = [
     (1, 1, Ok(2)),
     (-1, 2, Ok(0)),
     (1, 1, Err(1000)),
-    // Two windows back, what was used is used until the next one is over.
-    (-2600, 1, Err(1600)),
-    (1599, 1, Err(1)),
+    // Two windows back, what was used is used for a window from now: the last one of these may have
+    // been used at its end.
+    (-2600, 1, Err(1000)),
+    (999, 1, Err(1)),
     (1, 2, Ok(1)),
     (999, 2, Err(1)),
     (1, 3, Ok(0)),

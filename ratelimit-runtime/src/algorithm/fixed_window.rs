@@ -69,14 +69,14 @@ impl Window {
         back
     }
 
-    /// What was owed took all of the windows between this one and another, and what was left of this
-    /// one. The windows of a calendar are of several lengths, and only the one in force pays.
-    fn owed_after(&self, current: &Self, rate: u64, now: u64) -> u64 {
+    /// What was owed took all of the windows between this one and the next start, and what was left of
+    /// this one. The windows of a calendar are of several lengths, and only the one in force pays.
+    fn owed_after(&self, start: u64, rate: u64, now: u64) -> u64 {
         let owed = self.owed(now);
         if self.calendar.is_some() || self.end() > now {
             return owed;
         }
-        let between = current.start.saturating_sub(self.end()) / self.per.max(1);
+        let between = start.saturating_sub(self.end()) / self.per.max(1);
         owed.saturating_sub(rate.saturating_sub(self.used))
             .saturating_sub(between.saturating_mul(rate))
     }
@@ -87,23 +87,29 @@ impl Window {
 
     /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
     /// stepped back into the window before, this one stays in force: another would admit its permits
-    /// again. What is further ahead counts as the next one, or it would lock everybody out: the one that is now may end
-    /// in a moment. One of a calendar, which may be a month, counts as the one that is now.
+    /// again. What is further ahead, which would lock everybody out, counts in a window that begins
+    /// now: the one that is now may end in a moment. One of a calendar counts as the one that is now.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
         let mut count = Count { window: *self, rate: config.rate, now, ahead: 0, paid: 0 };
         if self.start > now || self.is_over(now) {
             let current = Count::new(config, 0, now).window;
             if self.start > current.end() {
                 count.ahead = self.start - now;
-                let start = if self.calendar.is_some() { current.start } else { current.end() };
+                let start = if self.calendar.is_some() { current.start } else { now };
                 count.window = Window { start, used: self.used, debt: self.debt, ..current };
             } else if self.start <= now {
-                let debt = self.owed_after(&current, config.rate, now);
-                count.window = Window { debt, ..current };
+                let start = if self.is_before(now) { self.end() } else { current.start };
+                let debt = self.owed_after(start, config.rate, now);
+                count.window = Window { start, debt, ..current };
             }
         }
         count.pay();
         count
+    }
+
+    /// Whether the window that follows this one is now, wherever this one began.
+    fn is_before(&self, now: u64) -> bool {
+        self.calendar.is_none() && self.end() <= now && now < self.end().saturating_add(self.per)
     }
 }
 
@@ -248,22 +254,29 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_further_locks_nobody_out_for_longer_than_two_windows() {
+    fn a_clock_that_steps_back_further_locks_nobody_out_for_longer_than_a_window() {
         let (config, mut state) = (fixed(3, 1000), State::default());
         state.acquire(&config, 3, 1_000_000);
         let v = state.acquire(&config, 1, 5400);
-        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 1600, 994_600));
-        assert!(state.acquire(&config, 3, 7000).granted);
+        assert_eq!((v.granted, v.retry_after, v.ahead), (false, 1000, 994_600));
+        assert!(!state.acquire(&config, 1, 6399).granted);
+        assert!(state.acquire(&config, 3, 6400).granted);
     }
 
     #[test]
     fn a_clock_that_steps_back_to_the_end_of_a_window_admits_no_third_one() {
         let (config, mut state) = (fixed(3, 1000), State::default());
         assert!(state.acquire(&config, 3, 2990).granted);
-        assert!(state.acquire(&config, 3, 3000).granted);
+        assert!(state.acquire(&config, 2, 3000).granted);
         // By more than a window.
-        assert!(!state.acquire(&config, 1, 990).granted);
-        assert!(!state.acquire(&config, 1, 1000).granted);
-        assert!(state.acquire(&config, 3, 2000).granted);
+        assert!(!state.acquire(&config, 2, 990).granted);
+        assert!(!state.acquire(&config, 2, 1000).granted);
+        assert!(state.acquire(&config, 1, 1989).granted);
+        assert!(state.acquire(&config, 3, 1990).granted);
+        // The windows that follow begin where that one ended, until one of them is unused.
+        assert!(!state.acquire(&config, 1, 2989).granted);
+        assert!(state.acquire(&config, 3, 2990).granted);
+        assert!(state.acquire(&config, 3, 4990).granted);
+        assert!(state.acquire(&config, 3, 5000).granted);
     }
 }

@@ -24,7 +24,9 @@ if (settled or fresh) and calendars and cost and cost <= rate then
       if string.sub(state, 23) ~= (calendar or '') or not (calendar or length == per) then
         start = nil
       elseif start + length <= now then
-        start, used, length = current, 0, ends - current
+        -- The window that follows begins where that one ended: see window.lua.
+        start = not calendar and now < start + 2 * length and start + length or current
+        used, length = 0, ends - current
       end
     end
   end

@@ -63,21 +63,23 @@ end
 
 -- The window in force now, of which a stored one is known. When the clock stepped
 -- back into the window before, that one stays in force: another would admit its
--- permits again. What is further ahead counts as the next one, or it would lock everybody
--- out: the one that is now may end in a moment. One of a calendar, which may be a month,
--- counts as the one that is now.
+-- permits again. What is further ahead, which would lock everybody out, counts in a window
+-- that begins now: the one that is now may end in a moment. One of a calendar counts as the
+-- one that is now.
 local function window_meter(config, window, now)
   local rate, start, used, per = config.rate, window.start, window.used, window.per
   local ahead, debt = 0, owed_of(window, now)
   if not is_in_force(window, config, now) then
     local current, length = window_at(config, now)
     if start > current + length then
-      ahead = start - now
-      start, per = config.calendar and current or current + length, length
+      start, per, ahead = config.calendar and current or now, length, start - now
     elseif start <= now then
-      if start + per <= now and not config.calendar then
+      local ends = start + per
+      if ends <= now and not config.calendar then
+        -- The window that follows begins there, wherever that one began.
+        if now < ends + per then current = ends end
         -- What was owed took all of the windows in between, and what was left of that one.
-        local between = math.floor((current - start - per) / per)
+        local between = math.floor((current - ends) / per)
         debt = math.max(0, debt - math.max(0, rate - used) - between * rate)
       end
       start, per, used = current, length, 0
