@@ -54,12 +54,13 @@
 //! `redis` and `limits-file` are on by default. Without them this is an embedded limiter with few
 //! dependencies: `default-features = false`.
 //!
-//! - `redis`: limits that all processes share. Without it an address of a store is refused at startup.
+//! - `redis`: limits that all processes share, in Redis or a Redis Cluster. Without it an address of a store is
+//!   refused at startup.
 //! - `limits-file`: the limits file. Without it a `ratelimit.yaml` that is found is a compile error, or
 //!   refused at startup.
 //! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database. Without it
 //!   these are a compile error, or refused at startup.
-//! - `cluster`, `sentinel`: Redis Cluster and Redis Sentinel.
+//! - `sentinel`: Redis Sentinel. `cluster` is a name for `redis`, which includes Redis Cluster.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.

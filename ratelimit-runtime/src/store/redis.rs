@@ -3,12 +3,14 @@
 pub(crate) mod address;
 mod attempt;
 mod call;
+mod cluster;
 mod connect;
 mod fault;
 mod gate;
 mod groups;
 #[cfg(feature = "test-util")]
 mod hooks;
+mod line;
 mod link;
 mod members;
 mod nodes;

@@ -111,7 +111,6 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
 
 fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
     match topology {
-        Topology::Cluster if !cfg!(feature = "cluster") => Some("cluster"),
         Topology::Sentinel { .. } if !cfg!(feature = "sentinel") => Some("sentinel"),
         _ if scheme == "rediss" && !cfg!(feature = "tls") => Some("tls"),
         _ => None,

@@ -10,7 +10,8 @@ use redis::Value;
 use super::{
     call::Call,
     fault::{Fault, NotDone, classify},
-    link::{Line, Link, Live},
+    line::{Line, Live},
+    link::Link,
 };
 use crate::{StoreError, clock, home::Home};
 
@@ -46,36 +47,39 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
-        let (mut by_name, mut pause) = (true, FIRST_PAUSE);
+        let (mut by_name, mut pause, mut home) = (true, FIRST_PAUSE, None);
         loop {
-            let live = self.link.live(&self.line, call.keys()).await?;
-            let command = call.command(&live, by_name);
+            let moved = home.take();
+            let live = match &moved {
+                Some(server) => self.link.connected(&self.line, server).await?,
+                None => self.link.live(&self.line, call.keys()).await?,
+            };
+            let command = call.command(&live, by_name && moved.is_none());
             self.progress().used = Some(Arc::clone(&live));
             self.progress().is_sent = true;
-            let reply = live.connection().query(&command).await;
+            let reply = match &moved {
+                Some(_) => live.query_moving(&command).await,
+                None => live.query(&command).await,
+            };
             self.progress().is_sent = false;
             let error = match reply {
                 Ok(value) => {
-                    self.link.answered(&live);
+                    live.answered();
                     return Ok(value);
                 }
                 Err(error) => error,
             };
             match classify(&error) {
                 Fault::NotDone(NotDone::NoScript) => by_name = false,
-                Fault::NotDone(NotDone::Moving(moving)) => {
-                    let command = call.command(&live, false);
-                    match live.connection().query_moving(&command, &moving).await {
-                        Ok(value) => return Ok(value),
-                        Err(error) => {
-                            let excuse =
-                                StoreError::unavailable(format!("redis: {error}")).caused_by(error);
-                            self.pause(&mut pause, excuse).await;
-                        }
+                Fault::NotDone(NotDone::Moving(excuse)) => {
+                    home = self.link.home_of_slot(&self.line, &live, &error);
+                    // Nodes that do not agree yet send a call from one to the other.
+                    if moved.is_some() || home.is_none() {
+                        self.pause(&mut pause, excuse).await;
                     }
                 }
                 Fault::NotDone(NotDone::ReadOnly(error)) => {
-                    self.link.discard(&live);
+                    live.discard();
                     self.pause(&mut pause, error).await;
                 }
                 Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
@@ -83,7 +87,7 @@ impl<'a> Attempt<'a> {
                 Fault::Transient(store_error) => {
                     let dropped = error.is_connection_dropped();
                     if dropped {
-                        self.link.discard(&live);
+                        live.discard();
                     }
                     return Err(store_error.in_doubt(dropped));
                 }

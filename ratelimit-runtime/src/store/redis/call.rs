@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    link::Live,
+    line::Live,
     script::{Script, add_request},
     windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
 };

@@ -1,7 +1,7 @@
-//! Opens a connection of the address's kind.
+//! Opens a connection to one server.
 //!
-//! The driver's own retries are off: it would run a script again whose reply was lost. What did
-//! not run at all is retried by the store, which can tell the two apart.
+//! The driver sends nothing again: a script whose reply was lost would run twice. What did not run
+//! at all is retried by the store, which can tell the two apart.
 
 use std::{
     sync::{
@@ -12,15 +12,17 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ProtocolVersion, PushInfo, PushKind,
-    RedisError, RedisResult, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
+    AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
+    RedisResult, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
 
-use super::address::{Address, Topology};
+use super::address::Address;
+#[cfg(feature = "sentinel")]
+use super::address::Topology;
 
 /// How long setting up a connection may take; a caller's deadline is usually shorter, and the
 /// attempt goes on without it.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Certificates for TLS.
 #[derive(Clone, Default)]
@@ -30,96 +32,30 @@ pub(crate) struct Certificates {
     pub(crate) root: Option<Vec<u8>>,
 }
 
-#[derive(Clone)]
-pub(super) enum Connection {
-    Node(MultiplexedConnection),
-    #[cfg(feature = "cluster")]
-    Cluster(redis::cluster_async::ClusterConnection),
+/// Makes the scripts known to a server, which only spares the first calls a round trip: a refusal is no
+/// error.
+pub(super) async fn load(
+    mut connection: MultiplexedConnection,
+    scripts: impl Iterator<Item = &'static str>,
+) {
+    let mut pipeline = redis::pipe();
+    for script in scripts {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script).ignore();
+    }
+    let _ = pipeline.query_async::<()>(&mut connection).await;
 }
 
-impl Connection {
-    pub(super) async fn query(&mut self, command: &Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Node(node) => command.query_async(node).await,
-            #[cfg(feature = "cluster")]
-            Self::Cluster(cluster) => command.query_async(cluster).await,
-        }
-    }
-
-    /// Makes the scripts known to the server, which only spares the first calls a round trip: a
-    /// refusal is no error.
-    pub(super) async fn load(&mut self, scripts: impl Iterator<Item = &'static str>) {
-        let load = |script| redis::cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
-        match self {
-            Self::Node(node) => {
-                let mut pipeline = redis::pipe();
-                for script in scripts {
-                    pipeline.add_command(load(script)).ignore();
-                }
-                let _ = pipeline.query_async::<()>(node).await;
-            }
-            // One after the other: each goes to all nodes.
-            #[cfg(feature = "cluster")]
-            Self::Cluster(_) => {
-                for script in scripts {
-                    let _ = self.query(&load(script)).await;
-                }
-            }
-        }
-    }
-
-    /// Runs a command on the node a slot is just moving to.
-    #[cfg(not(feature = "cluster"))]
-    pub(super) async fn query_moving(
-        &mut self,
-        _: &Cmd,
-        moving: &RedisError,
-    ) -> RedisResult<Value> {
-        Err(moving.clone())
-    }
-
-    /// Runs a command on the node a slot is just moving to.
-    #[cfg(feature = "cluster")]
-    pub(super) async fn query_moving(
-        &mut self,
-        command: &Cmd,
-        moving: &RedisError,
-    ) -> RedisResult<Value> {
-        use redis::cluster_routing::SingleNodeRoutingInfo;
-
-        let Self::Cluster(cluster) = self else {
-            return self.query(command).await;
-        };
-        let Some((address, _)) = moving.redirect_node() else {
-            return Err(moving.clone());
-        };
-        let Some((host, port)) = address.rsplit_once(':') else {
-            return Err(moving.clone());
-        };
-        let Ok(port) = port.parse() else {
-            return Err(moving.clone());
-        };
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("ASKING").ignore().add_command(command.clone());
-        let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
-        let replies = cluster.route_pipeline(pipeline, 0, 2, route).await?;
-        match replies.into_iter().nth(1) {
-            Some(Value::ServerError(error)) => Err(error.into()),
-            Some(reply) => Ok(reply),
-            None => Err(moving.clone()),
-        }
-    }
-}
-
-/// Opens a connection; `closed` is set when the server is heard to hang up.
+/// Opens a connection to a node of a cluster, or to the server that the address leads to; `closed` is set
+/// when it is heard to hang up.
 pub(super) async fn connect(
     address: &Address,
+    node: Option<&ConnectionInfo>,
     certificates: &Certificates,
     closed: &Arc<AtomicBool>,
-) -> RedisResult<Connection> {
+) -> RedisResult<MultiplexedConnection> {
     // RESP3 tells of a disconnect at once; a user who may not say HELLO does without.
-    match open(address, certificates, Some(closed)).await {
-        Err(error) if speaks_only_resp2(&error) => open(address, certificates, None).await,
+    match open(address, node, certificates, Some(closed)).await {
+        Err(error) if speaks_only_resp2(&error) => open(address, node, certificates, None).await,
         result => result,
     }
 }
@@ -133,32 +69,22 @@ fn speaks_only_resp2(error: &RedisError) -> bool {
 
 async fn open(
     address: &Address,
+    node: Option<&ConnectionInfo>,
     certificates: &Certificates,
     closed: Option<&Arc<AtomicBool>>,
-) -> RedisResult<Connection> {
+) -> RedisResult<MultiplexedConnection> {
     #[cfg(feature = "tls")]
     install_crypto_provider();
-    match &address.topology {
-        Topology::Standalone => {
-            let node = &address.nodes[0];
-            let redis = settings(node, closed.is_some());
-            let node = node.clone().set_redis_settings(redis).set_tcp_settings(tcp());
-            let client = client(node, certificates)?;
-            client
-                .get_multiplexed_async_connection_with_config(&config(closed))
-                .await
-                .map(Connection::Node)
-        }
-        #[cfg(feature = "cluster")]
-        Topology::Cluster => cluster(address, certificates).await,
-        #[cfg(feature = "sentinel")]
-        Topology::Sentinel { master, user, password } => {
-            let login = (user.as_deref(), password.as_deref());
-            sentinel(address, master, login, certificates, closed).await
-        }
-        #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
-        _ => Err((redis::ErrorKind::InvalidClientConfig, "crate feature not enabled").into()),
+    #[cfg(feature = "sentinel")]
+    if let Topology::Sentinel { master, user, password } = &address.topology {
+        let login = (user.as_deref(), password.as_deref());
+        return sentinel(address, master, login, certificates, closed).await;
     }
+    let node = node.unwrap_or(&address.nodes[0]);
+    let redis = settings(node, closed.is_some());
+    let node = node.clone().set_redis_settings(redis).set_tcp_settings(tcp());
+    let client = client(node, certificates)?;
+    client.get_multiplexed_async_connection_with_config(&config(closed)).await
 }
 
 fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
@@ -219,24 +145,6 @@ fn install_crypto_provider() {
     }
 }
 
-#[cfg(feature = "cluster")]
-async fn cluster(address: &Address, certificates: &Certificates) -> RedisResult<Connection> {
-    let builder = redis::cluster::ClusterClientBuilder::new(address.nodes.clone())
-        .retries(0)
-        .tcp_settings(tcp())
-        .connection_timeout(CONNECT_TIMEOUT)
-        .response_timeout(CONNECT_TIMEOUT);
-    #[cfg(feature = "tls")]
-    let builder = match tls_certificates(certificates) {
-        Some(certificates) => builder.certs(certificates),
-        None => builder,
-    };
-    #[cfg(not(feature = "tls"))]
-    let _ = certificates;
-    let client = builder.build()?;
-    client.get_async_connection().await.map(Connection::Cluster)
-}
-
 #[cfg(feature = "sentinel")]
 async fn sentinel(
     address: &Address,
@@ -244,7 +152,7 @@ async fn sentinel(
     (sentinel_user, sentinel_password): (Option<&str>, Option<&str>),
     certificates: &Certificates,
     closed: Option<&Arc<AtomicBool>>,
-) -> RedisResult<Connection> {
+) -> RedisResult<MultiplexedConnection> {
     use redis::{
         TlsMode,
         sentinel::{SentinelClientBuilder, SentinelServerType},
@@ -279,5 +187,5 @@ async fn sentinel(
     }
     #[cfg(not(feature = "tls"))]
     let _ = certificates;
-    builder.build()?.get_async_connection_with_config(&config(closed)).await.map(Connection::Node)
+    builder.build()?.get_async_connection_with_config(&config(closed)).await
 }

@@ -22,8 +22,8 @@ pub(super) enum NotDone {
     NoScript,
     /// The connection leads to a server that is no master any more.
     ReadOnly(StoreError),
-    /// The slot's new home has it.
-    Moving(RedisError),
+    /// Another node of the cluster has the slot, or gets it just now.
+    Moving(StoreError),
     /// Ask again in a moment.
     NotYet(StoreError),
 }
@@ -63,8 +63,8 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     match error.code().unwrap_or_default() {
         "NOSCRIPT" => return Fault::NotDone(NotDone::NoScript),
         "READONLY" => return Fault::NotDone(NotDone::ReadOnly(unavailable())),
-        "ASK" => return Fault::NotDone(NotDone::Moving(error.clone())),
-        "MOVED" | "TRYAGAIN" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" => {
+        "ASK" | "MOVED" => return Fault::NotDone(NotDone::Moving(unavailable())),
+        "TRYAGAIN" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" => {
             return Fault::NotDone(NotDone::NotYet(unavailable()));
         }
         _ => {}
@@ -74,6 +74,14 @@ pub(super) fn classify(error: &RedisError) -> Fault {
         return misconfigured();
     }
     Fault::Transient(unavailable())
+}
+
+/// What an error is for a caller that does not try again.
+pub(super) fn store_error(error: RedisError) -> StoreError {
+    match classify(&error) {
+        Fault::Permanent(error) | Fault::Transient(error) => error,
+        Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")).caused_by(error),
+    }
 }
 
 /// Why a script could not decide a group, if its answer says so: this concerns that group alone.

@@ -123,10 +123,7 @@ impl Gates {
             gate.delay = Duration::ZERO;
         }
         drop(gate);
-        // The driver stalls the calls of all nodes while it looks for one: for a second node, wait for a probe.
-        if !self.is_any_down() {
-            self.report_down(error, node.as_deref());
-        }
+        self.report_down(error, node.as_deref());
         true
     }
 
@@ -184,12 +181,17 @@ impl Gates {
 
     /// The node that an error is of; `None` if it is of the whole cluster.
     fn node(&self, keys: &StateKeys, error: &StoreError) -> Option<Arc<Node>> {
-        let nodes = self.nodes.load();
-        nodes.as_ref().filter(|_| !concerns_cluster(error))?.of(slot(keys.config()))
+        if concerns_cluster(error) { None } else { self.node_of(keys) }
     }
 
-    fn is_any_down(&self) -> bool {
-        lock(&self.reported).values().any(|reported| reported.is_down)
+    /// The node that serves these keys, as far as is known.
+    pub(super) fn node_of(&self, keys: &StateKeys) -> Option<Arc<Node>> {
+        self.nodes.load().as_ref()?.of(slot(keys.config()))
+    }
+
+    /// All nodes of a cluster that are known.
+    pub(super) fn nodes(&self) -> Option<Arc<Nodes>> {
+        self.nodes.load_full()
     }
 
     /// Reports an outage of a node when it begins, and every minute while it lasts. What comes and goes is one

@@ -8,7 +8,7 @@ use super::{
     RedisStore,
     call::Call,
     fault::{failed, refuses_keys},
-    link::Live,
+    line::Live,
     reply::{Told, read_replies, unknown_reply},
     script::{DECIDE, add_request},
     windows::{MOST_ATTEMPTS, Missing, Windows, missing, unsteady},

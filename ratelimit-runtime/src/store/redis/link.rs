@@ -1,5 +1,5 @@
-//! The way to the server: a connection for each runtime that calls, and what is known of the
-//! server's health.
+//! The way to the server: a connection of each runtime that calls, and what is known of the server's
+//! health.
 //!
 //! Calls never queue behind a dead connection. After a failure a gate closes, for all runtimes:
 //! calls fail at once, while one probe at a time, with growing delay, looks for the server from
@@ -7,23 +7,23 @@
 //! and has as long for its answer as a call.
 
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
 use redis::{RedisResult, Value};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
     address::{Address, Topology},
-    connect::{Certificates, Connection, connect},
-    fault::{Fault, NotDone, classify},
+    connect::{Certificates, connect, load},
+    fault::{Fault, NotDone, classify, store_error},
     gate::Gates,
-    nodes::Nodes,
+    line::{Line, Live, Peer},
 };
 use crate::{
     StoreError, clock,
@@ -39,53 +39,11 @@ const GIVE_UP_AFTER: u32 = 3;
 pub(super) struct Link {
     address: Address,
     certificates: Certificates,
-    lines: Homes<Line>,
-    /// Whether the server knows the scripts, as far as this process can tell.
-    loaded: AtomicBool,
-    gates: Gates,
+    pub(super) lines: Homes<Line>,
+    /// The servers that know the scripts, as far as this process can tell.
+    loaded: Mutex<BTreeSet<Arc<str>>>,
+    pub(super) gates: Gates,
     deadline: Duration,
-}
-
-/// The connection of one runtime.
-#[derive(Default)]
-pub(super) struct Line {
-    live: ArcSwapOption<Live>,
-    /// One attempt to connect at a time, and how the last one failed.
-    attempt: tokio::sync::Mutex<Option<(Instant, StoreError)>>,
-}
-
-/// An open connection, and where the server's clock stood when it was opened.
-pub(super) struct Live {
-    connection: Connection,
-    closed: Arc<AtomicBool>,
-    timeouts: AtomicU32,
-    server_us: u64,
-    opened: Instant,
-}
-
-impl Live {
-    pub(super) fn connection(&self) -> Connection {
-        self.connection.clone()
-    }
-
-    /// When something happened, in microseconds by the server's clock.
-    pub(super) fn server_time(&self, instant: Instant) -> u64 {
-        let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match self.opened.checked_duration_since(instant) {
-            Some(before) => self.server_us.saturating_sub(us(before)),
-            None => self.server_us.saturating_add(us(instant - self.opened)),
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        !self.closed.load(Ordering::Acquire)
-    }
-}
-
-impl Line {
-    fn open(&self) -> Option<Arc<Live>> {
-        self.live.load_full().filter(|live| live.is_open())
-    }
 }
 
 impl Link {
@@ -101,7 +59,7 @@ impl Link {
             address,
             certificates,
             lines: Homes::new(engine),
-            loaded: AtomicBool::new(false),
+            loaded: Mutex::default(),
             gates,
             deadline,
         })
@@ -120,7 +78,8 @@ impl Link {
         self.lines.here()
     }
 
-    /// The open connection, made now if there is none. Fails at once while the gate is closed.
+    /// The open connection to the server that has these keys, made now if there is none. Fails at once while
+    /// the gate is closed.
     pub(super) async fn live(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -129,110 +88,111 @@ impl Link {
         if let Some(error) = self.gates.why_closed(keys) {
             return Err(error);
         }
-        self.connected(line).await
+        let server = self.server_of(line, keys).await?;
+        self.connected(line, &server).await
     }
 
-    async fn connected(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = line.open() {
+    /// The address of the node that has these keys; nothing where there is only one server.
+    async fn server_of(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        keys: &StateKeys,
+    ) -> Result<Arc<str>, StoreError> {
+        match self.gates.are_of_a_cluster() {
+            true => self.node_of(line, keys).await,
+            false => Ok(Arc::default()),
+        }
+    }
+
+    pub(super) async fn connected(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        server: &Arc<str>,
+    ) -> Result<Arc<Live>, StoreError> {
+        let peer = line.peer(server);
+        if let Some(live) = peer.live() {
             return Ok(live);
         }
-        let (link, own) = (Arc::clone(self), Arc::clone(line));
-        let asked = clock::instant();
+        let (link, server, asked) = (Arc::clone(self), Arc::clone(server), clock::instant());
         // The attempt outlives a caller whose deadline is shorter.
-        let attempt = line.runtime().spawn(async move { link.connect_once(&own, asked).await });
+        let attempt =
+            line.runtime().spawn(async move { link.connect_once(&peer, server, asked).await });
         attempt
             .await
             .unwrap_or_else(|_| Err(StoreError::unavailable("redis: connecting was aborted")))
     }
 
-    async fn connect_once(&self, line: &Line, asked: Instant) -> Result<Arc<Live>, StoreError> {
-        let mut attempt = line.attempt.lock().await;
-        if let Some(live) = line.open() {
+    async fn connect_once(
+        &self,
+        peer: &Peer,
+        server: Arc<str>,
+        asked: Instant,
+    ) -> Result<Arc<Live>, StoreError> {
+        let mut last = peer.attempts.lock().await;
+        if let Some(live) = peer.live() {
             return Ok(live);
         }
-        if let Some((ended, error)) = &*attempt
+        if let Some((ended, error)) = &*last
             && *ended >= asked
         {
             return Err(error.clone());
         }
         // Where a connection was lost, the server may be another one by now.
-        let loaded = self.loaded.load(Ordering::Acquire) && line.live.load().is_none();
-        let error = match self.open(loaded).await {
+        let loaded = self.loaded().contains(&server) && !peer.was_live();
+        match self.open(&server, loaded).await {
             Ok(live) => {
                 let live = Arc::new(live);
-                self.loaded.store(true, Ordering::Release);
-                line.live.store(Some(Arc::clone(&live)));
-                return Ok(live);
+                self.loaded().insert(server);
+                peer.open(&live);
+                Ok(live)
             }
-            Err(error) => match classify(&error) {
-                Fault::Permanent(error) | Fault::Transient(error) => error,
-                Fault::NotDone(_) => {
-                    StoreError::unavailable(format!("redis: {error}")).caused_by(error)
-                }
-            },
-        };
-        *attempt = Some((clock::instant(), error.clone()));
-        Err(error)
+            Err(error) => {
+                let error = store_error(error);
+                *last = Some((clock::instant(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
-    async fn open(&self, loaded: bool) -> RedisResult<Live> {
+    fn loaded(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open(&self, server: &Arc<str>, loaded: bool) -> RedisResult<Live> {
         let closed = Arc::new(AtomicBool::new(false));
-        let mut connection = connect(&self.address, &self.certificates, &closed).await?;
-        let (mut loading, mut looking) = (connection.clone(), connection.clone());
+        let node = self.address.node(server);
+        let mut connection =
+            connect(&self.address, node.as_ref(), &self.certificates, &closed).await?;
+        let loading = connection.clone();
         let load = async {
             if !loaded {
-                loading.load(super::script::ALL.iter().map(|script| script.text)).await;
+                load(loading, super::script::ALL.iter().map(|script| script.text)).await;
             }
         };
         // Ages are measured by the server's clock, which is read in the middle of this round trip,
         // before the scripts are loaded.
         let time = async {
             let (time, sent) = (redis::cmd("TIME"), clock::instant());
-            let reply = connection.query(&time).await;
+            let reply: RedisResult<(u64, u64)> = time.query_async(&mut connection).await;
             (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
         };
-        let look = self.look_at_nodes(&mut looking);
-        // All are under way at once: a set-up takes a round trip less.
-        let ((time, opened), (), ()) = tokio::join!(time, load, look);
-        let time: (u64, u64) = redis::from_redis_value(time?)?;
+        // Both are under way at once: a set-up takes a round trip less.
+        let ((time, opened), ()) = tokio::join!(time, load);
+        let (seconds, us) = time?;
         Ok(Live {
             connection,
+            server: Arc::clone(server),
             closed,
             timeouts: AtomicU32::new(0),
-            server_us: time.0 * 1_000_000 + time.1,
+            server_us: seconds * 1_000_000 + us,
             opened,
         })
-    }
-
-    /// Asks a cluster which node serves which slots. What was known stays where there is no answer.
-    pub(super) async fn look_at_nodes(&self, connection: &mut Connection) {
-        if !self.gates.are_of_a_cluster() {
-            return;
-        }
-        let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-        let reply = connection.query(&question).await;
-        if let Some(nodes) = reply.ok().as_ref().and_then(Nodes::read) {
-            self.gates.learn(nodes);
-        }
-    }
-
-    /// Gives a connection up, so that the next call opens another; under Sentinel that asks for
-    /// the master anew.
-    pub(super) fn discard(&self, live: &Live) {
-        live.closed.store(true, Ordering::Release);
-    }
-
-    /// A call came back: the connection works.
-    pub(super) fn answered(&self, live: &Live) {
-        if live.timeouts.load(Ordering::Relaxed) != 0 {
-            live.timeouts.store(0, Ordering::Relaxed);
-        }
     }
 
     /// A call got no answer in time.
     pub(super) fn timed_out(&self, live: &Live) {
         if live.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= GIVE_UP_AFTER {
-            self.discard(live);
+            live.discard();
         }
     }
 
@@ -244,7 +204,7 @@ impl Link {
     pub(super) fn end(&self) {
         self.gates.end(&StoreError::shut_down());
         for line in self.lines.all().iter() {
-            line.live.store(None);
+            line.keep(|_| false);
         }
     }
 
@@ -269,8 +229,8 @@ impl Link {
                 tokio::time::sleep(delay).await;
                 let Some(link) = link.upgrade() else { return };
                 match link.probe(&keys).await {
-                    Ok(()) => {
-                        link.replace_doubtful();
+                    Ok(server) => {
+                        link.replace_doubtful(&server);
                         return link.gates.open(&keys);
                     }
                     Err(error) => link.gates.stays_closed(&keys, error),
@@ -282,25 +242,31 @@ impl Link {
 
     /// Gives up the connections that missed an answer: the server was found by another one, and
     /// they may lead to one that is not there any more.
-    fn replace_doubtful(&self) {
+    fn replace_doubtful(&self, server: &Arc<str>) {
         for line in self.lines.all().iter() {
-            if let Some(live) = line.open()
+            if let Some(live) = line.peer(server).live()
                 && live.timeouts.load(Ordering::Relaxed) > 0
             {
-                self.discard(&live);
+                live.discard();
             }
         }
     }
 
-    /// Writes something harmless by the engine's own connection, as fast as a call has to be.
-    async fn probe(self: &Arc<Self>, keys: &StateKeys) -> Result<(), StoreError> {
-        let live = self.connected(&self.lines.of_engine()).await?;
-        let mut connection = live.connection();
+    /// Writes something harmless by the engine's own connection, as fast as a call has to be, and returns the
+    /// server that took it.
+    async fn probe(self: &Arc<Self>, keys: &StateKeys) -> Result<Arc<str>, StoreError> {
+        let line = self.lines.of_engine();
+        if self.gates.are_of_a_cluster() {
+            // Another node may serve the slot now.
+            self.look_for_nodes(&line).await?;
+        }
+        let server = self.server_of(&line, keys).await?;
+        let live = self.connected(&line, &server).await?;
         let question = super::script::probe(keys);
-        match tokio::time::timeout(self.deadline, connection.query(&question)).await {
+        match tokio::time::timeout(self.deadline, live.query(&question)).await {
             Ok(Ok(Value::Nil)) => {
-                self.answered(&live);
-                Ok(())
+                live.answered();
+                Ok(server)
             }
             Ok(Ok(reply)) => {
                 Err(StoreError::unavailable(format!("redis: unknown reply {reply:?}")))
@@ -309,14 +275,9 @@ impl Link {
                 if error.is_connection_dropped()
                     || matches!(classify(&error), Fault::NotDone(NotDone::ReadOnly(_)))
                 {
-                    self.discard(&live);
+                    live.discard();
                 }
-                match classify(&error) {
-                    Fault::Permanent(error) | Fault::Transient(error) => Err(error),
-                    Fault::NotDone(_) => {
-                        Err(StoreError::unavailable(format!("redis: {error}")).caused_by(error))
-                    }
-                }
+                Err(store_error(error))
             }
             Err(_) => {
                 self.timed_out(&live);

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use redis::{FromRedisValue, RedisResult, Value};
+use redis::{Cmd, FromRedisValue};
 
-use super::{
-    RedisStore,
-    fault::{Fault, classify},
-    script::MEMBERS,
-};
+use super::{RedisStore, attempt::Attempt, call::Call, line::Live, read, script::MEMBERS};
 use crate::{
     StoreError, StoreErrorKind, clock,
     store::{Counts, Heartbeat, Member, MemberId, StateKeys},
@@ -46,10 +42,8 @@ impl RedisStore {
         keys: &StateKeys,
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
-        let live = self.link.live(&self.link.line(), keys).await?;
-        let mut connection = live.connection();
         let host = hostname::get().unwrap_or_default();
-        let command = |by_name| {
+        let beat = |live: &Live, by_name| {
             let mut command =
                 MEMBERS.on_keys(&[keys.config(), &keys.beside(&beat.id.process_text())], by_name);
             command.arg(beat.id.to_string()).arg(beat.program).arg(env!("CARGO_PKG_VERSION"));
@@ -57,16 +51,18 @@ impl RedisStore {
             command.arg("").arg(live.server_time(beat.since)).arg(beat.limiters);
             command
         };
-        let reply = match connection.query(&command(true)).await {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                connection.query(&command(false)).await
-            }
-            reply => reply,
-        };
-        let ids: Vec<String> = read(reply)?;
+        let ids: Vec<String> = self.ask_about(keys, beat).await?;
         // Slots move, and replicas take over.
-        self.link.look_at_nodes(&mut connection).await;
+        self.link.look_again(&self.link.line());
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    async fn ask_about<T: FromRedisValue>(
+        &self,
+        keys: &StateKeys,
+        command: impl Fn(&Live, bool) -> Cmd,
+    ) -> Result<T, StoreError> {
+        read(Attempt::new(&self.link).call(&About { keys, command }).await?)
     }
 
     /// The processes that share the store, as their last heartbeats describe them.
@@ -77,16 +73,16 @@ impl RedisStore {
     }
 
     async fn roster(&self, keys: &StateKeys) -> Result<Vec<Member>, StoreError> {
-        let live = self.link.live(&self.link.line(), keys).await?;
-        let mut connection = live.connection();
-        let all = redis::cmd("ZRANGE").arg(keys.config()).arg(0).arg(-1).to_owned();
-        let ids: Vec<String> = read(connection.query(&all).await)?;
+        let all = |_: &Live, _| redis::cmd("ZRANGE").arg(keys.config()).arg(0).arg(-1).to_owned();
+        let ids: Vec<String> = self.ask_about(keys, all).await?;
         let mut members = Vec::with_capacity(ids.len());
         for id in ids.iter().filter_map(|id| id.parse::<MemberId>().ok()) {
-            let mut about = redis::cmd("HMGET");
-            about.arg(keys.beside(&id.process_text()));
-            about.arg(&["program", "version", "host", "pid", "since", "limiters"]);
-            let fields: [Option<String>; 6] = read(connection.query(&about).await)?;
+            let about = |_: &Live, _| {
+                let mut about = redis::cmd("HMGET");
+                about.arg(keys.beside(&id.process_text()));
+                about.arg(&["program", "version", "host", "pid", "since", "limiters"]).to_owned()
+            };
+            let fields: [Option<String>; 6] = self.ask_about(keys, about).await?;
             let [Some(program), Some(version), Some(host), pid, since, limiters] = fields else {
                 // Its heartbeats have ended.
                 continue;
@@ -106,13 +102,20 @@ fn keys(key_prefix: &str) -> StateKeys {
     StateKeys::new(format!("{key_prefix}ratelimit:members"))
 }
 
-fn read<T: FromRedisValue>(reply: RedisResult<Value>) -> Result<T, StoreError> {
-    reply.and_then(|reply| Ok(redis::from_redis_value(reply)?)).map_err(|error| {
-        match classify(&error) {
-            Fault::Permanent(error) | Fault::Transient(error) => error,
-            Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")),
-        }
-    })
+/// A command about members.
+struct About<'a, F> {
+    keys: &'a StateKeys,
+    command: F,
+}
+
+impl<F: Fn(&Live, bool) -> Cmd> Call for About<'_, F> {
+    fn keys(&self) -> &StateKeys {
+        self.keys
+    }
+
+    fn command(&self, live: &Live, by_name: bool) -> Cmd {
+        (self.command)(live, by_name)
+    }
 }
 
 /// No heartbeat is given up sooner.

@@ -1,4 +1,4 @@
-//! Which node of a cluster serves which slots, so that an outage is reported with both.
+//! Which node of a cluster serves which slots.
 
 use std::{collections::BTreeMap, fmt::Write, ops::RangeInclusive, sync::Arc};
 
@@ -39,9 +39,9 @@ impl Node {
 }
 
 impl Nodes {
-    /// Reads the reply to `CLUSTER SLOTS`: of each range its first slot, its last slot, and its nodes, of which
-    /// the first is the one that decides.
-    pub(super) fn read(reply: &Value) -> Option<Self> {
+    /// Reads the reply to `CLUSTER SLOTS` of the node on this host: of each range its first slot, its last slot,
+    /// and its nodes, of which the first is the one that decides.
+    pub(super) fn read(reply: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = reply else { return None };
         let mut nodes = BTreeMap::<String, Vec<RangeInclusive<u16>>>::new();
         for range in ranges {
@@ -51,8 +51,8 @@ impl Nodes {
             };
             let [host, Value::Int(port), ..] = &node[..] else { return None };
             let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
-            // A node that does not know its own host yet.
-            let host = if host.is_empty() { "?".to_owned() } else { host };
+            // A node that does not know its own host is where the answer came from.
+            let host = if host.is_empty() { asked } else { &host };
             let slots = u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?;
             nodes.entry(format!("{host}:{port}")).or_default().push(slots);
         }
@@ -63,9 +63,18 @@ impl Nodes {
         Some(Self(nodes.collect()))
     }
 
+    pub(super) fn addresses(&self) -> Vec<Arc<str>> {
+        self.0.iter().map(|node| Arc::clone(&node.address)).collect()
+    }
+
     pub(super) fn of(&self, slot: u16) -> Option<Arc<Node>> {
         self.0.iter().find(|node| node.serves(slot)).cloned()
     }
+}
+
+/// The host of `host:port`.
+pub(super) fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 #[cfg(test)]
@@ -83,7 +92,7 @@ mod tests {
     #[test]
     fn each_slot_has_the_node_that_decides() {
         let reply = [range(5461, 10922, 2), range(0, 5460, 1), range(16_000, 16_383, 1)];
-        let nodes = Nodes::read(&Value::Array(reply.to_vec())).unwrap();
+        let nodes = Nodes::read(&Value::Array(reply.to_vec()), "h").unwrap();
         let of = |slot| nodes.of(slot).map(|node| node.address.to_string());
         assert_eq!(of(5460).as_deref(), Some("10.0.0.1:1"));
         assert_eq!(of(5461).as_deref(), Some("10.0.0.1:2"));
@@ -95,7 +104,7 @@ mod tests {
     #[test]
     fn many_ranges_are_not_all_listed() {
         let reply = (0..20).map(|n| range(n * 10, n * 10 + 4, 1)).collect();
-        let nodes = Nodes::read(&Value::Array(reply)).unwrap();
+        let nodes = Nodes::read(&Value::Array(reply), "h").unwrap();
         let slots = nodes.of(0).unwrap().slots();
         assert!(slots.starts_with("0-4, 10-14, ") && slots.ends_with("70-74 and 12 more ranges"));
     }
@@ -103,7 +112,7 @@ mod tests {
     #[test]
     fn another_reply_is_none() {
         for reply in [Value::Nil, Value::Array(vec![Value::Int(1)])] {
-            assert!(Nodes::read(&reply).is_none());
+            assert!(Nodes::read(&reply, "h").is_none());
         }
     }
 }

@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 
 use super::{
     call::Call,
-    link::Live,
+    line::Live,
     reply::{integer, unknown_reply},
     script::PENALIZE,
 };

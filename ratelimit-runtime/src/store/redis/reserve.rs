@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use super::{
     call::Call,
     groups::runs,
-    link::Live,
+    line::Live,
     reply::{integer, read_limiter, unknown_reply},
     script::{RESERVE, add_statement},
 };

@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use super::{
     RedisStore,
     call::{Call, Tell},
-    link::Live,
+    line::Live,
     read,
     reply::{foreign, integer, read_limiter, unknown_reply},
     rule::write_rule,

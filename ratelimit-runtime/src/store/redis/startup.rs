@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     RedisStore,
     fault::{Fault, classify},
-    link::Live,
+    line::Live,
     script,
 };
 use crate::{StoreError, StoreErrorKind, clock, events::Event, store::StateKeys};
@@ -17,12 +17,12 @@ impl RedisStore {
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
         let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
         let limit = self.deadline.max(Duration::from_secs(2));
+        let line = self.link.line();
         let checked = clock::timeout(self.link.engine(), limit, async {
-            let live = self.link.live(&self.link.line(), &keys).await?;
+            let live = self.link.live(&line, &keys).await?;
             // By name and by text: a server that knows the scripts forgets them when it restarts.
             let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
-            let [mut one, mut other] = [live.connection(), live.connection()];
-            let (named, reply) = tokio::join!(one.query(&by_name), other.query(&by_text));
+            let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
             let complaints = match named {
                 Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
                 _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
@@ -36,20 +36,23 @@ impl RedisStore {
             Ok(())
         });
         let error = match checked.await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => error,
-            Err(_) => StoreError::timeout("redis: no answer at startup"),
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(StoreError::timeout("redis: no answer at startup")),
         };
-        if error.kind() == StoreErrorKind::Misconfigured {
-            return Err(error);
+        match error {
+            Some(error) if error.kind() == StoreErrorKind::Misconfigured => return Err(error),
+            Some(error) => drop(self.link.close(&keys, error)),
+            None => {}
         }
-        self.link.close(&keys, error);
+        // A node that does not answer is the trouble of its own calls.
+        let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
         Ok(())
     }
 
     async fn warn_of_eviction(&self, live: &Live) {
-        let reply = live.connection().query(redis::cmd("INFO").arg("memory")).await;
-        // A user who may not ask, or a cluster's many answers, cost the warning and no more.
+        let reply = live.query(redis::cmd("INFO").arg("memory")).await;
+        // A user who may not ask costs the warning and no more.
         let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
             return;
         };

@@ -1,0 +1,205 @@
+//! The nodes of a Redis Cluster: which of them serves a slot, and how a call gets there.
+//!
+//! Each node has a connection of its own, so that no call waits for another node than its own. The driver's
+//! client for clusters stops all calls while it looks for one, for two to four seconds where it hangs.
+
+use std::sync::Arc;
+
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
+use tokio::task::JoinSet;
+
+use super::{
+    address::Address,
+    connect::CONNECT_TIMEOUT,
+    fault::store_error,
+    line::{Line, Live},
+    link::Link,
+    nodes::{Nodes, host_of},
+};
+use crate::{StoreError, clock, home::Home, store::StateKeys};
+
+impl Address {
+    /// The nodes to begin with.
+    fn seeds(&self) -> impl Iterator<Item = Arc<str>> {
+        self.nodes.iter().filter_map(|node| match node.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some(format!("{host}:{port}").into())
+            }
+            _ => None,
+        })
+    }
+
+    /// How to connect to a node: as to the first seed.
+    pub(super) fn node(&self, server: &str) -> Option<ConnectionInfo> {
+        let (host, port) = server.rsplit_once(':')?;
+        let (host, port) = (host.to_owned(), port.parse().ok()?);
+        let seed = self.nodes.first()?;
+        let addr = match seed.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Some(seed.clone().set_addr(addr))
+    }
+}
+
+impl Link {
+    /// The node that serves these keys, as far as is known.
+    pub(super) async fn node_of(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        keys: &StateKeys,
+    ) -> Result<Arc<str>, StoreError> {
+        if let Some(node) = self.gates.node_of(keys) {
+            return Ok(Arc::clone(&node.address));
+        }
+        self.look_for_nodes(line).await?;
+        let node = self.gates.node_of(keys).map(|node| Arc::clone(&node.address));
+        node.ok_or_else(|| {
+            StoreError::unavailable(format!(
+                "redis: no node serves the slot of `{}`",
+                keys.config()
+            ))
+        })
+    }
+
+    /// Looks for the nodes in the background, where there are several.
+    pub(super) fn look_again(self: &Arc<Self>, line: &Arc<Home<Line>>) {
+        if self.gates.are_of_a_cluster() {
+            let (link, line) = (Arc::clone(self), Arc::clone(line));
+            line.runtime().clone().spawn(async move { link.look_for_nodes(&line).await });
+        }
+    }
+
+    /// Asks all nodes which of them serves which slots, and goes by the first answer.
+    pub(super) async fn look_for_nodes(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+    ) -> Result<(), StoreError> {
+        let (link, own, asked) = (Arc::clone(self), Arc::clone(line), clock::instant());
+        // The look outlives a caller whose deadline is shorter.
+        let look = line.runtime().spawn(async move {
+            let mut last = own.looks.lock().await;
+            match &*last {
+                Some((ended, result)) if *ended >= asked => return result.clone(),
+                _ => {}
+            }
+            let result = link.ask_for_nodes(&own).await;
+            *last = Some((clock::instant(), result.clone()));
+            result
+        });
+        look.await.unwrap_or_else(|_| {
+            Err(StoreError::unavailable("redis: the look for nodes was aborted"))
+        })
+    }
+
+    /// Asks the nodes that are known, and those of the address where none of them answers: these may be other
+    /// names of the same.
+    async fn ask_for_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<(), StoreError> {
+        let known = self.gates.nodes().map_or_else(Vec::new, |nodes| nodes.addresses());
+        let mut error = StoreError::unavailable("redis: the cluster has no nodes");
+        for servers in [known, self.address().seeds().collect()] {
+            let mut asked = JoinSet::new();
+            for server in servers {
+                let (link, line) = (Arc::clone(self), Arc::clone(line));
+                asked.spawn(async move { link.ask_a_node(&line, &server).await });
+            }
+            while let Some(answer) = asked.join_next().await {
+                match answer {
+                    Ok(Ok(nodes)) => {
+                        self.go_by(nodes);
+                        return Ok(());
+                    }
+                    Ok(Err(why)) => error = why,
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(error)
+    }
+
+    fn go_by(&self, nodes: Nodes) {
+        let known = nodes.addresses();
+        for line in self.lines.all().iter() {
+            line.keep(|server| known.iter().any(|known| **known == *server));
+        }
+        self.gates.learn(nodes);
+    }
+
+    async fn ask_a_node(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        server: &Arc<str>,
+    ) -> Result<Nodes, StoreError> {
+        let live = self.connected(line, server).await?;
+        let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+        let reply = tokio::time::timeout(CONNECT_TIMEOUT, live.query(&question)).await;
+        let reply = reply
+            .map_err(|_| StoreError::timeout("redis: no answer about the slots of the cluster"))?
+            .map_err(store_error)?;
+        Nodes::read(&reply, host_of(server))
+            .ok_or_else(|| StoreError::unavailable(format!("redis: unknown reply {reply:?}")))
+    }
+
+    /// Connects to all nodes, so that no call has to.
+    pub(super) async fn meet_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) {
+        let Some(nodes) = self.gates.nodes() else { return };
+        let mut meetings = JoinSet::new();
+        for server in nodes.addresses() {
+            let (link, line) = (Arc::clone(self), Arc::clone(line));
+            meetings.spawn(async move { link.connected(&line, &server).await });
+        }
+        while meetings.join_next().await.is_some() {}
+    }
+
+    /// The node that another one says has the slot, or gets it just now.
+    pub(super) fn home_of_slot(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+        from: &Live,
+        error: &RedisError,
+    ) -> Option<Arc<str>> {
+        if error.code() == Some("MOVED") {
+            self.look_again(line);
+        }
+        let (address, _) = error.redirect_node()?;
+        Some(match address.strip_prefix(':') {
+            // One that does not know its own host is where the other one is.
+            Some(port) => format!("{}:{port}", host_of(&from.server)).into(),
+            None => address.into(),
+        })
+    }
+}
+
+impl Live {
+    /// Runs a command on a node that may not have all of the slot yet.
+    pub(super) async fn query_moving(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ASKING").ignore().add_command(command.clone());
+        let (reply,): (Value,) = pipeline.query_async(&mut self.connection.clone()).await?;
+        Ok(reply)
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_connected_to_as_the_first_seed() {
+        let address = Address::parse("rediss-cluster://me:s3cr3t@a:1,b:2").unwrap();
+        assert_eq!(
+            address.seeds().map(|seed| seed.to_string()).collect::<Vec<_>>(),
+            ["a:1", "b:2"]
+        );
+        let node = address.node("10.0.0.7:7001").unwrap();
+        let ConnectionAddr::TcpTls { host, port, insecure, .. } = node.addr() else {
+            panic!("{:?}", node.addr())
+        };
+        assert_eq!((&**host, *port, *insecure), ("10.0.0.7", 7001, false));
+        assert_eq!(node.redis_settings().password(), Some("s3cr3t"));
+        assert_eq!(address.node("fe80::1:7001").unwrap().addr().to_string(), "fe80::1:7001");
+        assert!(address.node("").is_none() && address.node("a:port").is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! The connections of one runtime: one to each server that it calls.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::StoreError;
+
+/// The connections of one runtime.
+#[derive(Default)]
+pub(super) struct Line {
+    /// By address, as in [`Live::server`].
+    peers: ArcSwap<BTreeMap<Arc<str>, Arc<Peer>>>,
+    /// One look for the nodes of a cluster at a time, and how the last one ended.
+    pub(super) looks: Mutex<Option<(Instant, Result<(), StoreError>)>>,
+}
+
+/// One server.
+#[derive(Default)]
+pub(super) struct Peer {
+    live: ArcSwapOption<Live>,
+    /// One attempt to connect at a time, and how the last one failed.
+    pub(super) attempts: Mutex<Option<(Instant, StoreError)>>,
+}
+
+/// An open connection, and where the server's clock stood when it was opened.
+pub(super) struct Live {
+    pub(super) connection: MultiplexedConnection,
+    /// `host:port` of a node of a cluster; nothing of a single server.
+    pub(super) server: Arc<str>,
+    pub(super) closed: Arc<AtomicBool>,
+    pub(super) timeouts: AtomicU32,
+    pub(super) server_us: u64,
+    pub(super) opened: Instant,
+}
+
+impl Line {
+    /// What leads to a server.
+    pub(super) fn peer(&self, server: &Arc<str>) -> Arc<Peer> {
+        if let Some(peer) = self.peers.load().get(server) {
+            return Arc::clone(peer);
+        }
+        self.peers.rcu(|peers| {
+            let mut peers = BTreeMap::clone(peers);
+            peers.entry(Arc::clone(server)).or_default();
+            peers
+        });
+        // Who forgets a server meanwhile leaves it to whoever calls it.
+        self.peers.load().get(server).map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// Closes the connections to all servers that are not among these.
+    pub(super) fn keep(&self, is_known: impl Fn(&str) -> bool) {
+        if self.peers.load().keys().all(|server| is_known(server)) {
+            return;
+        }
+        self.peers.rcu(|peers| {
+            let mut peers = BTreeMap::clone(peers);
+            peers.retain(|server, _| is_known(server));
+            peers
+        });
+    }
+}
+
+impl Peer {
+    /// The connection, while it is open.
+    pub(super) fn live(&self) -> Option<Arc<Live>> {
+        self.live.load_full().filter(|live| live.is_open())
+    }
+
+    /// Whether there was ever a connection.
+    pub(super) fn was_live(&self) -> bool {
+        self.live.load().is_some()
+    }
+
+    pub(super) fn open(&self, live: &Arc<Live>) {
+        self.live.store(Some(Arc::clone(live)));
+    }
+}
+
+impl Live {
+    pub(super) async fn query(&self, command: &Cmd) -> RedisResult<Value> {
+        command.query_async(&mut self.connection.clone()).await
+    }
+
+    /// When something happened, in microseconds by the server's clock.
+    pub(super) fn server_time(&self, instant: Instant) -> u64 {
+        let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        match self.opened.checked_duration_since(instant) {
+            Some(before) => self.server_us.saturating_sub(us(before)),
+            None => self.server_us.saturating_add(us(instant - self.opened)),
+        }
+    }
+
+    /// Gives the connection up, so that the next call opens another; under Sentinel that asks for
+    /// the master anew.
+    pub(super) fn discard(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// A call came back: the connection works.
+    pub(super) fn answered(&self) {
+        if self.timeouts.load(Ordering::Relaxed) != 0 {
+            self.timeouts.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire)
+    }
+}

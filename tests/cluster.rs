@@ -1,0 +1,145 @@
+//! A cluster of which a node hangs or dies: the limiters of the others go on.
+#![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Limiter, Limits, Quota};
+use tests::redis_cluster::RedisCluster;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Long enough for a busy machine, and shorter than any look for a node that does not answer.
+const DEADLINE: Duration = Duration::from_millis(500);
+
+/// Three masters that serve their slots whatever becomes of the others.
+fn cluster() -> RedisCluster {
+    let cluster = RedisCluster::start();
+    for node in cluster.nodes() {
+        let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    cluster
+}
+
+async fn limits(cluster: &RedisCluster) -> Limits {
+    let builder = Limits::builder().redis(cluster.url()).no_limits_file().deadline(DEADLINE);
+    builder.build().await.unwrap()
+}
+
+/// Twenty limiters whose keys are on this node, or on the other ones.
+fn limiters(
+    cluster: &RedisCluster,
+    limits: &Limits,
+    on_node: impl Fn(usize) -> bool,
+) -> Vec<Limiter> {
+    let names = (0..).map(|n| format!("key:{n}"));
+    let names = names.filter(|name| on_node(cluster.master_of_key(name)));
+    let quota = Quota::new(1_000_000, 60 * SECOND).unwrap();
+    names.take(20).map(|name| limits.limiter(&name, quota)).collect()
+}
+
+/// How many calls there were, and how many of them the store did not decide.
+async fn calls(limiters: &[Limiter], during: Duration) -> (u32, u32) {
+    let (start, mut all, mut degraded) = (Instant::now(), 0, 0);
+    while start.elapsed() < during {
+        for limiter in limiters {
+            all += 1;
+            degraded += u32::from(limiter.try_acquire(1).await.unwrap().is_degraded());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    (all, degraded)
+}
+
+/// Calls to all nodes for five seconds after something became of one: none of the other nodes' calls
+/// may be degraded.
+async fn others_go_on(cluster: &RedisCluster, becomes: impl Fn(usize)) {
+    let limits = limits(cluster).await;
+    let [lost, others] =
+        [true, false].map(|is_lost| limiters(cluster, &limits, |node| (node == 1) == is_lost));
+    assert_eq!(calls(&[&lost[..], &others[..]].concat(), SECOND / 2).await.1, 0);
+    becomes(1);
+    let of_lost = tokio::spawn(async move { calls(&lost, 5 * SECOND).await });
+    let (all, degraded) = calls(&others, 5 * SECOND).await;
+    assert_eq!(degraded, 0, "of {all} calls to nodes that are well");
+    let (all, degraded) = of_lost.await.unwrap();
+    assert_eq!(degraded, all, "nobody else serves these slots");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_costs_the_others_nothing() {
+    let cluster = cluster();
+    others_go_on(&cluster, |node| cluster.node(node).stop()).await;
+    cluster.node(1).cont();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_dies_costs_the_others_nothing() {
+    let cluster = cluster();
+    others_go_on(&cluster, |node| cluster.node(node).kill_hard()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_takes_over_by_agreement_is_followed_at_once() {
+    let cluster = RedisCluster::builder().replicas(1).start();
+    let limits = limits(&cluster).await;
+    let of_the_first = limiters(&cluster, &limits, |node| node == 0);
+    assert_eq!(calls(&of_the_first, SECOND / 2).await.1, 0);
+    let replica = RedisCluster::MASTERS;
+    let calling = tokio::spawn({
+        let of_the_first = of_the_first.clone();
+        async move { calls(&of_the_first, 4 * SECOND).await }
+    });
+    tokio::time::sleep(SECOND).await;
+    tokio::task::block_in_place(|| cluster.fail_over_to(replica));
+    let (all, degraded) = calling.await.unwrap();
+    assert_eq!(degraded, 0, "of {all} calls");
+    assert_eq!(cluster.master_of_key(of_the_first[0].name()), replica);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_takes_over_from_a_dead_master_is_found() {
+    let cluster = RedisCluster::builder().replicas(1).start();
+    let limits = limits(&cluster).await;
+    let limiters = limiters(&cluster, &limits, |node| node == 0);
+    assert_eq!(calls(&limiters, SECOND / 2).await.1, 0);
+    cluster.node(0).kill_hard();
+    let start = Instant::now();
+    while calls(&limiters, SECOND / 4).await.1 > 0 {
+        assert!(start.elapsed() < 30 * SECOND, "no replica was found");
+    }
+    assert_eq!(cluster.master_of_key(limiters[0].name()), RedisCluster::MASTERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_and_one_login_are_enough_for_all_nodes() {
+    let cluster = cluster();
+    for node in cluster.nodes() {
+        node.cli::<()>(&["ACL", "SETUSER", "app", "on", ">s3cr3t", "~*", "+@all"]);
+    }
+    // By another name than the nodes call themselves.
+    let url = format!("redis-cluster://app:s3cr3t@localhost:{}", cluster.node(0).port());
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+    let limits = builder.build().await.unwrap();
+    for node in 0..RedisCluster::MASTERS {
+        let limiters = limiters(&cluster, &limits, |on| on == node);
+        assert_eq!(calls(&limiters, SECOND / 10).await.1, 0, "of node {node}");
+        let clients: String = cluster.node(node).cli(&["CLIENT", "LIST"]);
+        assert!(clients.contains("user=app "), "{clients}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_starts_while_a_node_hangs_limits_on_the_others() {
+    let cluster = cluster();
+    cluster.node(1).stop();
+    let start = Instant::now();
+    let limits = limits(&cluster).await;
+    let others = limiters(&cluster, &limits, |node| node != 1);
+    let (all, degraded) = calls(&others, SECOND).await;
+    assert_eq!(
+        degraded,
+        0,
+        "of {all} calls to nodes that are well, {:?} after the start",
+        start.elapsed()
+    );
+    cluster.node(1).cont();
+}
