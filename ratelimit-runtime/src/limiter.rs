@@ -27,7 +27,7 @@ mod wait;
 
 pub(crate) use self::{
     core::Core,
-    decide::{Granted, decide_by_name, spend},
+    decide::{decide_by_name, spend},
     local::Local,
     plan::Claim,
     rules::Rules,

@@ -62,6 +62,26 @@ impl Rejection {
         }))
     }
 
+    /// A request that a limiter refused.
+    pub(crate) fn refused(
+        limiter: &Arc<str>,
+        reason: Reason,
+        retry_after: Option<Duration>,
+        (quota, violated): (Quota, Option<Arc<[Quota]>>),
+        decision: Decision,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            limiter: Arc::clone(limiter),
+            reason,
+            retry_after,
+            quota: Some(quota),
+            violated,
+            decision: Some(decision),
+            detail: None,
+            source: None,
+        }))
+    }
+
     pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
         self.with(|inner| inner.retry_after = retry_after)
     }
@@ -77,14 +97,6 @@ impl Rejection {
 
     pub(crate) fn with_quota(self, quota: Quota) -> Self {
         self.with(|inner| inner.quota = Some(quota))
-    }
-
-    pub(crate) fn with_violated(self, violated: Option<Arc<[Quota]>>) -> Self {
-        self.with(|inner| inner.violated = violated)
-    }
-
-    pub(crate) fn with_decision(self, decision: Decision) -> Self {
-        self.with(|inner| inner.decision = Some(decision))
     }
 
     pub(crate) fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {

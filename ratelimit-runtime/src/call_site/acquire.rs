@@ -16,7 +16,7 @@ use ratelimit_spec::Wait;
 use super::{CallSite, Key, Part};
 use crate::{
     Decision, Limits, Permit, Rejection,
-    limiter::{self, Claim, Core, Granted, Services},
+    limiter::{self, Claim, Core, Services},
     limits::Observer,
 };
 
@@ -186,8 +186,8 @@ fn start(requests: &[Request], keeps: bool) -> Started {
             skipped: requests.iter().map(|Request(wanted)| wanted.is_none()).collect(),
         };
         Started::Undecided(Box::pin(async move {
-            let granted = limiter::acquire(&call.services, &call.claims).await;
-            call.keep(granted)
+            let permits = limiter::acquire(&call.services, &call.claims).await;
+            call.keep(permits)
         }))
     })
 }
@@ -242,18 +242,16 @@ impl Call {
     /// Reports what the limiters decided, and returns the permit of each attribute.
     fn keep(
         &self,
-        result: Result<Vec<Option<Granted>>, Rejected>,
+        result: Result<impl Iterator<Item = Option<Permit>>, Rejected>,
     ) -> Result<Vec<Permit>, Rejected> {
         let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
             self.observer.iter().for_each(|observer| observer.record(&outcome()));
         };
         match result {
-            Ok(granted) => {
-                let mut granted = granted.into_iter();
+            Ok(mut permits) => {
                 let permit = |skipped: &bool| {
-                    let granted = if *skipped { None } else { granted.next().flatten() };
-                    let Some(granted) = granted else { return Permit::of_no_limiter() };
-                    let permit = Permit::new(&self.services, granted);
+                    let permit = if *skipped { None } else { permits.next().flatten() };
+                    let Some(permit) = permit else { return Permit::of_no_limiter() };
                     observed(&|| Ok((*permit).clone()));
                     permit
                 };

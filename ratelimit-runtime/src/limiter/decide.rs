@@ -21,8 +21,9 @@ use super::{
     core::{Core, Rule},
     denials::Caller,
     per_process::{self, count, counted_here},
+    permit::Permit,
     plan::{Asked, Claim},
-    replies::{Replies, combined},
+    replies::{Each, Replies, combined},
     services::Services,
     taken::{Held, Source, Taken},
 };
@@ -51,6 +52,13 @@ pub(crate) enum Why {
 
 /// The claims that refused a call, by their positions.
 pub(crate) type Refusals = Vec<(usize, Why)>;
+
+/// What the usual call got.
+pub(super) enum Usual {
+    /// Of its only limit, and counted.
+    Permit(Permit),
+    Granted(Granted),
+}
 
 /// Where a claim is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +133,31 @@ impl Side {
 }
 
 /// Decides a call of one limiter that Redis counts: the usual one, whose future needs room for nothing
-/// else. `None` if it is not that usual.
+/// else, and whose grant no lists. `None` if it is not that usual.
 pub(super) fn decide_one<'a>(
     limits: &'a Arc<Services>,
     claim: &'a Claim,
-) -> Option<impl Future<Output = Result<Granted, Refusals>> + use<'a>> {
+) -> Option<impl Future<Output = Result<Usual, Refusals>> + use<'a>> {
     let (core, rule) = (&claim.core, claim.core.rule(limits));
     let permits = usual(limits, core, &rule, claim.permits)?;
     let asking = Asking::start(limits, core, permits);
     Some(async move {
-        let replies = asking.await.map(|replies| vec![replies]);
+        let replies = match asking.await {
+            Ok(Replies { each: Each::One([reply]), granted_after, .. })
+                if reply.outcome == Outcome::Granted =>
+            {
+                core.count_granted(&reply);
+                let replied = (reply, Source::Store);
+                let permit = Permit::of_reply(limits, core, replied, permits, granted_after);
+                return Ok(Usual::Permit(permit));
+            }
+            replies => replies.map(|replies| vec![replies]),
+        };
         let numbers = rule.numbers.as_ref().expect("they are what the store was asked by");
         let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
         let result = replied(limits, &[&asked], replies);
-        unless_shadowed(limits, &[asked], result).map(|mut granted| granted.swap_remove(0))
+        let only = |mut granted: Vec<Granted>| Usual::Granted(granted.swap_remove(0));
+        unless_shadowed(limits, &[asked], result).map(only)
     })
 }
 
@@ -257,7 +276,7 @@ fn replied(
         Err(error) => return policy::without_store(limits, asked, &error),
     };
     let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
-    if replies.iter().flat_map(|replies| &replies.each).any(moved) {
+    if replies.iter().flat_map(|replies| &*replies.each).any(moved) {
         // Another process made it a limiter with a budget for each.
         let counted = count(&limits.per_client, asked, counted_here).into_iter();
         let replies = counted.map(|each| Ok(Replies::new(each))).collect();

@@ -108,16 +108,23 @@ impl Denials {
         Mark { at: clock::instant(), changes: self.changes.load(Ordering::Acquire) }
     }
 
-    /// Takes note of the replies to a request, unless something changed here since it was sent.
-    pub(super) fn note(&self, sent: Mark, costs: &[u32], replies: &[Heard]) {
-        let counted = |heard: &&Heard| {
-            matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused | Outcome::Blocked)
-        };
-        let Some(last) = replies.iter().rev().find(counted) else { return };
-        let refuses = replies.iter().any(|heard| heard.reply.retry_after_ms > 0);
+    /// Takes note of the replies to a request, of which any `refuses` the same one, unless something changed here
+    /// since it was sent.
+    pub(super) fn note(
+        &self,
+        sent: Mark,
+        costs: &[u32],
+        refuses: bool,
+        replies: impl FnOnce() -> Vec<Heard>,
+    ) {
         if !refuses && !self.any.load(Ordering::Acquire) {
             return;
         }
+        let counted = |heard: &&Heard| {
+            matches!(heard.reply.outcome, Outcome::Granted | Outcome::Refused | Outcome::Blocked)
+        };
+        let replies = replies();
+        let Some(last) = replies.iter().rev().find(counted) else { return };
         let mut known = self.known();
         // Either this sees the change, or the change sees what is known by now.
         fence(Ordering::SeqCst);
@@ -127,7 +134,7 @@ impl Denials {
         let now = clock::instant();
         known.retain(|refusal| now < refusal.ends() && !costs.contains(&refusal.permits));
         let mut seen = 0;
-        for (&permits, heard) in costs.iter().zip(replies).filter(|(_, heard)| counted(heard)) {
+        for (&permits, heard) in costs.iter().zip(&replies).filter(|(_, heard)| counted(heard)) {
             let (reply, parts) = (&heard.reply, heard.parts.clone());
             if permits == seen || reply.retry_after_ms == 0 {
                 continue;

@@ -166,10 +166,13 @@ impl Limiter {
         }
         let claim =
             |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
-        let claims: Vec<_> = self.cores().map(claim).collect();
-        let granted = acquire(limits, &claims).await.map_err(|(_, rejection)| rejection)?;
-        let permits = granted.into_iter().flatten().map(|granted| Permit::new(limits, granted));
-        permits.reduce(Permit::and).ok_or_else(|| core.unknown())
+        let (one, mut all) = ([claim(core)], Vec::new());
+        if !self.others.is_empty() {
+            all.extend(self.cores().map(claim));
+        }
+        let claims = if all.is_empty() { &one[..] } else { &all };
+        let permits = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+        permits.flatten().reduce(Permit::and).ok_or_else(|| core.unknown())
     }
 
     /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.

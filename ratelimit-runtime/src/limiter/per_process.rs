@@ -7,12 +7,12 @@ use ratelimit_spec::Mode;
 use super::{
     core::{Core, Rule},
     plan::{Asked, Part},
-    replies::Replies,
+    replies::{Each, Replies},
     services::Services,
 };
 use crate::{
     Reason, Rejection, clock,
-    store::{Assertion, Config, Lease, MemoryStore, Reply},
+    store::{Assertion, Config, Lease, MemoryStore},
 };
 
 /// Takes permits in this process, from all limiters or from none, with a look at their stored
@@ -59,7 +59,7 @@ pub(super) fn count(
     store: &MemoryStore,
     asked: &[&Asked<'_>],
     numbers: impl Fn(Config) -> Config,
-) -> Vec<Vec<Reply>> {
+) -> Vec<Each> {
     let parts: Vec<Vec<Part<'_>>> =
         asked.iter().map(|asked| asked.core.parts(asked.rule)).collect();
     let limiters: Vec<_> =
@@ -76,8 +76,8 @@ pub(super) fn count(
 impl Core {
     /// Returns whether each process counts the limiter by itself.
     pub(super) fn is_counted_here(&self, rule: &Rule) -> bool {
-        let parts = self.parts(rule);
-        !parts.is_empty() && parts.iter().all(|part| part.in_force().mode == Mode::PerClient)
+        let mut parts = self.each_part(rule).peekable();
+        parts.peek().is_some() && parts.all(|part| part.in_force().mode == Mode::PerClient)
     }
 
     pub(super) fn lease(

@@ -14,13 +14,12 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    decide::Granted,
     services::Services,
     taken::{Source, Taken},
 };
 use crate::{
-    Decision, Settlement, StoreError,
-    store::{Outcome, Reply},
+    Answer, Decision, Settlement, StoreError,
+    store::{Grant, Outcome, Reply},
 };
 
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
@@ -69,6 +68,8 @@ struct Replied {
     source: Source,
     /// 0 once they were taken out.
     permits: u32,
+    /// Permits that the same batch granted after these.
+    granted_after: u64,
 }
 
 /// What was taken, and of which limits.
@@ -85,8 +86,7 @@ impl Replied {
 }
 
 impl Permit {
-    pub(crate) fn new(limits: &Arc<Services>, granted: Granted) -> Self {
-        let Granted { answer, taken, .. } = granted;
+    pub(super) fn new(limits: &Arc<Services>, answer: &Answer, taken: Taken) -> Self {
         let decision = answer.decision(&taken.core.family.key);
         let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
         Self::of(decision, held)
@@ -97,11 +97,23 @@ impl Permit {
     pub(crate) fn at_once(
         limits: &Arc<Services>,
         core: &Arc<Core>,
-        (reply, source): (Reply, Source),
+        replied: (Reply, Source),
         permits: u32,
     ) -> Self {
+        Self::of_reply(limits, core, replied, permits, 0)
+    }
+
+    /// The permit of a call that one reply decided, in a batch that granted so many permits after these.
+    #[inline]
+    pub(super) fn of_reply(
+        limits: &Arc<Services>,
+        core: &Arc<Core>,
+        (reply, source): (Reply, Source),
+        permits: u32,
+        granted_after: u64,
+    ) -> Self {
         let (limits, core) = (Arc::clone(limits), Arc::clone(core));
-        let replied = Replied { limits, core, reply, source, permits };
+        let replied = Replied { limits, core, reply, source, permits, granted_after };
         Self::made(Made::OfReply(replied, OnceBox::new()))
     }
 
@@ -130,10 +142,11 @@ impl Permit {
             Made::OfReply(replied, _) => {
                 let permits = replied.permits();
                 replied.permits = 0;
-                let Replied { limits, core, reply, source, .. } = replied;
-                (permits > 0).then(|| Held {
-                    taken: Taken::one(core, *source, reply, permits),
-                    limits: Arc::clone(limits),
+                let Replied { limits, core, reply, source, granted_after, .. } = replied;
+                (permits > 0).then(|| {
+                    let grant = Grant::of(reply, permits, *granted_after);
+                    let taken = Taken::reserved(core, *source, grant, permits);
+                    Held { taken, limits: Arc::clone(limits) }
                 })
             }
             Made::OfDecision(made) => made.1.take(),
@@ -161,6 +174,14 @@ impl Permit {
             Made::OfDecision(made) => {
                 made.1.as_ref().map(|held| held.taken.core.refund_on(&held.limits))
             }
+        }
+    }
+
+    /// What is left of a limiter, without its decision.
+    pub(super) fn left(&self) -> u64 {
+        match &self.made {
+            Made::OfReply(replied, _) => replied.reply.remaining,
+            Made::OfDecision(made) => made.0.remaining(),
         }
     }
 

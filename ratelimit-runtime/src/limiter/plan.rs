@@ -265,11 +265,15 @@ impl Core {
 
     /// All limits of the key, in their order; one for most keys.
     pub(super) fn parts<'a>(&'a self, rule: &'a Rule) -> Vec<Part<'a>> {
+        self.each_part(rule).collect()
+    }
+
+    pub(super) fn each_part<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = Part<'a>> {
         let additional = rule.additional().iter().map(|other| (&*other.core, &*other.rule));
         let part = |(core, rule): (&'a Self, &'a Rule)| {
             Some(Part { core, rule, numbers: rule.numbers.as_ref().ok()? })
         };
-        iter::once((self, rule)).chain(additional).filter_map(part).collect()
+        iter::once((self, rule)).chain(additional).filter_map(part)
     }
 
     /// The stored limiters of all limits of the key, in their order, or all of its shards.

@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Reverse,
+    ops::Deref,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -13,16 +14,50 @@ use crate::{
 
 /// The replies to one claim, one for each of its limits.
 pub(super) struct Replies {
-    pub(super) each: Vec<Reply>,
+    pub(super) each: Each,
     /// Permits that the same batch granted after these.
     pub(super) granted_after: u64,
     /// Whether they were counted without the store.
     pub(super) degraded: bool,
 }
 
+/// A reply for each limit. Most claims have one, which needs no list.
+pub(super) enum Each {
+    One([Reply; 1]),
+    Several(Vec<Reply>),
+}
+
 impl Replies {
-    pub(super) fn new(each: Vec<Reply>) -> Self {
+    pub(super) fn new(each: Each) -> Self {
         Self { each, granted_after: 0, degraded: false }
+    }
+
+    /// Whether every limit granted the request.
+    pub(super) fn grant(&self) -> bool {
+        self.each.iter().all(|reply| reply.outcome == Outcome::Granted)
+    }
+}
+
+impl Deref for Each {
+    type Target = [Reply];
+
+    fn deref(&self) -> &[Reply] {
+        match self {
+            Self::One(reply) => reply,
+            Self::Several(replies) => replies,
+        }
+    }
+}
+
+impl FromIterator<Reply> for Each {
+    fn from_iter<T: IntoIterator<Item = Reply>>(replies: T) -> Self {
+        let mut replies = replies.into_iter();
+        match (replies.next(), replies.next()) {
+            (Some(reply), None) => Self::One([reply]),
+            (first, second) => {
+                Self::Several(first.into_iter().chain(second).chain(replies).collect())
+            }
+        }
     }
 }
 

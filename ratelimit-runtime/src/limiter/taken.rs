@@ -14,10 +14,7 @@ use super::{
     replies::Replies,
     services::Services,
 };
-use crate::{
-    Settlement, StoreError,
-    store::{Grant, Outcome, Reply},
-};
+use crate::{Settlement, StoreError, store::Grant};
 
 /// What counted the permits of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +59,6 @@ impl Taken {
         Self { core: Arc::clone(core), others: Vec::new(), permits: 0, grants: Grants::None }
     }
 
-    /// What one reply granted.
-    pub(crate) fn one(core: &Arc<Core>, source: Source, reply: &Reply, permits: u32) -> Self {
-        Self::reserved(core, source, Grant::of(reply, permits, 0), permits)
-    }
-
     /// What a reservation holds, or this much of it.
     pub(super) fn reserved(core: &Arc<Core>, source: Source, grant: Grant, permits: u32) -> Self {
         let grant = Grant { permits, ..grant };
@@ -91,7 +83,7 @@ impl Taken {
         replies: &Replies,
         source: Source,
     ) -> Self {
-        let counted = limiters.into_iter().zip(&replies.each).map(|(core, reply)| {
+        let counted = limiters.into_iter().zip(&*replies.each).map(|(core, reply)| {
             let grant = Grant::of(reply, permits, replies.granted_after);
             Counted { core, source, grant }
         });
@@ -105,10 +97,9 @@ impl Taken {
         permits: u32,
         replies: &Replies,
     ) -> Option<Self> {
-        let granted = replies.each.iter().all(|reply| reply.outcome == Outcome::Granted);
         let rule = core.rule(limits);
         let limiters = core.members(&rule);
-        (granted && limiters.len() == replies.each.len())
+        (replies.grant() && limiters.len() == replies.each.len())
             .then(|| Self::of(core, limiters, permits, replies, Source::Store))
     }
 

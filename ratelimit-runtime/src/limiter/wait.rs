@@ -5,6 +5,7 @@
 //! bucket hands out reservations, and the queue owns them, not the callers: when a waiting call is
 //! dropped, its slot passes to the next caller.
 
+mod begun;
 mod chair;
 mod driver;
 mod forecast;
@@ -13,24 +14,29 @@ mod reserve;
 mod turn;
 
 use std::{
+    iter::Chain,
+    option,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
+    vec,
 };
 
 use ratelimit_spec::Wait;
 use tokio::{runtime::Id, sync::Notify};
 
 use self::{
+    begun::Begun,
     chair::Chair,
     line::{Line, Pace, Part, Slot},
     turn::Turn,
 };
 use super::{
     Core,
-    decide::{Granted, Ready, Refusals, Why, decide, decide_one},
+    decide::{Granted, Ready, Refusals, Usual, Why, decide, decide_one},
+    permit::Permit,
     plan::Claim,
     queue::Queue,
     services::Services,
@@ -44,6 +50,15 @@ use crate::{
 
 /// The pause of a call that can be neither admitted nor rejected yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A permit for each claim that has a decision. Of most calls there is one, which needs no list.
+pub(crate) type Permits = Chain<option::IntoIter<Option<Permit>>, vec::IntoIter<Option<Permit>>>;
+
+/// What a call got of its claims.
+enum Got {
+    One(Permit),
+    All(Vec<Option<Granted>>),
+}
 
 /// What a call gets of all its claims, or which of them keeps it from its permits.
 pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
@@ -144,25 +159,33 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 pub(crate) async fn acquire(
     limits: &Arc<Services>,
     claims: &[Claim],
-) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
+) -> Result<Permits, (usize, Rejection)> {
     let limiters = claims.iter().map(|claim| claim.core.family.label());
     let span = limits.spans.begin(limiters, claims.iter().map(|claim| claim.permits).sum());
-    let result = acquire_claims(limits, claims).await;
-    match &result {
-        Ok(granted) => {
+    let (one, all) = match acquire_claims(limits, claims).await {
+        Ok(Got::One(permit)) => {
+            span.admitted(Some(permit.left()), false);
+            (Some(Some(permit)), Vec::new())
+        }
+        Ok(Got::All(granted)) => {
             let answers = || granted.iter().flatten().map(|granted| &granted.answer);
             let remaining = answers().map(|answer| answer.remaining).min();
             span.admitted(remaining, answers().any(|answer| answer.degraded));
+            let permit = |got: Granted| Permit::new(limits, &got.answer, got.taken);
+            (None, granted.into_iter().map(|granted| granted.map(permit)).collect())
         }
-        Err((_, rejection)) => span.rejected(rejection.reason()),
-    }
-    result
+        Err((position, rejection)) => {
+            span.rejected(rejection.reason());
+            return Err((position, rejection));
+        }
+    };
+    Ok(one.into_iter().chain(all))
 }
 
 async fn acquire_claims(
     limits: &Arc<Services>,
     claims: &[Claim],
-) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
+) -> Result<Got, (usize, Rejection)> {
     let begun = Begun::now(limits, claims);
     let usual = match claims {
         [claim] => decide_one(limits, claim),
@@ -170,16 +193,17 @@ async fn acquire_claims(
     };
     let refusals = match usual {
         Some(deciding) => match deciding.await {
-            Ok(granted) => {
+            Ok(Usual::Permit(permit)) => return Ok(Got::One(permit)),
+            Ok(Usual::Granted(granted)) => {
                 granted.taken.core.count_admitted(Some(&granted.answer));
-                return Ok(vec![Some(granted)]);
+                return Ok(Got::All(vec![Some(granted)]));
             }
             Err(refusals) => Some(refusals),
         },
         None => None,
     };
     // Few calls need more, and those that do not need no room for it.
-    Box::pin(acquire_all(limits, claims, begun, refusals)).await
+    Box::pin(acquire_all(limits, claims, begun, refusals)).await.map(Got::All)
 }
 
 /// Takes the permits of all claims, some of which may have refused already.
@@ -236,31 +260,6 @@ async fn attempt(
         Err(Blocked::For(delay)) => in_line(limits, claims, delay, begun).await,
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     }
-}
-
-/// When a call began, in milliseconds, and what was known of its limiters then. If that has changed
-/// since, a wait may be over before its time.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    at: u64,
-    changes: u64,
-    generation: u64,
-}
-
-impl Begun {
-    fn now<'a>(limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
-        let (at, changes) = (limits.clock.now_ms(), changes(claims));
-        Self { at, changes, generation: limits.generation() }
-    }
-
-    fn is_stale<'a>(&self, limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> bool {
-        self.generation != limits.generation() || self.changes != changes(claims)
-    }
-}
-
-/// How often something may have become free before its time, of all limiters.
-fn changes<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> u64 {
-    claims.into_iter().map(|claim| claim.core.queue.changes()).sum()
 }
 
 /// Why a call is not admitted now.

@@ -140,10 +140,9 @@ impl Started {
         };
         let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
         // On the heap: the future of a request that waits for nothing is small without it.
-        let granted = Box::pin(limiter::acquire(limits.services(), &claims)).await;
-        let held = positions.into_iter().zip(granted.map_err(|(_, rejection)| rejection)?);
-        let permit = |granted| Permit::new(limits.services(), granted);
-        Ok(held.filter_map(|(n, granted)| Some((n, permit(granted?)))).collect())
+        let permits = Box::pin(limiter::acquire(limits.services(), &claims)).await;
+        let held = positions.into_iter().zip(permits.map_err(|(_, rejection)| rejection)?);
+        Ok(held.filter_map(|(n, permit)| Some((n, permit?))).collect())
     }
 }
 

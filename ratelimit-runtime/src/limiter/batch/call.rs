@@ -16,7 +16,7 @@ use crate::{
         denials::Mark,
         looks::LOOK_EVERY_MS,
         plan::{Asked, Part},
-        replies::{Replies, next_refusal},
+        replies::{Each, Replies, next_refusal},
         services::Services,
         taken::Taken,
     },
@@ -101,8 +101,10 @@ fn read(
         }
         let replies = by_caller(&own, costs).ok_or_else(no_reply)?;
         if limits.store.is_shared() {
-            let heard: Vec<_> = replies.iter().map(|replies| next_refusal(&replies.each)).collect();
-            core.denials.note(*mark, costs, &heard);
+            let refuses = own.iter().flatten().any(|reply| reply.retry_after_ms > 0);
+            core.denials.note(*mark, costs, refuses, || {
+                replies.iter().map(|replies| next_refusal(&replies.each)).collect()
+            });
         }
         all.push(replies);
     }
@@ -111,7 +113,7 @@ fn read(
 
 /// The replies of each limiter, by caller.
 fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
-    let replies_to = |caller: usize| -> Option<Vec<Reply>> {
+    let replies_to = |caller: usize| -> Option<Each> {
         limiters.iter().map(|replies| replies.get(caller).copied()).collect()
     };
     let mut all: Vec<Replies> = (0..costs.len())
@@ -120,7 +122,7 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
     let mut granted_after = 0;
     for (replies, cost) in all.iter_mut().zip(costs).rev() {
         replies.granted_after = granted_after;
-        if replies.each.iter().all(|reply| reply.outcome == Outcome::Granted) {
+        if replies.grant() {
             granted_after += u64::from(*cost);
         }
     }

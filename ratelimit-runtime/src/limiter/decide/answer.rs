@@ -239,11 +239,9 @@ impl Core {
 impl Answer {
     /// The rejection of a request that a limiter with this key refused.
     pub(super) fn rejection(&self, reason: Reason, key: &Arc<str>) -> Rejection {
-        Rejection::new(key, if self.blocked { Reason::Blocked } else { reason })
-            .retry_after_some(self.retry_after)
-            .with_quota(self.quota)
-            .with_violated(self.violated.clone())
-            .with_decision(self.decision(key))
+        let reason = if self.blocked { Reason::Blocked } else { reason };
+        let quotas = (self.quota, self.violated.clone());
+        Rejection::refused(key, reason, self.retry_after, quotas, self.decision(key))
     }
 
     /// A refusal as shadow mode says it.

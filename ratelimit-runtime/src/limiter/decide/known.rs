@@ -129,10 +129,7 @@ impl Core {
             _ => return None,
         };
         match &result {
-            Ok((reply, _)) => {
-                self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
-                self.family.measured.admitted(reply.remaining, reply.config.capacity());
-            }
+            Ok((reply, _)) => self.count_granted(reply),
             Err(rejection) => self.count_rejected(limits, rejection),
         }
         Some(result)
@@ -179,6 +176,13 @@ impl Core {
     pub(in crate::limiter) fn count_degraded(&self) {
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         self.family.measured.degraded();
+    }
+
+    /// A call was admitted by a reply.
+    #[inline]
+    pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
+        self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        self.family.measured.admitted(reply.remaining, reply.config.capacity());
     }
 
     /// A call was admitted.
