@@ -133,7 +133,7 @@ impl Side {
 }
 
 /// Decides a call of one limiter that Redis counts: the usual one, whose future needs room for nothing
-/// else, and whose grant no lists. `None` if it is not that usual.
+/// else and whose grant needs no lists. `None` if it is not that usual.
 pub(super) fn decide_one<'a>(
     limits: &'a Arc<Services>,
     claim: &'a Claim,

@@ -108,8 +108,8 @@ impl Denials {
         Mark { at: clock::instant(), changes: self.changes.load(Ordering::Acquire) }
     }
 
-    /// Takes note of the replies to a request, of which any `refuses` the same one, unless something changed here
-    /// since it was sent.
+    /// Takes note of the replies to requests that were sent together, unless something changed here since.
+    /// `refuses` says whether one of them would be refused if it came again.
     pub(super) fn note(
         &self,
         sent: Mark,
