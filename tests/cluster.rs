@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for a busy machine, and shorter than any look for a node that does not answer.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-/// Three masters that serve their slots whatever becomes of the others.
+/// Three masters that serve their slots without the others too.
 fn cluster() -> RedisCluster {
     let cluster = RedisCluster::start();
     for node in cluster.nodes() {
@@ -61,7 +61,7 @@ async fn others_go_on(cluster: &RedisCluster, becomes: impl Fn(usize)) {
     let (all, degraded) = calls(&others, 5 * SECOND).await;
     assert_eq!(degraded, 0, "of {all} calls to nodes that are well");
     let (all, degraded) = of_lost.await.unwrap();
-    assert_eq!(degraded, all, "nobody else serves these slots");
+    assert_eq!(degraded, all, "no other node serves these slots");
 }
 
 #[tokio::test(flavor = "multi_thread")]

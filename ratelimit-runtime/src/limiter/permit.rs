@@ -103,7 +103,7 @@ impl Permit {
         Self::of_reply(limits, core, replied, permits, 0)
     }
 
-    /// The permit of a call that one reply decided, in a batch that granted so many permits after these.
+    /// The permit of a call that one reply decided, in a batch that granted `granted_after` permits to later callers.
     #[inline]
     pub(super) fn of_reply(
         limits: &Arc<Services>,

@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Asks all nodes which of them serves which slots, and goes by the first answer.
+    /// Asks all nodes which of them serves which slots, and keeps the first answer.
     pub(super) async fn look_for_nodes(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -108,7 +108,7 @@ impl Link {
             while let Some(answer) = asked.join_next().await {
                 match answer {
                     Ok(Ok(nodes)) => {
-                        self.go_by(nodes);
+                        self.keep(nodes);
                         return Ok(());
                     }
                     Ok(Err(why)) => error = why,
@@ -119,7 +119,8 @@ impl Link {
         Err(error)
     }
 
-    fn go_by(&self, nodes: Nodes) {
+    /// Keeps what the nodes serve, and the connections to those that serve anything.
+    fn keep(&self, nodes: Nodes) {
         let known = nodes.addresses();
         for line in self.lines.all().iter() {
             line.keep(|server| known.iter().any(|known| **known == *server));

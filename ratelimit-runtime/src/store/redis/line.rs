@@ -54,7 +54,7 @@ impl Line {
             peers.entry(Arc::clone(server)).or_default();
             peers
         });
-        // Who forgets a server meanwhile leaves it to whoever calls it.
+        // If it was forgotten in between, this caller has one of its own.
         self.peers.load().get(server).map_or_else(Arc::default, Arc::clone)
     }
 

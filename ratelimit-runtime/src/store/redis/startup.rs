@@ -35,15 +35,12 @@ impl RedisStore {
             self.warn_of_eviction(&live).await;
             Ok(())
         });
-        let error = match checked.await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error),
-            Err(_) => Some(StoreError::timeout("redis: no answer at startup")),
-        };
-        match error {
-            Some(error) if error.kind() == StoreErrorKind::Misconfigured => return Err(error),
-            Some(error) => drop(self.link.close(&keys, error)),
-            None => {}
+        let no_answer = |_| Err(StoreError::timeout("redis: no answer at startup"));
+        if let Err(error) = checked.await.unwrap_or_else(no_answer) {
+            if error.kind() == StoreErrorKind::Misconfigured {
+                return Err(error);
+            }
+            self.link.close(&keys, error);
         }
         // A node that does not answer is the trouble of its own calls.
         let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
