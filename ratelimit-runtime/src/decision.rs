@@ -15,17 +15,24 @@ use crate::Quota;
 /// so it can be kept in a request's extensions or be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    limiter: Arc<str>,
-    quota: Option<Quota>,
-    remaining: u64,
-    reset_after: Duration,
-    more_after: Duration,
-    retry_after: Option<Duration>,
-    degraded: bool,
-    shadowed: Option<Reason>,
-    at: SystemTime,
+    pub(crate) limiter: Arc<str>,
+    /// `None` if the limiter is turned off.
+    pub(crate) quota: Option<Quota>,
+    pub(crate) remaining: u64,
+    pub(crate) reset_after: Duration,
+    /// Until more permits are free than those that remain; zero if all are.
+    pub(crate) more_after: Duration,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) degraded: bool,
+    /// Why it would have been rejected outside shadow mode; no permits were taken.
+    pub(crate) shadowed: Option<Reason>,
+    /// Whether a penalty blocks it.
+    pub(crate) blocked: bool,
+    pub(crate) at: SystemTime,
+    /// The exceeded limits, of a key with several.
+    pub(crate) violated: Option<Arc<[Quota]>>,
     /// One for each of several limits.
-    parts: Option<Arc<[Decision]>>,
+    pub(crate) parts: Option<Arc<[Decision]>>,
 }
 
 impl Decision {
@@ -98,10 +105,10 @@ impl Decision {
 }
 
 impl Decision {
-    /// The decision about a call that no limiter decided.
-    pub(crate) fn of_no_limiter() -> Self {
+    /// Admits a call without counting it.
+    pub(crate) fn uncounted(limiter: Arc<str>, at: SystemTime) -> Self {
         Self {
-            limiter: "".into(),
+            limiter,
             quota: None,
             remaining: 0,
             reset_after: Duration::ZERO,
@@ -109,9 +116,20 @@ impl Decision {
             retry_after: None,
             degraded: false,
             shadowed: None,
-            at: SystemTime::UNIX_EPOCH,
+            blocked: false,
+            at,
+            violated: None,
             parts: None,
         }
+    }
+
+    /// A refusal as shadow mode says it.
+    pub(crate) fn in_shadow(self) -> Self {
+        let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
+        let of_part =
+            |part: &Self| Self { shadowed: part.retry_after.and(Some(reason)), ..part.clone() };
+        let parts = self.parts.as_deref().map(|parts| parts.iter().map(of_part).collect());
+        Self { shadowed: Some(reason), parts, ..self }
     }
 
     /// The same of a key that is blocked for so long: nothing remains until then.
@@ -210,56 +228,4 @@ pub struct Settlement {
     pub debt: u64,
     /// Permits beyond that debt, which are not charged.
     pub excess: u64,
-}
-
-/// A limiter's answer to one request, granted or not.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    /// Whether the call may go ahead: the permits were taken, or the limiter is in shadow mode.
-    pub(crate) allowed: bool,
-    /// Why it would have been rejected outside shadow mode; no permits were taken.
-    pub(crate) shadowed: Option<Reason>,
-    pub(crate) remaining: u64,
-    pub(crate) retry_after: Option<Duration>,
-    pub(crate) reset_after: Duration,
-    /// Until more permits are free than those that remain; zero if all are.
-    pub(crate) more_after: Duration,
-    pub(crate) quota: Quota,
-    /// Whether the limiter is turned off.
-    pub(crate) off: bool,
-    /// Whether a penalty blocks it.
-    pub(crate) blocked: bool,
-    pub(crate) degraded: bool,
-    pub(crate) at: SystemTime,
-    /// The exceeded limits, of a key with several.
-    pub(crate) violated: Option<Arc<[Quota]>>,
-    /// The answer of each limit, of a key with several.
-    pub(crate) parts: Option<Arc<[Answer]>>,
-}
-
-impl Answer {
-    /// The same as users see it.
-    pub(crate) fn decision(&self, limiter: &Arc<str>) -> Decision {
-        Decision {
-            limiter: Arc::clone(limiter),
-            quota: (!self.off).then_some(self.quota),
-            remaining: self.remaining,
-            reset_after: self.reset_after,
-            more_after: self.more_after,
-            retry_after: self.retry_after,
-            degraded: self.degraded,
-            shadowed: self.shadowed,
-            at: self.at,
-            parts: self.parts.as_deref().map(|parts| {
-                parts
-                    .iter()
-                    .map(|part| Decision {
-                        degraded: self.degraded,
-                        shadowed: self.shadowed.filter(|_| !part.allowed),
-                        ..part.decision(limiter)
-                    })
-                    .collect()
-            }),
-        }
-    }
 }

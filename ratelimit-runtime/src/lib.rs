@@ -135,7 +135,7 @@ pub use ratelimit_macros::limiter;
 #[doc = include_str!("../docs/rate_limit.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub(crate) use self::{clock::Clock, decision::Answer};
+pub(crate) use self::clock::Clock;
 pub use self::{
     decision::{Decision, Reason, Settlement},
     error::{Problem, ProblemKind, SetupError, StoreError, StoreErrorKind},

@@ -1,6 +1,6 @@
 //! Rejections, and their conversion to return types.
 
-use std::{fmt, slice, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{Decision, Quota, Reason, StoreError};
 
@@ -36,92 +36,98 @@ use crate::{Decision, Quota, Reason, StoreError};
 #[derive(Clone)]
 pub struct Rejection(Arc<Inner>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Inner {
-    limiter: Arc<str>,
     reason: Reason,
+    why: Why,
+}
+
+#[derive(Clone)]
+enum Why {
+    /// The limiter refused the request.
+    Refused(Decision),
+    /// No permits were counted.
+    Uncounted(Uncounted),
+}
+
+#[derive(Clone)]
+struct Uncounted {
+    limiter: Arc<str>,
     retry_after: Option<Duration>,
     quota: Option<Quota>,
-    violated: Option<Arc<[Quota]>>,
-    decision: Option<Decision>,
     detail: Option<Arc<str>>,
     source: Option<StoreError>,
 }
 
 impl Rejection {
+    /// The rejection of a request that no limiter decided about.
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
-        Self(Arc::new(Inner {
-            limiter: Arc::clone(limiter),
-            reason,
-            retry_after: None,
-            quota: None,
-            violated: None,
-            decision: None,
-            detail: None,
-            source: None,
-        }))
+        let limiter = Arc::clone(limiter);
+        let why = Uncounted { limiter, retry_after: None, quota: None, detail: None, source: None };
+        Self(Arc::new(Inner { reason, why: Why::Uncounted(why) }))
     }
 
-    /// A request that a limiter refused.
-    pub(crate) fn refused(
-        limiter: &Arc<str>,
-        reason: Reason,
-        retry_after: Option<Duration>,
-        (quota, violated): (Quota, Option<Arc<[Quota]>>),
-        decision: Decision,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            limiter: Arc::clone(limiter),
-            reason,
-            retry_after,
-            quota: Some(quota),
-            violated,
-            decision: Some(decision),
-            detail: None,
-            source: None,
-        }))
+    /// The rejection of a request that a limiter refused for this reason, unless a penalty blocks it.
+    pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
+        let reason = if decision.blocked { Reason::Blocked } else { reason };
+        Self(Arc::new(Inner { reason, why: Why::Refused(decision) }))
     }
 
     pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
-        self.with(|inner| inner.retry_after = retry_after)
+        self.with(|why| why.retry_after = retry_after)
     }
 
     /// The same of a key that is blocked for so long.
-    pub(crate) fn blocked_for(self, block: Duration) -> Self {
-        self.with(|inner| {
-            inner.reason = Reason::Blocked;
-            inner.retry_after = Some(block);
-            inner.decision = inner.decision.take().map(|decision| decision.blocked_for(block));
-        })
+    pub(crate) fn blocked_for(mut self, block: Duration) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.reason = Reason::Blocked;
+        match &mut inner.why {
+            Why::Refused(decision) => *decision = decision.clone().blocked_for(block),
+            Why::Uncounted(why) => why.retry_after = Some(block),
+        }
+        self
     }
 
     pub(crate) fn with_quota(self, quota: Quota) -> Self {
-        self.with(|inner| inner.quota = Some(quota))
+        self.with(|why| why.quota = Some(quota))
     }
 
     pub(crate) fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
-        self.with(|inner| inner.detail = Some(detail.into()))
+        self.with(|why| why.detail = Some(detail.into()))
     }
 
     /// The store's error, as the detail and as the source.
     pub(crate) fn with_source(self, error: &StoreError) -> Self {
         let detail = error.to_string();
-        self.with_detail(detail).with(|inner| inner.source = Some(error.clone()))
+        self.with_detail(detail).with(|why| why.source = Some(error.clone()))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+    /// Says more of a rejection without a decision.
+    fn with(mut self, change: impl FnOnce(&mut Uncounted)) -> Self {
+        if let Why::Uncounted(why) = &mut Arc::make_mut(&mut self.0).why {
+            change(why);
+        }
         self
     }
 
+    fn uncounted(&self) -> Option<&Uncounted> {
+        match &self.0.why {
+            Why::Refused(_) => None,
+            Why::Uncounted(why) => Some(why),
+        }
+    }
+
     pub(crate) fn template(&self) -> &Arc<str> {
-        &self.0.limiter
+        match &self.0.why {
+            Why::Refused(decision) => &decision.limiter,
+            Why::Uncounted(why) => &why.limiter,
+        }
     }
 
     /// The limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
     pub fn limiter(&self) -> &str {
-        &self.0.limiter
+        self.template()
     }
 
     /// Why the call was rejected.
@@ -134,29 +140,43 @@ impl Rejection {
     /// unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.0.retry_after
+        match &self.0.why {
+            Why::Refused(decision) => decision.retry_after,
+            Why::Uncounted(why) => why.retry_after,
+        }
     }
 
     /// The exceeded quotas, the shortest window first: more than one only if the key has
     /// [several limits](crate::guide::several_limits).
     #[must_use]
     pub fn violated(&self) -> &[Quota] {
-        match (&self.0.violated, &self.0.quota) {
-            (Some(quotas), _) => quotas,
-            (None, Some(quota)) => slice::from_ref(quota),
-            (None, None) => &[],
-        }
+        let quota = match &self.0.why {
+            Why::Refused(Decision { violated: Some(quotas), .. }) => return quotas,
+            Why::Refused(decision) => &decision.quota,
+            Why::Uncounted(why) => &why.quota,
+        };
+        quota.as_slice()
     }
 
     /// The decision that rejected the call, or `None` if no permits were counted: the store was
     /// unavailable, the request exceeds the capacity, or other callers wait already.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
-        self.0.decision.as_ref()
+        match &self.0.why {
+            Why::Refused(decision) => Some(decision),
+            Why::Uncounted(_) => None,
+        }
     }
 
     pub(crate) fn quota(&self) -> Option<Quota> {
-        self.0.quota
+        match &self.0.why {
+            Why::Refused(decision) => decision.quota,
+            Why::Uncounted(why) => why.quota,
+        }
+    }
+
+    fn cause(&self) -> Option<&StoreError> {
+        self.uncounted()?.source.as_ref()
     }
 }
 
@@ -167,14 +187,14 @@ impl fmt::Debug for Rejection {
             .field("reason", &self.reason())
             .field("retry_after", &self.retry_after())
             .field("violated", &self.violated())
-            .field("source", &self.0.source)
+            .field("source", &self.cause())
             .finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limiter = &self.0.limiter;
+        let limiter = self.limiter();
         match self.0.reason {
             Reason::Limited => write!(f, "rate limit `{limiter}` exceeded")?,
             Reason::WaitTooLong => {
@@ -192,7 +212,7 @@ impl fmt::Display for Rejection {
             Reason::StoreMisconfigured => {
                 write!(f, "rate limit `{limiter}` is misconfigured")?;
             }
-            Reason::ExceedsCapacity if self.0.quota.is_some_and(|quota| quota.rate() == 0) => {
+            Reason::ExceedsCapacity if self.quota().is_some_and(|quota| quota.rate() == 0) => {
                 return write!(f, "rate limit `{limiter}` has a rate of 0 and rejects every call");
             }
             Reason::ExceedsCapacity => {
@@ -203,14 +223,14 @@ impl fmt::Display for Rejection {
             }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }
-        if let Some(quotas) = &self.0.violated {
+        if let Why::Refused(Decision { violated: Some(quotas), .. }) = &self.0.why {
             let quotas: Vec<String> = quotas.iter().map(ToString::to_string).collect();
             write!(f, ": {}", quotas.join(" and "))?;
         }
-        if let Some(detail) = &self.0.detail {
+        if let Some(detail) = self.uncounted().and_then(|why| why.detail.as_ref()) {
             write!(f, ": {detail}")?;
         }
-        if let Some(wait) = self.0.retry_after {
+        if let Some(wait) = self.retry_after() {
             write!(f, ", retry after {wait:?}")?;
         }
         Ok(())
@@ -219,7 +239,7 @@ impl fmt::Display for Rejection {
 
 impl std::error::Error for Rejection {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|error| error as _)
+        self.cause().map(|error| error as _)
     }
 }
 

@@ -28,14 +28,14 @@ use super::{
     taken::{Held, Source, Taken},
 };
 use crate::{
-    Answer, Rejection, StoreError,
+    Decision, Rejection, StoreError,
     store::{Outcome, Reply},
 };
 
 /// What a call got from one claim.
 #[derive(Debug)]
 pub(crate) struct Granted {
-    pub(crate) answer: Answer,
+    pub(crate) decision: Decision,
     pub(crate) taken: Taken,
     /// After how many milliseconds the same request can be granted again.
     pub(crate) again_ms: u64,
@@ -44,8 +44,8 @@ pub(crate) struct Granted {
 /// Why a claim got nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
-    /// Its permits are not free; the answer says when they are.
-    NotNow(Box<Answer>),
+    /// Its permits are not free; the decision says when they are.
+    NotNow(Box<Decision>),
     /// No wait helps, or it is not known how long one would be.
     Rejected(Rejection),
 }
@@ -80,8 +80,8 @@ pub(crate) async fn decide(
     let mut steps: Vec<(Side, Vec<Asked<'_>>)> = Vec::with_capacity(1);
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
         match claim.core.ready(limits, rule, claim.permits) {
-            Ok(Ready::Decided(answer)) => {
-                granted[position] = Some(Granted::free(&claim.core, answer));
+            Ok(Ready::Decided(decision)) => {
+                granted[position] = Some(Granted::free(&claim.core, decision));
             }
             Ok(Ready::Ask(numbers, permits)) => {
                 let core = &claim.core;
@@ -90,7 +90,9 @@ pub(crate) async fn decide(
             Err(rejection) => {
                 let why = Why::Rejected(rejection);
                 match claim.core.shadowed(limits, rule, &why) {
-                    Some(answer) => granted[position] = Some(Granted::free(&claim.core, answer)),
+                    Some(decision) => {
+                        granted[position] = Some(Granted::free(&claim.core, decision));
+                    }
                     None => return Err(vec![(position, why)]),
                 }
             }
@@ -195,8 +197,8 @@ fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: As
 fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
     let asked = steps.iter().filter(|(side, _)| *side == Side::Store).flat_map(|(_, asked)| asked);
     let refusals = asked.filter(|asked| !asked.rule.is_shadowed()).filter_map(|asked| {
-        let reply = asked.core.denials.repeated(asked.permits, Caller::Waiting)?;
-        Some((asked.position, asked.core.refused_by(&reply.into(), asked.permits, false)))
+        let heard = asked.core.denials.repeated(asked.permits, Caller::Waiting)?;
+        Some((asked.position, asked.core.refused_by(&heard, asked.permits, false)))
     });
     let refusals: Refusals = refusals.collect();
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
@@ -206,7 +208,7 @@ fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
 async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
     let Asked { position, core, rule, numbers, permits } = *asked;
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
-    let quota = numbers.config.quota();
+    let quota = Some(numbers.config.quota());
     if let Some(rejection) = core.too_many_of_shards(permits.into(), numbers, shards.len()) {
         return Err(vec![(position, Why::Rejected(rejection))]);
     }
@@ -217,7 +219,7 @@ async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted
         match Box::pin(decide(limits, &[claim])).await {
             Ok(granted) => {
                 let of_all =
-                    |got: Granted| Granted { answer: Answer { quota, ..got.answer }, ..got };
+                    |got: Granted| Granted { decision: Decision { quota, ..got.decision }, ..got };
                 return Ok(granted.into_iter().map(of_all).collect());
             }
             Err(refusals) => {
@@ -226,7 +228,7 @@ async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted
         }
     }
     let why = match best {
-        Some(Why::NotNow(answer)) => Why::NotNow(Box::new(Answer { quota, ..*answer })),
+        Some(Why::NotNow(refusal)) => Why::NotNow(Box::new(Decision { quota, ..*refusal })),
         Some(why) => why,
         None => Why::Rejected(core.unknown()),
     };
@@ -244,9 +246,9 @@ fn unless_shadowed(
         Err(refusals) => refusals,
     };
     if let ([one], [(_, why)]) = (asked, &refusals[..])
-        && let Some(answer) = one.core.shadowed(limits, one.rule, why)
+        && let Some(decision) = one.core.shadowed(limits, one.rule, why)
     {
-        return Ok(vec![Granted::free(one.core, answer)]);
+        return Ok(vec![Granted::free(one.core, decision)]);
     }
     Err(refusals)
 }
@@ -303,7 +305,7 @@ fn outcome(
         let heard = combined(&replies.each);
         match heard.reply.outcome {
             Outcome::Granted => granted.push(Granted {
-                answer: asked.core.answer(&heard, asked.permits, replies.degraded),
+                decision: asked.core.decision(&heard, replies.degraded),
                 taken: Taken::by(asked, &replies, source),
                 again_ms: heard.reply.retry_after_ms,
             }),

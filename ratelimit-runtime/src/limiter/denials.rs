@@ -18,9 +18,7 @@ use std::{
 use once_cell::race::OnceBox;
 use tokio::time::Instant;
 
-use super::replies::answers_of;
 use crate::{
-    Answer,
     clock::{self, whole_ms},
     store::{Heard, Outcome, Reply},
 };
@@ -37,7 +35,6 @@ const REMEMBERED: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct Denials {
-    /// Whether there is anything to look up.
     any: AtomicBool,
     /// How often something may have become free before its time.
     changes: AtomicU32,
@@ -72,9 +69,14 @@ pub(super) struct Mark {
 }
 
 impl Denials {
+    /// Whether there is anything to look up.
+    pub(super) fn has_any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     /// The reply that the store would give, if that is certain.
-    pub(super) fn repeated(&self, permits: u32, caller: Caller) -> Option<Reply> {
-        if !self.any.load(Ordering::Acquire) {
+    pub(super) fn repeated(&self, permits: u32, caller: Caller) -> Option<Heard> {
+        if !self.has_any() {
             return None;
         }
         let mut known = self.known();
@@ -84,23 +86,6 @@ impl Denials {
             Caller::Waiting => (now < refusal.until).then(|| refusal.as_of(now)),
             Caller::Polling => refusal.refuse_polling(now),
         }
-    }
-
-    /// The answer of each of several limits to a request whose refusal is repeated.
-    #[cold]
-    pub(super) fn parts(&self, permits: u32, repeated: &Reply) -> Option<Arc<[Answer]>> {
-        let known = self.known();
-        let refusal = known.iter().find(|refusal| refusal.permits == permits)?;
-        let passed = repeated.now_ms.saturating_sub(refusal.reply.now_ms);
-        let aged = |reply: &Reply| Reply {
-            retry_after_ms: reply.retry_after_ms.saturating_sub(passed),
-            reset_after_ms: reply.reset_after_ms.saturating_sub(passed),
-            more_after_ms: reply.more_after_ms.saturating_sub(passed),
-            now_ms: repeated.now_ms,
-            ..*reply
-        };
-        let parts: Vec<Reply> = refusal.parts.as_deref()?.iter().map(aged).collect();
-        Some(answers_of(&parts))
     }
 
     /// To be called before a request is sent.
@@ -117,7 +102,7 @@ impl Denials {
         refuses: bool,
         replies: impl FnOnce() -> Vec<Heard>,
     ) {
-        if !refuses && !self.any.load(Ordering::Acquire) {
+        if !refuses && !self.has_any() {
             return;
         }
         let counted = |heard: &&Heard| {
@@ -178,30 +163,34 @@ impl Refusal {
         self.until + self.grace
     }
 
-    fn refuse_polling(&mut self, now: Instant) -> Option<Reply> {
+    fn refuse_polling(&mut self, now: Instant) -> Option<Heard> {
         if now >= self.ends() {
             return None;
         }
         self.grace = GRACE.min(Duration::from_millis(self.reply.config.per_ms / 50));
-        let reply = self.as_of(now);
+        let mut refusal = self.as_of(now);
         let ends_in = whole_ms(self.ends() - now) + 1;
-        Some(Reply { retry_after_ms: reply.retry_after_ms.max(ends_in), ..reply })
+        refusal.reply.retry_after_ms = refusal.reply.retry_after_ms.max(ends_in);
+        Some(refusal)
     }
 
     /// The refusal with what has passed of its times since it was heard. Rounded up:
     /// a caller that waits for as long as it reports is not early.
-    fn as_of(&self, now: Instant) -> Reply {
+    fn as_of(&self, now: Instant) -> Heard {
         let passed = whole_ms(now.saturating_duration_since(self.heard));
-        Reply {
-            outcome: match self.reply.outcome {
-                Outcome::Blocked => Outcome::Blocked,
-                _ => Outcome::Refused,
-            },
-            retry_after_ms: self.reply.retry_after_ms.saturating_sub(passed).max(1),
-            reset_after_ms: self.reply.reset_after_ms.saturating_sub(passed),
-            more_after_ms: self.reply.more_after_ms.saturating_sub(passed),
-            now_ms: self.reply.now_ms + passed,
-            ..self.reply
+        let aged = |reply: &Reply| Reply {
+            retry_after_ms: reply.retry_after_ms.saturating_sub(passed),
+            reset_after_ms: reply.reset_after_ms.saturating_sub(passed),
+            more_after_ms: reply.more_after_ms.saturating_sub(passed),
+            now_ms: reply.now_ms + passed,
+            ..*reply
+        };
+        let mut reply = aged(&self.reply);
+        reply.retry_after_ms = reply.retry_after_ms.max(1);
+        if reply.outcome != Outcome::Blocked {
+            reply.outcome = Outcome::Refused;
         }
+        let parts = self.parts.as_deref().map(|parts| parts.iter().map(aged).collect());
+        Heard { reply, parts }
     }
 }

@@ -183,8 +183,7 @@ impl Limiter {
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
         let mut strictest = None::<Decision>;
         for core in self.cores() {
-            let answer = core.peek(&self.limits, permits).await?;
-            let decision = answer.decision(&core.family.key);
+            let decision = core.peek(&self.limits, permits).await?;
             strictest = Some(match strictest {
                 Some(before) => before.and(decision),
                 None => decision,

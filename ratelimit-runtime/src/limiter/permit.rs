@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::UNIX_EPOCH,
 };
 
 use once_cell::race::OnceBox;
@@ -18,7 +19,7 @@ use super::{
     taken::{Source, Taken},
 };
 use crate::{
-    Answer, Decision, Settlement, StoreError,
+    Decision, Settlement, StoreError,
     store::{Grant, Outcome, Reply},
 };
 
@@ -86,8 +87,7 @@ impl Replied {
 }
 
 impl Permit {
-    pub(super) fn new(limits: &Arc<Services>, answer: &Answer, taken: Taken) -> Self {
-        let decision = answer.decision(&taken.core.family.key);
+    pub(super) fn new(limits: &Arc<Services>, decision: Decision, taken: Taken) -> Self {
         let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
         Self::of(decision, held)
     }
@@ -125,7 +125,7 @@ impl Permit {
 
     /// The permit of a call that no limiter decided.
     pub(crate) fn of_no_limiter() -> Self {
-        Self::of(Decision::of_no_limiter(), None)
+        Self::of(Decision::uncounted("".into(), UNIX_EPOCH), None)
     }
 
     fn of(decision: Decision, held: Option<Held>) -> Self {
@@ -244,9 +244,8 @@ impl Deref for Permit {
 
     fn deref(&self) -> &Decision {
         match &self.made {
-            Made::OfReply(Replied { core, reply, permits, .. }, decision) => {
-                let decided = || core.answered(reply, *permits).decision(&core.family.key);
-                decision.get_or_init(|| Box::new(decided()))
+            Made::OfReply(Replied { core, reply, .. }, decision) => {
+                decision.get_or_init(|| Box::new(core.decided(reply)))
             }
             Made::OfDecision(made) => &made.0,
         }

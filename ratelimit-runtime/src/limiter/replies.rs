@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Answer,
+    Decision,
     store::{Heard, Outcome, Reply},
 };
 
@@ -135,30 +135,29 @@ pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
     Heard { reply: Reply { config, violated, ..all.reply }, ..all }
 }
 
-/// The answer of each of several limits.
-pub(super) fn answers_of(replies: &[Reply]) -> Arc<[Answer]> {
-    let answer = |reply: &Reply| {
+/// The decision of each of several limits.
+pub(super) fn parts_of(limiter: &Arc<str>, replies: &[Reply], degraded: bool) -> Arc<[Decision]> {
+    let part = |reply: &Reply| {
         let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);
-        let answer = answer_of(reply, false);
-        let retry_after = answer.retry_after.filter(|_| !had_room);
-        Answer { allowed: had_room, retry_after, ..answer }
+        let part = decision_of(limiter, reply, degraded);
+        let retry_after = part.retry_after.filter(|_| !had_room);
+        Decision { retry_after, ..part }
     };
-    replies.iter().map(answer).collect()
+    replies.iter().map(part).collect()
 }
 
-pub(super) fn answer_of(reply: &Reply, degraded: bool) -> Answer {
-    let allowed = reply.outcome == Outcome::Granted;
-    Answer {
-        allowed,
-        shadowed: None,
+pub(super) fn decision_of(limiter: &Arc<str>, reply: &Reply, degraded: bool) -> Decision {
+    let refused = reply.outcome != Outcome::Granted;
+    Decision {
+        limiter: Arc::clone(limiter),
+        quota: Some(reply.config.quota()),
         remaining: reply.remaining,
-        retry_after: (!allowed).then(|| Duration::from_millis(reply.retry_after_ms)),
         reset_after: Duration::from_millis(reply.reset_after_ms),
         more_after: Duration::from_millis(reply.more_after_ms),
-        quota: reply.config.quota(),
-        off: false,
-        blocked: reply.outcome == Outcome::Blocked,
+        retry_after: refused.then(|| Duration::from_millis(reply.retry_after_ms)),
         degraded,
+        shadowed: None,
+        blocked: reply.outcome == Outcome::Blocked,
         at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),
         violated: None,
         parts: None,

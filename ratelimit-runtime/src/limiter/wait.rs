@@ -168,10 +168,10 @@ pub(crate) async fn acquire(
             (Some(Some(permit)), Vec::new())
         }
         Ok(Got::All(granted)) => {
-            let answers = || granted.iter().flatten().map(|granted| &granted.answer);
-            let remaining = answers().map(|answer| answer.remaining).min();
-            span.admitted(remaining, answers().any(|answer| answer.degraded));
-            let permit = |got: Granted| Permit::new(limits, &got.answer, got.taken);
+            let decisions = || granted.iter().flatten().map(|granted| &granted.decision);
+            let remaining = decisions().map(|decision| decision.remaining).min();
+            span.admitted(remaining, decisions().any(|decision| decision.degraded));
+            let permit = |got: Granted| Permit::new(limits, got.decision, got.taken);
             (None, granted.into_iter().map(|granted| granted.map(permit)).collect())
         }
         Err((position, rejection)) => {
@@ -195,7 +195,7 @@ async fn acquire_claims(
         Some(deciding) => match deciding.await {
             Ok(Usual::Permit(permit)) => return Ok(Got::One(permit)),
             Ok(Usual::Granted(granted)) => {
-                granted.taken.core.count_admitted(Some(&granted.answer));
+                granted.taken.core.count_admitted(Some(&granted.decision));
                 return Ok(Got::All(vec![Some(granted)]));
             }
             Err(refusals) => Some(refusals),
@@ -240,7 +240,7 @@ async fn acquire_all(
         begun = Begun::now(limits, open.iter().map(|n| &claims[*n]));
     }
     for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
-        claim.core.count_admitted(granted.as_ref().map(|granted| &granted.answer));
+        claim.core.count_admitted(granted.as_ref().map(|granted| &granted.decision));
     }
     Ok(all)
 }
@@ -328,19 +328,19 @@ fn blocked(
     let now = limits.clock.now_ms();
     let mut longest = (0, 0);
     for (position, why) in refusals {
-        let Claim { core, wait, .. } = &claims[position];
-        let answer = match why {
+        let wait = &claims[position].wait;
+        let refusal = match why {
             Why::Rejected(rejection) => return Blocked::By(position, rejection),
-            Why::NotNow(answer) => answer,
+            Why::NotNow(refusal) => refusal,
         };
-        let after = whole_ms(answer.retry_after.unwrap_or(answer.quota.per()));
+        let after = whole_ms(refusal.retry_after.unwrap_or(LOOK_AGAIN));
         if *wait == Wait::None {
-            return Blocked::By(position, core.refused(Reason::Limited, &answer));
+            return Blocked::By(position, Rejection::refused(Reason::Limited, *refusal));
         }
         if until(*wait, started)
             .is_some_and(|until| now.saturating_add(after) > until.saturating_add(lag))
         {
-            return Blocked::By(position, core.refused(Reason::WaitTooLong, &answer));
+            return Blocked::By(position, Rejection::refused(Reason::WaitTooLong, *refusal));
         }
         longest = longest.max((after, position));
     }

@@ -1,4 +1,4 @@
-//! What a call gets: answers and rejections, made of the replies of a store.
+//! What a call gets: decisions and rejections, made of the replies of a store.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -7,12 +7,12 @@ use std::{
 
 use super::Why;
 use crate::{
-    Answer, Quota, Reason, Rejection, StoreError,
+    Decision, Quota, Reason, Rejection, StoreError,
     events::Event,
     limiter::{
         core::{Core, Numbers, Rule},
         plan::Part,
-        replies::{answer_of, answers_of, bit},
+        replies::{bit, decision_of, parts_of},
         services::Services,
     },
     settings::Unresolved,
@@ -24,7 +24,7 @@ const QUIET_MS: u64 = 60_000;
 
 /// Whether a decision needs to be counted.
 pub(in crate::limiter) enum Ready<'a> {
-    Decided(Answer),
+    Decided(Decision),
     /// With the number of permits, which fits in a request.
     Ask(&'a Numbers, u32),
 }
@@ -33,7 +33,7 @@ impl Why {
     /// The one of two refusals that lets a call go sooner.
     pub(super) fn sooner(self, other: Self) -> Self {
         let wait = |why: &Self| match why {
-            Self::NotNow(answer) => answer.retry_after.unwrap_or(Duration::MAX),
+            Self::NotNow(refusal) => refusal.retry_after.unwrap_or(Duration::MAX),
             Self::Rejected(_) => Duration::MAX,
         };
         match (&self, &other) {
@@ -58,12 +58,12 @@ impl Core {
             return Err(rejection.with_detail(problem.to_string()));
         }
         if !numbers.effective.set.enabled() {
-            let unlimited = unlimited(limits, numbers.config);
-            return Ok(Ready::Decided(Answer { off: true, ..unlimited }));
+            let unlimited = self.unlimited(limits, numbers.config);
+            return Ok(Ready::Decided(Decision { quota: None, ..unlimited }));
         }
         if permits == 0 {
             let known = self.in_force().unwrap_or(numbers.config);
-            return Ok(Ready::Decided(unlimited(limits, known)));
+            return Ok(Ready::Decided(self.unlimited(limits, known)));
         }
         if limits.is_shut_down() {
             return Err(self
@@ -87,20 +87,16 @@ impl Core {
         Ok(Ready::Ask(numbers, count))
     }
 
-    /// The answer to a request, by what the store replied for all limits of the key.
-    pub(in crate::limiter) fn answer(&self, heard: &Heard, permits: u32, degraded: bool) -> Answer {
-        let Heard { reply, parts } = heard;
-        let answer = answer_of(reply, degraded);
-        // A cached denial of several limits keeps the reply of each.
-        let several = !answer.allowed && reply.violated != 0;
-        Answer {
+    /// The decision about a request, by what the store replied for all limits of the key.
+    pub(in crate::limiter) fn decision(&self, heard: &Heard, degraded: bool) -> Decision {
+        let (Heard { reply, parts }, key) = (heard, &self.family.key);
+        let decision = decision_of(key, reply, degraded);
+        let Some(parts) = parts else { return decision };
+        let several = reply.outcome != Outcome::Granted && reply.violated != 0;
+        Decision {
             violated: several.then(|| self.violated(reply)),
-            parts: match parts {
-                Some(parts) => Some(answers_of(parts)),
-                None if several => self.denials.parts(permits, reply),
-                None => None,
-            },
-            ..answer
+            parts: Some(parts_of(key, parts, degraded)),
+            ..decision
         }
     }
 
@@ -123,7 +119,7 @@ impl Core {
         match heard.reply.outcome {
             Outcome::ExceedsCapacity => Why::Rejected(self.too_many(permits, heard.reply.config)),
             Outcome::Unknown => Why::Rejected(self.unknown()),
-            _ => Why::NotNow(Box::new(self.answer(heard, permits, degraded))),
+            _ => Why::NotNow(Box::new(self.decision(heard, degraded))),
         }
     }
 
@@ -171,11 +167,6 @@ impl Core {
         })
     }
 
-    /// The rejection of a request that the limiter refused for this reason, unless a penalty blocks it.
-    pub(in crate::limiter) fn refused(&self, reason: Reason, answer: &Answer) -> Rejection {
-        answer.rejection(reason, &self.family.key)
-    }
-
     /// The rejection of a request that was not made, because other callers wait before it.
     pub(in crate::limiter) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
         let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
@@ -185,15 +176,15 @@ impl Core {
         }
     }
 
-    /// The answer to a request that only shadow mode admits, which is counted and reported; `None` if
+    /// The decision about a request that only shadow mode admits, which is counted and reported; `None` if
     /// the limiter is enforced, or no limit refused the request.
-    pub(super) fn shadowed(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Answer> {
-        let answer = self.in_shadow(limits, rule, why)?;
+    pub(super) fn shadowed(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
+        let decision = self.in_shadow(limits, rule, why)?;
         self.note_shadowed(limits, || match why {
-            Why::NotNow(answer) => self.refused(Reason::Limited, answer),
+            Why::NotNow(refusal) => Rejection::refused(Reason::Limited, (**refusal).clone()),
             Why::Rejected(rejection) => rejection.clone(),
         });
-        Some(answer)
+        Some(decision)
     }
 
     /// Counts a call that only shadow mode admits, and reports it now and then.
@@ -209,14 +200,12 @@ impl Core {
     }
 
     /// The same without a trace.
-    pub(super) fn in_shadow(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Answer> {
+    pub(super) fn in_shadow(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
         if !rule.is_shadowed() {
             return None;
         }
         let rejection = match why {
-            Why::NotNow(answer) => {
-                return Some((**answer).clone().in_shadow());
-            }
+            Why::NotNow(refusal) => return Some((**refusal).clone().in_shadow()),
             Why::Rejected(rejection) => rejection,
         };
         let reason = rejection.reason();
@@ -224,48 +213,24 @@ impl Core {
             return None;
         }
         let config = self.in_force().or(rule.numbers.as_ref().ok().map(|n| n.config))?;
-        let unlimited = unlimited(limits, config);
-        Some(Answer {
+        let unlimited = self.unlimited(limits, config);
+        Some(Decision {
             shadowed: Some(reason),
             remaining: 0,
             retry_after: rejection.retry_after(),
-            quota: rejection.quota().unwrap_or(unlimited.quota),
+            quota: rejection.quota().or(unlimited.quota),
             degraded: reason == Reason::StoreUnavailable,
             ..unlimited
         })
     }
-}
 
-impl Answer {
-    /// The rejection of a request that a limiter with this key refused.
-    pub(super) fn rejection(&self, reason: Reason, key: &Arc<str>) -> Rejection {
-        let reason = if self.blocked { Reason::Blocked } else { reason };
-        let quotas = (self.quota, self.violated.clone());
-        Rejection::refused(key, reason, self.retry_after, quotas, self.decision(key))
-    }
-
-    /// A refusal as shadow mode says it.
-    pub(super) fn in_shadow(self) -> Self {
-        let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
-        Self { allowed: true, shadowed: Some(reason), ..self }
-    }
-}
-
-/// Admits a call without counting it.
-pub(in crate::limiter) fn unlimited(limits: &Services, config: Config) -> Answer {
-    Answer {
-        allowed: true,
-        shadowed: None,
-        remaining: config.rate,
-        retry_after: None,
-        reset_after: Duration::ZERO,
-        more_after: Duration::ZERO,
-        quota: config.quota(),
-        off: false,
-        blocked: false,
-        degraded: false,
-        at: UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()),
-        violated: None,
-        parts: None,
+    /// Admits a call without counting it.
+    pub(in crate::limiter) fn unlimited(&self, limits: &Services, config: Config) -> Decision {
+        let at = UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms());
+        Decision {
+            remaining: config.rate,
+            quota: Some(config.quota()),
+            ..Decision::uncounted(Arc::clone(&self.family.key), at)
+        }
     }
 }

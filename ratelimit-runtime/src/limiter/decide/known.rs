@@ -6,16 +6,16 @@ use std::sync::{Arc, atomic::Ordering};
 use ratelimit_spec::Wait;
 
 use crate::{
-    Answer, Decision, Reason, Rejection,
+    Decision, Reason, Rejection,
     limiter::{
         Core,
         denials::Caller,
-        replies::answer_of,
+        replies::decision_of,
         services::{ENDED, Services},
         taken::Source,
     },
     settings::Family,
-    store::{AnyStore, Outcome, Rejects, Reply, Slot, Whose},
+    store::{AnyStore, Heard, Outcome, Rejects, Reply, Slot, Whose},
 };
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
@@ -39,14 +39,14 @@ pub(crate) fn decide_by_name(
     let (reply, rejects) = by_name(limits, family, name, permits, |slot, whose, generation| {
         slot.take(&limits.clock, whose, generation, permits)
     })?;
-    let answer = answer_of(&reply, false);
+    let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
             count_spent(family, Some((reply.remaining, reply.config.capacity())));
-            Some(Ok(answer.decision(&family.key)))
+            Some(Ok(decision()))
         }
         Outcome::Refused if is_rejected(rejects) => {
-            let rejection = answer.rejection(Reason::Limited, &family.key);
+            let rejection = Rejection::refused(Reason::Limited, decision());
             count_rejected(limits, family, &rejection);
             Some(Err(rejection))
         }
@@ -116,60 +116,79 @@ impl Core {
         if !self.queue.is_empty() || permits == 0 {
             return None;
         }
-        let (reply, source) = self.at_once(limits, permits)?;
-        let result = match reply.outcome {
-            Outcome::Granted => Ok((reply, source)),
-            // The rule in use is the one that decided this; no reload is behind it.
-            Outcome::Refused if self.shadowed.load(Ordering::Acquire) => {
-                self.note_shadowed(limits, || self.rejected_at_once(&reply, permits));
-                Ok((reply, source))
-            }
-            Outcome::Refused if wait() == Wait::None => Err(self.rejected_at_once(&reply, permits)),
-            // The call waits, or costs more than the capacity.
-            _ => return None,
-        };
-        match &result {
-            Ok((reply, _)) => self.count_granted(reply),
-            Err(rejection) => self.count_rejected(limits, rejection),
-        }
-        Some(result)
-    }
-
-    /// The answer to such a call.
-    pub(crate) fn answered(&self, reply: &Reply, permits: u32) -> Answer {
-        // The lists of several limits are those of a refusal.
-        if reply.outcome == Outcome::Granted {
-            return answer_of(reply, false);
-        }
-        self.answer(&(*reply).into(), permits, false).in_shadow()
-    }
-
-    fn at_once(&self, limits: &Services, permits: u32) -> Option<(Reply, Source)> {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         if generation == ENDED {
             return None;
         }
+        let refusal = match self.counted_here(limits, (rule, generation), permits) {
+            Some((reply, source)) => match reply.outcome {
+                Outcome::Granted => {
+                    self.count_granted(&reply);
+                    return Some(Ok((reply, source)));
+                }
+                Outcome::Refused => {
+                    // The rule in use is the one that decided this; no reload is behind it.
+                    if self.shadowed.load(Ordering::Acquire) {
+                        self.note_shadowed(limits, || self.refusal(&reply.into()));
+                        self.count_granted(&reply);
+                        return Some(Ok((reply, source)));
+                    }
+                    reply.into()
+                }
+                // It costs more than the capacity.
+                _ => return None,
+            },
+            None => self.known_refusal(rule, generation, permits)?,
+        };
+        (wait() == Wait::None).then(|| Err(self.refuse(limits, &refusal)))
+    }
+
+    /// The decision of a reply to such a call.
+    pub(in crate::limiter) fn decided(&self, reply: &Reply) -> Decision {
+        let decision = decision_of(&self.family.key, reply, false);
+        if reply.outcome == Outcome::Granted { decision } else { decision.in_shadow() }
+    }
+
+    /// The reply of this process, if it counts the limiter.
+    fn counted_here(
+        &self,
+        limits: &Services,
+        (rule, generation): (u64, u64),
+        permits: u32,
+    ) -> Option<(Reply, Source)> {
         let own = self.made().and_then(|rare| rare.own.get());
-        for (slot, source) in [(own, Source::Process), (self.stored.get(), Source::Store)] {
-            let whose = Whose::Rule(rule);
-            let reply = slot.and_then(|slot| slot.take(&limits.clock, whose, generation, permits));
-            if let Some((reply, _)) = reply {
-                return Some((reply, source));
-            }
-        }
-        if self.shadowed.load(Ordering::Acquire) {
+        [(own, Source::Process), (self.stored.get(), Source::Store)].into_iter().find_map(
+            |(slot, source)| {
+                let whose = Whose::Rule(rule);
+                let (reply, _) = slot?.take(&limits.clock, whose, generation, permits)?;
+                Some((reply, source))
+            },
+        )
+    }
+
+    /// The refusal that the store would repeat.
+    fn known_refusal(&self, rule: u64, generation: u64, permits: u32) -> Option<Heard> {
+        if !self.denials.has_any() || self.shadowed.load(Ordering::Acquire) {
             return None;
         }
-        let reply = self.denials.repeated(permits, Caller::Polling)?;
+        let known = self.rule.load();
         // A reload that no call has noticed yet may change it; with a penalty it counts.
-        let known = self.rule(limits);
-        (known.number == rule && known.penalty().is_none()).then_some((reply, Source::Store))
+        if known.number != rule || known.generation != generation || known.penalty().is_some() {
+            return None;
+        }
+        self.denials.repeated(permits, Caller::Polling)
     }
 
     /// Kept out of the way of a call that is granted at once.
     #[inline(never)]
-    fn rejected_at_once(&self, reply: &Reply, permits: u32) -> Rejection {
-        self.refused(Reason::Limited, &self.answer(&(*reply).into(), permits, false))
+    fn refuse(&self, limits: &Services, heard: &Heard) -> Rejection {
+        let rejection = self.refusal(heard);
+        self.count_rejected(limits, &rejection);
+        rejection
+    }
+
+    fn refusal(&self, heard: &Heard) -> Rejection {
+        Rejection::refused(Reason::Limited, self.decision(heard, false))
     }
 
     /// The policy decided, or the store did not get what was given back.
@@ -186,11 +205,12 @@ impl Core {
     }
 
     /// A call was admitted.
-    pub(in crate::limiter) fn count_admitted(&self, answer: Option<&Answer>) {
+    pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
         self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
-        // A call that went ahead without a decision is near no limit.
-        let (remaining, capacity) = answer.map_or((u64::MAX, u64::MAX), |answer| {
-            (answer.remaining, answer.quota.burst().unwrap_or(answer.quota.rate()))
+        // A call that went ahead without being counted is near no limit.
+        let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
+        let (remaining, capacity) = counted.map_or((u64::MAX, u64::MAX), |(remaining, quota)| {
+            (remaining, quota.burst().unwrap_or(quota.rate()))
         });
         self.family.measured.admitted(remaining, capacity);
     }

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use ratelimit_spec::{Mode, OnStoreError, shard_of};
 
-use super::{
-    Answer, Outcome, Why,
-    answer::{Ready, unlimited},
-};
+use super::{Outcome, Why, answer::Ready};
 use crate::{
-    Reason, Rejection, Settlement, StoreError, StoreErrorKind,
+    Decision, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
         core::{Core, Numbers, Rule},
         per_process::{counted_here, local_share},
@@ -26,18 +23,18 @@ impl Core {
         self: &Arc<Self>,
         limits: &Arc<Services>,
         permits: u64,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<Decision, Rejection> {
         let rule = self.rule(limits);
         let why = match Box::pin(self.look(limits, &rule, permits)).await {
-            Ok(answer) => return Ok(answer),
+            Ok(decision) => return Ok(decision),
             Err(why) => why,
         };
         // A look is not counted as a call that shadow mode admitted.
-        if let Some(answer) = self.in_shadow(limits, &rule, &why) {
-            return Ok(answer);
+        if let Some(decision) = self.in_shadow(limits, &rule, &why) {
+            return Ok(decision);
         }
         Err(match why {
-            Why::NotNow(answer) => self.refused(Reason::Limited, &answer),
+            Why::NotNow(refusal) => Rejection::refused(Reason::Limited, *refusal),
             Why::Rejected(rejection) => rejection,
         })
     }
@@ -47,9 +44,9 @@ impl Core {
         limits: &Arc<Services>,
         rule: &Rule,
         permits: u64,
-    ) -> Result<Answer, Why> {
+    ) -> Result<Decision, Why> {
         let (numbers, cost) = match self.ready(limits, rule, permits).map_err(Why::Rejected)? {
-            Ready::Decided(answer) => return Ok(answer),
+            Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers, cost) => (numbers, cost),
         };
         if let Some(shards) = rule.shards() {
@@ -76,10 +73,10 @@ impl Core {
         self.seen(&each, cost, false)
     }
 
-    fn seen(&self, each: &[Reply], permits: u32, degraded: bool) -> Result<Answer, Why> {
+    fn seen(&self, each: &[Reply], permits: u32, degraded: bool) -> Result<Decision, Why> {
         let heard = combined(each);
         match heard.reply.outcome {
-            Outcome::Granted => Ok(self.answer(&heard, permits, degraded)),
+            Outcome::Granted => Ok(self.decision(&heard, degraded)),
             _ => Err(self.refused_by(&heard, permits, degraded)),
         }
     }
@@ -90,7 +87,7 @@ impl Core {
         rule: &Rule,
         permits: u32,
         error: &StoreError,
-    ) -> Result<Answer, Why> {
+    ) -> Result<Decision, Why> {
         let refuse = |reason| Why::Rejected(self.rejection(reason).with_source(error));
         if error.kind() == StoreErrorKind::Misconfigured {
             return Err(refuse(Reason::StoreMisconfigured));
@@ -100,7 +97,7 @@ impl Core {
             OnStoreError::Reject => Err(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
                 let config = self.in_force().unwrap_or(numbers.config);
-                Ok(Answer { degraded: true, ..unlimited(limits, config) })
+                Ok(Decision { degraded: true, ..self.unlimited(limits, config) })
             }
             OnStoreError::Local => {
                 let share = |config| local_share(limits, config);
@@ -118,34 +115,34 @@ impl Core {
         shards: &[Arc<Self>],
         numbers: &Numbers,
         permits: u64,
-    ) -> Result<Answer, Why> {
-        let quota = numbers.config.quota();
+    ) -> Result<Decision, Why> {
+        let quota = Some(numbers.config.quota());
         if let Some(rejection) = self.too_many_of_shards(permits, numbers, shards.len()) {
             return Err(Why::Rejected(rejection));
         }
-        let (mut best, mut remaining) = (None::<Result<Answer, Why>>, 0);
+        let (mut best, mut remaining) = (None::<Result<Decision, Why>>, 0);
         for shard in shards {
             let rule = shard.rule(limits);
             let one = Box::pin(shard.look(limits, &rule, permits)).await;
             remaining += match &one {
-                Ok(answer) => answer.remaining,
-                Err(Why::NotNow(answer)) => answer.remaining,
+                Ok(decision) => decision.remaining,
+                Err(Why::NotNow(refusal)) => refusal.remaining,
                 Err(Why::Rejected(_)) => 0,
             };
             best = Some(match (best, one) {
                 (Some(Err(before)), Err(why)) => Err(before.sooner(why)),
-                (Some(Ok(before)), Ok(answer)) => {
-                    let reset_after = before.reset_after.max(answer.reset_after);
-                    Ok(Answer { reset_after, ..before })
+                (Some(Ok(before)), Ok(decision)) => {
+                    let reset_after = before.reset_after.max(decision.reset_after);
+                    Ok(Decision { reset_after, ..before })
                 }
                 (Some(Ok(before)), Err(_)) => Ok(before),
                 (_, one) => one,
             });
         }
-        let of_all = |answer: Answer| Answer { quota, remaining, ..answer };
+        let of_all = |decision: Decision| Decision { quota, remaining, ..decision };
         match best {
-            Some(Ok(answer)) => Ok(of_all(answer)),
-            Some(Err(Why::NotNow(answer))) => Err(Why::NotNow(Box::new(of_all(*answer)))),
+            Some(Ok(decision)) => Ok(of_all(decision)),
+            Some(Err(Why::NotNow(refusal))) => Err(Why::NotNow(Box::new(of_all(*refusal)))),
             Some(Err(why)) => Err(why),
             None => Err(Why::Rejected(self.unknown())),
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ratelimit_spec::OnStoreError;
 
-use super::{Granted, Refusals, Why, answer::unlimited, outcome};
+use super::{Granted, Refusals, Why, outcome};
 use crate::{
-    Answer, Reason, Rejection, StoreError, StoreErrorKind,
+    Decision, Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limiter::{
         Core,
@@ -42,8 +42,8 @@ pub(super) fn without_store(
             OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
                 let config = core.in_force().unwrap_or(asked.numbers.config);
-                let answer = Answer { degraded: true, ..unlimited(limits, config) };
-                granted.push((n, Granted::free(core, answer)));
+                let decision = Decision { degraded: true, ..core.unlimited(limits, config) };
+                granted.push((n, Granted::free(core, decision)));
             }
             OnStoreError::Local => local.push(n),
         }
@@ -109,7 +109,7 @@ impl Core {
 
 impl Granted {
     /// A call that went ahead without being counted.
-    pub(super) fn free(core: &Arc<Core>, answer: Answer) -> Self {
-        Self { answer, taken: Taken::nothing(core), again_ms: 0 }
+    pub(super) fn free(core: &Arc<Core>, decision: Decision) -> Self {
+        Self { decision, taken: Taken::nothing(core), again_ms: 0 }
     }
 }

@@ -147,9 +147,9 @@ impl Drop for Driver {
 /// Hands a reservation to its caller, or keeps it for the next one.
 fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     let Ticket { source, grant, reply } = slot.ticket.clone();
-    let answer = core.answer(&reply.into(), slot.permits, false);
+    let decision = core.decision(&reply.into(), false);
     let taken = Taken::reserved(&chair.claims[0].core, source, grant, slot.permits);
-    let granted = Granted { answer, taken, again_ms: 0 };
+    let granted = Granted { decision, taken, again_ms: 0 };
     if chair.answer(Ok(vec![granted]), Some(slot.clone())).is_err() {
         core.queue.change(|line| line.put(slot));
     }
@@ -166,7 +166,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let late = core.queue.waiting().line().lag();
     let result = decide(&limits, &chair.claims).await;
     let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
-    let degraded = |granted: &[Granted]| granted.iter().any(|got| got.answer.degraded);
+    let degraded = |granted: &[Granted]| granted.iter().any(|got| got.decision.degraded);
     let (outcome, again) = match result {
         Ok(granted) => {
             core.queue.waiting().polling.store(degraded(&granted), Ordering::Release);
