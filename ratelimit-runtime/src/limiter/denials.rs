@@ -9,13 +9,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering, fence},
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use once_cell::race::OnceBox;
+use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use crate::{
@@ -33,13 +33,21 @@ const GRACE: Duration = Duration::from_millis(4);
 /// Numbers of permits that are remembered; most limiters know one.
 const REMEMBERED: usize = 4;
 
+/// Read without a lock: a limiter that refuses may be called by all threads at once.
 #[derive(Default)]
 pub(crate) struct Denials {
+    /// Whether there may be anything to look up.
     any: AtomicBool,
     /// How often something may have become free before its time.
     changes: AtomicU32,
     /// None before the first refusal.
-    known: OnceBox<Mutex<Vec<Refusal>>>,
+    known: ArcSwapOption<Known>,
+}
+
+struct Known {
+    /// The changes before these refusals; they are over with the next one.
+    changes: u32,
+    refusals: Vec<Refusal>,
 }
 
 /// A reply for this many permits that cannot change until then.
@@ -47,8 +55,8 @@ struct Refusal {
     permits: u32,
     until: Instant,
     heard: Instant,
-    /// How much longer it applies to polling callers, since one of them came too early.
-    grace: Duration,
+    /// Whether a polling caller came too early, so that it is repeated to such callers for longer.
+    has_grace: AtomicBool,
     reply: Reply,
     /// The reply of each of several limits.
     parts: Option<Arc<[Reply]>>,
@@ -79,8 +87,9 @@ impl Denials {
         if !self.has_any() {
             return None;
         }
-        let mut known = self.known();
-        let refusal = known.iter_mut().find(|refusal| refusal.permits == permits)?;
+        let known = self.known.load();
+        let known = known.as_ref().filter(|known| known.changes == self.changes())?;
+        let refusal = known.refusals.iter().find(|refusal| refusal.permits == permits)?;
         let now = clock::instant();
         match caller {
             Caller::Waiting => (now < refusal.until).then(|| refusal.as_of(now)),
@@ -90,7 +99,7 @@ impl Denials {
 
     /// To be called before a request is sent.
     pub(super) fn mark(&self) -> Mark {
-        Mark { at: clock::instant(), changes: self.changes.load(Ordering::Acquire) }
+        Mark { at: clock::instant(), changes: self.changes() }
     }
 
     /// Takes note of the replies to requests that were sent together, unless something changed here since.
@@ -110,64 +119,69 @@ impl Denials {
         };
         let replies = replies();
         let Some(last) = replies.iter().rev().find(counted) else { return };
-        let mut known = self.known();
-        // Either this sees the change, or the change sees what is known by now.
-        fence(Ordering::SeqCst);
-        if self.changes.load(Ordering::Acquire) != sent.changes {
-            return;
-        }
         let now = clock::instant();
-        known.retain(|refusal| now < refusal.ends() && !costs.contains(&refusal.permits));
-        let mut seen = 0;
+        let mut refusals: Vec<Refusal> = Vec::new();
         for (&permits, heard) in costs.iter().zip(&replies).filter(|(_, heard)| counted(heard)) {
-            let (reply, parts) = (&heard.reply, heard.parts.clone());
-            if permits == seen || reply.retry_after_ms == 0 {
-                continue;
+            let is_new = refusals.iter().all(|refusal| refusal.permits != permits);
+            if is_new && refusals.len() < REMEMBERED {
+                refusals.extend(Refusal::of(permits, heard, &last.reply, sent, now));
             }
-            seen = permits;
-            let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
-            let until = sent.at + wait.min(AT_MOST);
-            let repeated = |refusal: &Refusal| refusal.permits == permits;
-            if until <= now || known.iter().any(repeated) {
-                continue;
-            }
-            known.truncate(REMEMBERED - 1);
-            let reply =
-                Reply { remaining: last.reply.remaining, reconciled: None, ahead_ms: 0, ..*reply };
-            let grace = Duration::ZERO;
-            known.insert(0, Refusal { permits, until, heard: now, grace, reply, parts });
         }
-        self.any.store(!known.is_empty(), Ordering::Release);
+        self.known.rcu(|known| {
+            if self.changes() != sent.changes {
+                return known.clone();
+            }
+            let valid = known.as_ref().filter(|known| known.changes == sent.changes);
+            let others = valid.into_iter().flat_map(|known| &known.refusals);
+            let others = others.filter(|one| now < one.ends() && !costs.contains(&one.permits));
+            let refusals: Vec<_> =
+                refusals.iter().chain(others).take(REMEMBERED).cloned().collect();
+            let known = Known { changes: sent.changes, refusals };
+            (!known.refusals.is_empty()).then(|| Arc::new(known))
+        });
+        self.any.store(self.known.load().is_some(), Ordering::Release);
     }
 
     /// Forgets everything: something may be free before its time.
     pub(super) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
-        if self.known.get().is_some() {
-            let mut known = self.known();
-            known.clear();
+        if self.has_any() {
             self.any.store(false, Ordering::Release);
+            self.known.store(None);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<Refusal>> {
-        let known = self.known.get_or_init(Box::default);
-        known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
     }
 }
 
 impl Refusal {
-    /// When it refuses no caller any more.
-    fn ends(&self) -> Instant {
-        self.until + self.grace
+    /// What a reply refuses until then; `None` if that is over, or it refuses nothing. `last` is the last
+    /// of the replies that came with it.
+    fn of(permits: u32, heard: &Heard, last: &Reply, sent: Mark, now: Instant) -> Option<Self> {
+        let Heard { reply, parts } = heard;
+        let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
+        let until = sent.at + wait.min(AT_MOST);
+        let remaining = last.remaining;
+        let reply = Reply { remaining, reconciled: None, ahead_ms: 0, ..*reply };
+        let (has_grace, parts) = (AtomicBool::new(false), parts.clone());
+        (until > now).then_some(Self { permits, until, heard: now, has_grace, reply, parts })
     }
 
-    fn refuse_polling(&mut self, now: Instant) -> Option<Heard> {
+    /// When it refuses no caller any more.
+    fn ends(&self) -> Instant {
+        let grace = GRACE.min(Duration::from_millis(self.reply.config.per_ms / 50));
+        if self.has_grace.load(Ordering::Relaxed) { self.until + grace } else { self.until }
+    }
+
+    fn refuse_polling(&self, now: Instant) -> Option<Heard> {
         if now >= self.ends() {
             return None;
         }
-        self.grace = GRACE.min(Duration::from_millis(self.reply.config.per_ms / 50));
+        if !self.has_grace.load(Ordering::Relaxed) {
+            self.has_grace.store(true, Ordering::Relaxed);
+        }
         let mut refusal = self.as_of(now);
         let ends_in = whole_ms(self.ends() - now) + 1;
         refusal.reply.retry_after_ms = refusal.reply.retry_after_ms.max(ends_in);
@@ -192,5 +206,12 @@ impl Refusal {
         }
         let parts = self.parts.as_deref().map(|parts| parts.iter().map(aged).collect());
         Heard { reply, parts }
+    }
+}
+
+impl Clone for Refusal {
+    fn clone(&self) -> Self {
+        let has_grace = AtomicBool::new(self.has_grace.load(Ordering::Relaxed));
+        Self { has_grace, parts: self.parts.clone(), ..*self }
     }
 }
