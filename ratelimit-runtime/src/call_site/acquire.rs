@@ -187,7 +187,7 @@ fn start(requests: &[Request], keeps: bool) -> Started {
         };
         Started::Undecided(Box::pin(async move {
             let permits = limiter::acquire(&call.services, &call.claims).await;
-            call.keep(permits)
+            call.keep(permits.map(Vec::from))
         }))
     })
 }
@@ -240,15 +240,13 @@ struct Call {
 
 impl Call {
     /// Reports what the limiters decided, and returns the permit of each attribute.
-    fn keep(
-        &self,
-        result: Result<impl Iterator<Item = Option<Permit>>, Rejected>,
-    ) -> Result<Vec<Permit>, Rejected> {
+    fn keep(&self, result: Result<Vec<Option<Permit>>, Rejected>) -> Result<Vec<Permit>, Rejected> {
         let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
             self.observer.iter().for_each(|observer| observer.record(&outcome()));
         };
         match result {
-            Ok(mut permits) => {
+            Ok(permits) => {
+                let mut permits = permits.into_iter();
                 let permit = |skipped: &bool| {
                     let permit = if *skipped { None } else { permits.next().flatten() };
                     let Some(permit) = permit else { return Permit::of_no_limiter() };

@@ -32,7 +32,7 @@ use super::{
     Core, Taken,
     lanes::{Answer, Caller, Lanes, Load, MAX_CALLERS},
     plan::Asked,
-    replies::Replies,
+    replies::{OfCaller, Replies},
     services::Services,
 };
 use crate::{StoreError, clock, home::Home, store::AnyStore, task};
@@ -50,7 +50,8 @@ pub(super) async fn ask(
     match (&limits.store, asked) {
         (AnyStore::Memory(_), _) => call::embedded(limits, asked).await,
         (AnyStore::Redis(_), [one]) => {
-            Ok(vec![Asking::start(limits, one.core, one.permits).await?])
+            let replies = Asking::start(limits, one.core, one.permits).await?;
+            Ok(vec![(*replies).clone()])
         }
         (AnyStore::Redis(_), _) => Together::start(limits, asked).await,
     }
@@ -123,7 +124,8 @@ pub(super) struct Asking<'a> {
     permits: u32,
     is_new: bool,
     at: Id,
-    answer: oneshot::Receiver<Answer>,
+    /// `None` once it was returned.
+    answer: Option<oneshot::Receiver<Answer>>,
 }
 
 impl<'a> Asking<'a> {
@@ -137,7 +139,7 @@ impl<'a> Asking<'a> {
         core: &'a Arc<Core>,
         permits: u32,
     ) -> Self {
-        let answer = join(at, core, limits, permits);
+        let answer = Some(join(at, core, limits, permits));
         Self { core, limits, permits, is_new: true, at: at.id(), answer }
     }
 
@@ -156,8 +158,12 @@ impl Future for Asking<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         loop {
-            match Pin::new(&mut self.answer).poll(cx) {
-                Poll::Ready(Ok(answer)) => return Poll::Ready(answer),
+            let answer = self.answer.as_mut().expect("polled after it was ready");
+            match Pin::new(answer).poll(cx) {
+                Poll::Ready(Ok(answer)) => {
+                    self.answer = None;
+                    return Poll::Ready(answer);
+                }
                 Poll::Ready(Err(_)) => {}
                 Poll::Pending if std::mem::take(&mut self.is_new) => return Poll::Pending,
                 Poll::Pending => {
@@ -180,9 +186,10 @@ impl Future for Asking<'_> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.answer.close();
+        let Some(answer) = &mut self.answer else { return };
+        answer.close();
         // An answer that arrived and was never looked at.
-        if let Ok(Ok(replies)) = self.answer.try_recv() {
+        if let Ok(Ok(replies)) = answer.try_recv() {
             let taken = Taken::unclaimed(self.core, self.limits, self.permits, &replies);
             Taken::give_back_later(self.limits, taken);
         }
@@ -286,7 +293,8 @@ impl Batch {
 /// Gives each caller its reply, and returns what was granted to callers that are gone.
 fn answer(load: &mut Load, limits: &Services, replies: Vec<Replies>) -> Vec<Taken> {
     let core = &load.core;
-    let unclaimed = load.callers.drain(..).zip(replies).filter_map(|(caller, replies)| {
+    let callers = load.callers.drain(..).zip(OfCaller::each(replies));
+    let unclaimed = callers.filter_map(|(caller, replies)| {
         let left = match caller.answer {
             Some(answer) => answer.send(Ok(replies)).err()?.ok()?,
             None => replies,

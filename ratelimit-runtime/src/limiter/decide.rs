@@ -60,6 +60,32 @@ pub(super) enum Usual {
     Granted(Granted),
 }
 
+/// What a call got of its claims. Most calls have one, which needs no list.
+pub(crate) enum Got<T> {
+    One(Permit),
+    /// `None` for a claim that has no decision.
+    All(Vec<Option<T>>),
+}
+
+impl From<Got<Permit>> for Vec<Option<Permit>> {
+    fn from(got: Got<Permit>) -> Self {
+        match got {
+            Got::One(permit) => vec![Some(permit)],
+            Got::All(permits) => permits,
+        }
+    }
+}
+
+impl Got<Permit> {
+    /// The permit of all claims together.
+    pub(super) fn together(self) -> Option<Permit> {
+        match self {
+            Self::One(permit) => Some(permit),
+            Self::All(permits) => permits.into_iter().flatten().reduce(Permit::and),
+        }
+    }
+}
+
 /// Where a claim is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -144,17 +170,17 @@ pub(super) fn decide_one<'a>(
     let permits = usual(limits, core, &rule, claim.permits)?;
     let asking = Asking::start(limits, core, permits);
     Some(async move {
-        let replies = match asking.await {
-            Ok(Replies { each: Each::One([reply]), granted_after, .. })
-                if reply.outcome == Outcome::Granted =>
-            {
-                core.count_granted(&reply);
-                let replied = (reply, Source::Store);
-                let permit = Permit::of_reply(limits, core, replied, permits, granted_after);
-                return Ok(Usual::Permit(permit));
-            }
-            replies => replies.map(|replies| vec![replies]),
-        };
+        let replies = asking.await;
+        if let Ok(replies) = &replies
+            && let Each::One([reply]) = &replies.each
+            && reply.outcome == Outcome::Granted
+        {
+            core.count_granted(reply);
+            let (replied, granted_after) = ((*reply, Source::Store), replies.granted_after);
+            let permit = Permit::of_reply(limits, core, replied, permits, granted_after);
+            return Ok(Usual::Permit(permit));
+        }
+        let replies = replies.map(|replies| vec![(*replies).clone()]);
         let numbers = rule.numbers.as_ref().expect("they are what the store was asked by");
         let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
         let result = replied(limits, &[&asked], replies);

@@ -171,8 +171,8 @@ impl Limiter {
             all.extend(self.cores().map(claim));
         }
         let claims = if all.is_empty() { &one[..] } else { &all };
-        let permits = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
-        permits.flatten().reduce(Permit::and).ok_or_else(|| core.unknown())
+        let got = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+        got.together().ok_or_else(|| core.unknown())
     }
 
     /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.

@@ -10,11 +10,11 @@ use std::{
 use ratelimit_spec::MAX_RATE;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{core::Core, replies::Replies};
+use super::{core::Core, replies::OfCaller};
 use crate::{StoreError, clock};
 
 /// What a caller receives.
-pub(super) type Answer = Result<Replies, StoreError>;
+pub(super) type Answer = Result<OfCaller, StoreError>;
 
 /// The callers of one call at most; a script that serves as many is done in well under a millisecond.
 pub(super) const MAX_CALLERS: usize = 1_024;
@@ -221,7 +221,8 @@ impl State {
     /// The callers of a lane that its next call serves; `None` if all of them are gone.
     fn take(&mut self, key: usize) -> Option<Load> {
         let lane = self.lanes.get_mut(&key)?;
-        let (mut callers, mut total) = (Vec::new(), 0_u32);
+        let mut callers = Vec::with_capacity(lane.queue.len().min(MAX_CALLERS));
+        let mut total = 0_u32;
         while let Some(next) = lane.queue.front() {
             if next.answer.is_closed() {
                 lane.queue.pop_front();

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// The replies to one claim, one for each of its limits.
+#[derive(Clone)]
 pub(super) struct Replies {
     pub(super) each: Each,
     /// Permits that the same batch granted after these.
@@ -21,7 +22,14 @@ pub(super) struct Replies {
     pub(super) degraded: bool,
 }
 
+/// The replies to one caller of a batch. All of its callers share them, since a reply is large.
+pub(super) struct OfCaller {
+    batch: Arc<Vec<Replies>>,
+    caller: usize,
+}
+
 /// A reply for each limit. Most claims have one, which needs no list.
+#[derive(Clone)]
 pub(super) enum Each {
     One([Reply; 1]),
     Several(Vec<Reply>),
@@ -35,6 +43,22 @@ impl Replies {
     /// Whether every limit granted the request.
     pub(super) fn grant(&self) -> bool {
         self.each.iter().all(|reply| reply.outcome == Outcome::Granted)
+    }
+}
+
+impl OfCaller {
+    /// The replies to each caller, in their order.
+    pub(super) fn each(batch: Vec<Replies>) -> impl Iterator<Item = Self> {
+        let (callers, batch) = (0..batch.len(), Arc::new(batch));
+        callers.map(move |caller| Self { batch: Arc::clone(&batch), caller })
+    }
+}
+
+impl Deref for OfCaller {
+    type Target = Replies;
+
+    fn deref(&self) -> &Replies {
+        &self.batch[self.caller]
     }
 }
 

@@ -14,14 +14,11 @@ mod reserve;
 mod turn;
 
 use std::{
-    iter::Chain,
-    option,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
-    vec,
 };
 
 use ratelimit_spec::Wait;
@@ -35,7 +32,7 @@ use self::{
 };
 use super::{
     Core,
-    decide::{Granted, Ready, Refusals, Usual, Why, decide, decide_one},
+    decide::{Got, Granted, Ready, Refusals, Usual, Why, decide, decide_one},
     permit::Permit,
     plan::Claim,
     queue::Queue,
@@ -50,15 +47,6 @@ use crate::{
 
 /// The pause of a call that can be neither admitted nor rejected yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-/// A permit for each claim that has a decision. Of most calls there is one, which needs no list.
-pub(crate) type Permits = Chain<option::IntoIter<Option<Permit>>, vec::IntoIter<Option<Permit>>>;
-
-/// What a call got of its claims.
-enum Got {
-    One(Permit),
-    All(Vec<Option<Granted>>),
-}
 
 /// What a call gets of all its claims, or which of them keeps it from its permits.
 pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
@@ -155,37 +143,36 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
 }
 
 /// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
-/// settled by the local policy if no wait can cure what keeps it; one without a decision is `None`.
+/// settled by the local policy if no wait can cure what keeps it.
 pub(crate) async fn acquire(
     limits: &Arc<Services>,
     claims: &[Claim],
-) -> Result<Permits, (usize, Rejection)> {
+) -> Result<Got<Permit>, (usize, Rejection)> {
     let limiters = claims.iter().map(|claim| claim.core.family.label());
     let span = limits.spans.begin(limiters, claims.iter().map(|claim| claim.permits).sum());
-    let (one, all) = match acquire_claims(limits, claims).await {
+    match acquire_claims(limits, claims).await {
         Ok(Got::One(permit)) => {
             span.admitted(Some(permit.left()), false);
-            (Some(Some(permit)), Vec::new())
+            Ok(Got::One(permit))
         }
         Ok(Got::All(granted)) => {
             let decisions = || granted.iter().flatten().map(|granted| &granted.decision);
             let remaining = decisions().map(|decision| decision.remaining).min();
             span.admitted(remaining, decisions().any(|decision| decision.degraded));
             let permit = |got: Granted| Permit::new(limits, got.decision, got.taken);
-            (None, granted.into_iter().map(|granted| granted.map(permit)).collect())
+            Ok(Got::All(granted.into_iter().map(|granted| granted.map(permit)).collect()))
         }
         Err((position, rejection)) => {
             span.rejected(rejection.reason());
-            return Err((position, rejection));
+            Err((position, rejection))
         }
-    };
-    Ok(one.into_iter().chain(all))
+    }
 }
 
 async fn acquire_claims(
     limits: &Arc<Services>,
     claims: &[Claim],
-) -> Result<Got, (usize, Rejection)> {
+) -> Result<Got<Granted>, (usize, Rejection)> {
     let begun = Begun::now(limits, claims);
     let usual = match claims {
         [claim] => decide_one(limits, claim),

@@ -34,7 +34,8 @@ macro_rules! forward {
                     }
                     // A round trip's future is large, and would be part of every caller's.
                     Self::Redis(store) => {
-                        Box::pin(metrics::timed(stringify!($name), store.$name($($argument),*))).await
+                        let call = Box::pin(store.$name($($argument),*));
+                        metrics::timed(stringify!($name), call).await
                     }
                 }
             }

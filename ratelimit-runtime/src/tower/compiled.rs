@@ -141,7 +141,8 @@ impl Started {
         let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
         // On the heap: the future of a request that waits for nothing is small without it.
         let permits = Box::pin(limiter::acquire(limits.services(), &claims)).await;
-        let held = positions.into_iter().zip(permits.map_err(|(_, rejection)| rejection)?);
+        let permits = Vec::from(permits.map_err(|(_, rejection)| rejection)?);
+        let held = positions.into_iter().zip(permits);
         Ok(held.filter_map(|(n, permit)| Some((n, permit?))).collect())
     }
 }

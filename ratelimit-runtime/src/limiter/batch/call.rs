@@ -116,9 +116,10 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
     let replies_to = |caller: usize| -> Option<Each> {
         limiters.iter().map(|replies| replies.get(caller).copied()).collect()
     };
-    let mut all: Vec<Replies> = (0..costs.len())
-        .map(|caller| Some(Replies::new(replies_to(caller)?)))
-        .collect::<Option<_>>()?;
+    let mut all = Vec::with_capacity(costs.len());
+    for caller in 0..costs.len() {
+        all.push(Replies::new(replies_to(caller)?));
+    }
     let mut granted_after = 0;
     for (replies, cost) in all.iter_mut().zip(costs).rev() {
         replies.granted_after = granted_after;

@@ -1,7 +1,5 @@
 //! One script call for groups of callers, each of one limiter or of several.
 
-use std::fmt::Write;
-
 use redis::{Cmd, Value};
 
 use super::{
@@ -69,8 +67,11 @@ impl RedisStore {
         let mut decided: Decided = Vec::with_capacity(groups.len());
         let mut open = Vec::new();
         for (n, group) in groups.iter().enumerate() {
-            decided.push(group.check().map(|()| vec![Vec::new(); group.requests.len()]));
-            if decided[n].is_ok() && group.callers() > 0 {
+            let is_open = group.callers() > 0;
+            let empty =
+                || if is_open { Vec::new() } else { vec![Vec::new(); group.requests.len()] };
+            decided.push(group.check().map(|()| empty()));
+            if is_open && decided[n].is_ok() {
                 open.push(n);
             }
         }
@@ -174,10 +175,13 @@ fn write_costs(costs: &[u32], rows: &[&[u32]], joined: bool) -> String {
         if next < costs.len() && rows.iter().all(|row| row[next] == row[first]) {
             continue;
         }
-        let between = if first > 0 { "," } else { "" };
-        let _ = write!(text, "{between}{}", costs[first]);
+        if first > 0 {
+            text.push(',');
+        }
+        text.push_str(&costs[first].to_string());
         if next - first > 1 {
-            let _ = write!(text, "*{}", next - first);
+            text.push('*');
+            text.push_str(&(next - first).to_string());
         }
         first = next;
     }

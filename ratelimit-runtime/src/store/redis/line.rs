@@ -89,7 +89,8 @@ impl Peer {
 
 impl Live {
     pub(super) async fn query(&self, command: &Cmd) -> RedisResult<Value> {
-        command.query_async(&mut self.connection.clone()).await
+        // Without the box that the driver's trait needs.
+        self.connection.clone().send_packed_command(command).await?.extract_error()
     }
 
     /// When something happened, in microseconds by the server's clock.

@@ -50,11 +50,7 @@ pub(super) fn read_limiter<'a>(
     {
         return Err(unknown_rule(&text));
     }
-    let mut reply = read_head(head, own).ok_or_else(unknown)?;
-    if reply.outcome == Outcome::Blocked {
-        reply.retry_after_ms = reply.more_after_ms;
-    }
-    Ok((reply, rest))
+    Ok((read_head(head, own).ok_or_else(unknown)?, rest))
 }
 
 pub(super) fn unknown_reply(value: &Value) -> StoreError {
@@ -65,23 +61,59 @@ pub(super) fn unknown_reply(value: &Value) -> StoreError {
 pub(super) struct Told {
     /// What is the same for all requests; what is free remains.
     common: Reply,
-    waits: BTreeMap<u32, u64>,
+    waits: Waits,
+}
+
+/// The wait of each cost. Most calls have one cost.
+#[derive(Default)]
+struct Waits {
+    first: Option<(u32, u64)>,
+    others: BTreeMap<u32, u64>,
+}
+
+impl Waits {
+    /// The waits of these costs, which are told once for equal ones; none unless there are just as many.
+    fn of(costs: &[u32], mut waits: impl Iterator<Item = Option<u64>>) -> Option<Self> {
+        let mut known = Self::default();
+        for cost in costs {
+            if known.get(*cost).is_none() {
+                let wait = waits.next()??;
+                match known.first {
+                    None => known.first = Some((*cost, wait)),
+                    Some(_) => drop(known.others.insert(*cost, wait)),
+                }
+            }
+        }
+        waits.next().is_none().then_some(known)
+    }
+
+    fn get(&self, cost: u32) -> Option<u64> {
+        let first = self.first.filter(|(first, _)| *first == cost);
+        first.map(|(_, wait)| wait).or_else(|| self.others.get(&cost).copied())
+    }
 }
 
 impl Told {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
-        let unpacked = unpack(value);
-        let value = unpacked.as_ref().unwrap_or(value);
-        let (common, waits) = read_limiter(value, own)?;
-        let counted = matches!(common.outcome, Outcome::Granted | Outcome::Blocked);
-        let waits = waits_of(if counted { costs } else { &[] }, waits)
-            .ok_or_else(|| unknown_reply(value))?;
-        Ok(Self { common, waits })
+        let unknown = || unknown_reply(value);
+        let of = |common: &Reply| if is_counted(common) { costs } else { &[] };
+        let (common, waits) = match value {
+            Value::BulkString(packed) => {
+                let (head, waits) = unpack(packed).ok_or_else(unknown)?;
+                let common = read_head(&head, own).ok_or_else(unknown)?;
+                (common, Waits::of(of(&common), waits.iter().map(|wait| integer(&number(*wait)))))
+            }
+            _ => {
+                let (common, waits) = read_limiter(value, own)?;
+                (common, Waits::of(of(&common), waits.iter().map(integer)))
+            }
+        };
+        Ok(Self { common, waits: waits.ok_or_else(unknown)? })
     }
 
     /// Whether the store counts it.
     pub(super) fn is_counted(&self) -> bool {
-        matches!(self.common.outcome, Outcome::Granted | Outcome::Blocked)
+        is_counted(&self.common)
     }
 
     /// What the next request is told. What is said once is in the first answer.
@@ -89,7 +121,7 @@ impl Told {
         let mut reply = self.common;
         if reply.outcome == Outcome::Granted {
             reply = decide(reply, u64::from(cost));
-            reply.retry_after_ms = self.waits.get(&cost).copied().unwrap_or(0);
+            reply.retry_after_ms = self.waits.get(cost).unwrap_or(0);
         }
         let common = Reply { reconciled: None, replaced: None, announcer: None, ..self.common };
         self.common = Reply { ahead_ms: 0, ..common };
@@ -106,11 +138,19 @@ impl Told {
     }
 }
 
+fn is_counted(common: &Reply) -> bool {
+    matches!(common.outcome, Outcome::Granted | Outcome::Blocked)
+}
+
 /// A reply of few steps: its numbers, of eight bytes each.
-fn unpack(value: &Value) -> Option<Value> {
-    let Value::BulkString(packed) = value else { return None };
+fn unpack(packed: &[u8]) -> Option<([Value; HEAD], &[[u8; 8]])> {
     let (numbers, _) = packed.as_chunks();
-    Some(Value::Array(numbers.iter().map(|bytes| Value::Int(i64::from_le_bytes(*bytes))).collect()))
+    let (head, waits) = numbers.split_first_chunk::<HEAD>()?;
+    Some((head.map(number), waits))
+}
+
+fn number(bytes: [u8; 8]) -> Value {
+    Value::Int(i64::from_le_bytes(bytes))
 }
 
 pub(super) fn integer(item: &Value) -> Option<u64> {
@@ -151,12 +191,13 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
         }
         _ => return None,
     };
+    let more_after_ms = integer(more_after)?;
     Some(Reply {
         outcome,
         remaining: integer(remaining)?,
-        retry_after_ms: 0,
+        retry_after_ms: if outcome == Outcome::Blocked { more_after_ms } else { 0 },
         reset_after_ms: integer(reset_after)?,
-        more_after_ms: integer(more_after)?,
+        more_after_ms,
         now_ms: integer(now)?,
         ahead_ms: integer(ahead)?,
         moved: integer(moved)?,
@@ -182,17 +223,6 @@ fn read_event(event: &Value) -> Option<(u64, Option<&'static Config>, Option<Mem
     // A later version may have stored a rule that this one does not know.
     let replaced = read_rule(words.next()?, rate.parse().ok()?, per.parse().ok()?);
     Some((event, replaced.and_then(kept), None))
-}
-
-/// The wait of each cost, which are told once for equal ones; none unless there are just as many.
-fn waits_of(costs: &[u32], waits: &[Value]) -> Option<BTreeMap<u32, u64>> {
-    let (mut waits, mut known) = (waits.iter(), BTreeMap::new());
-    for cost in costs {
-        if !known.contains_key(cost) {
-            known.insert(*cost, integer(waits.next()?)?);
-        }
-    }
-    waits.next().is_none().then_some(known)
 }
 
 /// What a request for this cost gets of what remains.

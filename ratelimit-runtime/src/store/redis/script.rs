@@ -1,6 +1,9 @@
 //! The scripts, and what goes in and comes out of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    iter,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{OnDrift, Penalty};
@@ -199,7 +202,11 @@ pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str
     command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
     command.arg(config.keep_alive_ms).arg(revision);
     match request.member {
-        Some(member) => command.arg(format!("{since_us}@{member}")),
+        Some(member) => {
+            let mut since = since_us.to_string();
+            since.extend(iter::once('@').chain(member.digits()));
+            command.arg(since)
+        }
         None => command.arg(since_us),
     };
     if let (Some(gone), Assertion::Steady) = (request.abandons, assertion) {
