@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Limiter, Limits, Quota};
-use tests::redis_cluster::RedisCluster;
+use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for a busy machine, and shorter than any look for a node that does not answer.
@@ -142,4 +142,13 @@ async fn a_process_that_starts_while_a_node_hangs_limits_on_the_others() {
         start.elapsed()
     );
     cluster.node(1).cont();
+}
+
+#[tokio::test]
+async fn the_address_of_a_single_server_says_how_to_write_it() {
+    let server = RedisServer::start();
+    let url = server.url().replacen("redis://", "redis-cluster://", 1);
+    let error = Limits::builder().redis(&url).no_limits_file().build().await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("cluster support disabled; write `redis://` in the store's"), "{said}");
 }

@@ -124,6 +124,8 @@ fn with_hint(text: &str) -> String {
         "; a key of this name belongs to something else, choose another `key_prefix`"
     } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
         "; put `user:password@` into the store's address"
+    } else if text.contains("cluster support disabled") {
+        "; write `redis://` in the store's address, as for any single server"
     } else {
         ""
     };
