@@ -96,16 +96,19 @@ impl Waits {
 impl Told {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
         let unknown = || unknown_reply(value);
-        let of = |common: &Reply| if is_counted(common) { costs } else { &[] };
+        let asked = |common: &Reply| if is_counted(common) { costs } else { &[] };
         let (common, waits) = match value {
             Value::BulkString(packed) => {
                 let (head, waits) = unpack(packed).ok_or_else(unknown)?;
                 let common = read_head(&head, own).ok_or_else(unknown)?;
-                (common, Waits::of(of(&common), waits.iter().map(|wait| integer(&number(*wait)))))
+                (
+                    common,
+                    Waits::of(asked(&common), waits.iter().map(|wait| integer(&number(*wait)))),
+                )
             }
             _ => {
                 let (common, waits) = read_limiter(value, own)?;
-                (common, Waits::of(of(&common), waits.iter().map(integer)))
+                (common, Waits::of(asked(&common), waits.iter().map(integer)))
             }
         };
         Ok(Self { common, waits: waits.ok_or_else(unknown)? })
