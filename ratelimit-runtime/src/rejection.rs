@@ -39,17 +39,10 @@ pub struct Rejection(Arc<Inner>);
 #[derive(Clone)]
 struct Inner {
     reason: Reason,
-    why: Why,
+    decision: Result<Decision, Uncounted>,
 }
 
-#[derive(Clone)]
-enum Why {
-    /// The limiter refused the request.
-    Refused(Decision),
-    /// No permits were counted.
-    Uncounted(Uncounted),
-}
-
+/// What there is to say if no permits were counted.
 #[derive(Clone)]
 struct Uncounted {
     limiter: Arc<str>,
@@ -64,13 +57,13 @@ impl Rejection {
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
         let limiter = Arc::clone(limiter);
         let why = Uncounted { limiter, retry_after: None, quota: None, detail: None, source: None };
-        Self(Arc::new(Inner { reason, why: Why::Uncounted(why) }))
+        Self(Arc::new(Inner { reason, decision: Err(why) }))
     }
 
     /// The rejection of a request that a limiter refused for this reason, unless a penalty blocks it.
     pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
         let reason = if decision.blocked { Reason::Blocked } else { reason };
-        Self(Arc::new(Inner { reason, why: Why::Refused(decision) }))
+        Self(Arc::new(Inner { reason, decision: Ok(decision) }))
     }
 
     pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
@@ -81,9 +74,9 @@ impl Rejection {
     pub(crate) fn blocked_for(mut self, block: Duration) -> Self {
         let inner = Arc::make_mut(&mut self.0);
         inner.reason = Reason::Blocked;
-        match &mut inner.why {
-            Why::Refused(decision) => *decision = decision.clone().blocked_for(block),
-            Why::Uncounted(why) => why.retry_after = Some(block),
+        match &mut inner.decision {
+            Ok(decision) => *decision = decision.clone().blocked_for(block),
+            Err(why) => why.retry_after = Some(block),
         }
         self
     }
@@ -104,23 +97,20 @@ impl Rejection {
 
     /// Says more of a rejection without a decision.
     fn with(mut self, change: impl FnOnce(&mut Uncounted)) -> Self {
-        if let Why::Uncounted(why) = &mut Arc::make_mut(&mut self.0).why {
+        if let Err(why) = &mut Arc::make_mut(&mut self.0).decision {
             change(why);
         }
         self
     }
 
     fn uncounted(&self) -> Option<&Uncounted> {
-        match &self.0.why {
-            Why::Refused(_) => None,
-            Why::Uncounted(why) => Some(why),
-        }
+        self.0.decision.as_ref().err()
     }
 
     pub(crate) fn template(&self) -> &Arc<str> {
-        match &self.0.why {
-            Why::Refused(decision) => &decision.limiter,
-            Why::Uncounted(why) => &why.limiter,
+        match &self.0.decision {
+            Ok(decision) => &decision.limiter,
+            Err(why) => &why.limiter,
         }
     }
 
@@ -140,9 +130,9 @@ impl Rejection {
     /// unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        match &self.0.why {
-            Why::Refused(decision) => decision.retry_after,
-            Why::Uncounted(why) => why.retry_after,
+        match &self.0.decision {
+            Ok(decision) => decision.retry_after,
+            Err(why) => why.retry_after,
         }
     }
 
@@ -150,29 +140,26 @@ impl Rejection {
     /// [several limits](crate::guide::several_limits).
     #[must_use]
     pub fn violated(&self) -> &[Quota] {
-        let quota = match &self.0.why {
-            Why::Refused(Decision { violated: Some(quotas), .. }) => return quotas,
-            Why::Refused(decision) => &decision.quota,
-            Why::Uncounted(why) => &why.quota,
-        };
-        quota.as_slice()
+        self.several_violated().unwrap_or_else(|| self.quota().as_slice())
     }
 
     /// The decision that rejected the call, or `None` if no permits were counted: the store was
     /// unavailable, the request exceeds the capacity, or other callers wait already.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
-        match &self.0.why {
-            Why::Refused(decision) => Some(decision),
-            Why::Uncounted(_) => None,
+        self.0.decision.as_ref().ok()
+    }
+
+    pub(crate) fn quota(&self) -> &Option<Quota> {
+        match &self.0.decision {
+            Ok(decision) => &decision.quota,
+            Err(why) => &why.quota,
         }
     }
 
-    pub(crate) fn quota(&self) -> Option<Quota> {
-        match &self.0.why {
-            Why::Refused(decision) => decision.quota,
-            Why::Uncounted(why) => why.quota,
-        }
+    /// The exceeded quotas of a key with several limits.
+    fn several_violated(&self) -> Option<&[Quota]> {
+        self.decision()?.violated.as_deref()
     }
 
     fn cause(&self) -> Option<&StoreError> {
@@ -223,7 +210,7 @@ impl fmt::Display for Rejection {
             }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }
-        if let Why::Refused(Decision { violated: Some(quotas), .. }) = &self.0.why {
+        if let Some(quotas) = self.several_violated() {
             let quotas: Vec<String> = quotas.iter().map(ToString::to_string).collect();
             write!(f, ": {}", quotas.join(" and "))?;
         }

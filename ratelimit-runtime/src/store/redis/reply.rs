@@ -72,7 +72,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// The waits of these costs, which are told once for equal ones; none unless there are just as many.
+    /// The waits of these costs, one for all equal costs; `None` unless there are just as many.
     fn of(costs: &[u32], mut waits: impl Iterator<Item = Option<u64>>) -> Option<Self> {
         let mut known = Self::default();
         for cost in costs {
