@@ -131,6 +131,45 @@ async fn processes_of_a_flapping_server_share_a_quota() {
     assert!(all >= 5 * RATE, "{all}");
 }
 
+/// A call that came just before the server was found was decided before what this process had granted was
+/// charged.
+#[tokio::test]
+async fn a_busy_process_whose_server_is_back_keeps_to_its_quota() {
+    let server = RedisServer::start();
+    let is_full = |full| {
+        let most = if full { "1" } else { "0" };
+        let _: String = server.cli(&["CONFIG", "SET", "maxmemory", most]);
+    };
+    let limits = process(&server.url(), Some(1)).await;
+    for round in 0..4 {
+        let limiter = limits.limiter(&format!("round:{round}"), quota(RATE, SECOND));
+        is_full(true);
+        while limits.health().store.is_ok() {
+            let _ = limits.limiter("first to notice", quota(10, HOUR)).try_acquire(1).await;
+        }
+        // What has to be charged beside it.
+        for n in 0..1000 {
+            let other = limits.limiter(&format!("other:{round}:{n}"), quota(10, HOUR));
+            other.try_acquire(1).await.unwrap();
+        }
+        let start = SystemTime::now();
+        let mut callers: JoinSet<_> =
+            (0..16).map(|_| load(limiter.clone(), start, SECOND * 9 / 10)).collect();
+        callers.spawn(async move {
+            while start.elapsed().unwrap() < SECOND * 9 / 10 {
+                std::thread::sleep(Duration::from_millis(5));
+                tokio::task::yield_now().await;
+            }
+            Vec::new()
+        });
+        tokio::time::sleep(SECOND / 4).await;
+        is_full(false);
+        let admitted = callers.join_all().await.concat();
+        assert_eq!(admitted.len() as u64, RATE, "in round {round}");
+        wait_until_back(&limiter).await;
+    }
+}
+
 async fn admitted_of(limiter: &Limiter, calls: usize) -> usize {
     let mut admitted = 0;
     for _ in 0..calls {

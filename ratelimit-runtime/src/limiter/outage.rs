@@ -19,7 +19,10 @@ use super::{
     plan::{Asked, Part},
     services::Services,
 };
-use crate::algorithm::State;
+use crate::{StoreError, algorithm::State};
+
+/// A charge on its way.
+pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 /// How many limiters are charged at once.
 const AT_ONCE: usize = 32;
@@ -58,12 +61,12 @@ impl Local {
     }
 
     /// Charges what these limiters granted here, before the store is asked for more of them. `None` if
-    /// they granted nothing.
+    /// they granted nothing; an error if the store turns calls away, those that were to follow too.
     pub(super) fn charge_first<'a>(
         &self,
         limits: &Arc<Services>,
         cores: impl Iterator<Item = &'a Core>,
-    ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    ) -> Option<Charging> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
@@ -72,15 +75,13 @@ impl Local {
         drop(all);
         let limits = Arc::clone(limits);
         (!begun.is_empty()).then(|| {
-            let charging: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            let charging: Charging = Box::pin(async move {
+                for limiter in &begun {
+                    limiter.is_let_through(&limits)?;
+                }
                 // Another runtime may wait for the same charge, so it runs on none of theirs.
                 let services = Arc::clone(&limits);
-                let charge = async move {
-                    charge_all(&services, begun).await;
-                    Ok(())
-                };
-                // The call goes on whatever came of it.
-                let _ = limits.finish(charge).await;
+                limits.finish(async move { charge_all(&services, begun).await }).await
             });
             charging
         })
@@ -122,18 +123,20 @@ impl Begun {
         (counted, granted)
     }
 
-    /// Charges what was granted here since the last time, and still counts. An attempt that failed is not
-    /// repeated: it may have happened.
-    async fn charge(&self, limits: &Services) {
+    fn is_let_through(&self, limits: &Services) -> Result<(), StoreError> {
+        limits.store.why_closed(&self.core.keys).map_or(Ok(()), Err)
+    }
+
+    /// Charges what was granted here since the last time, and still counts, unless it is turned away. An
+    /// attempt that failed is not repeated: it may have happened.
+    async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
-        if limits.store.is_closed(&self.core.keys) {
-            return;
-        }
+        self.is_let_through(limits)?;
         let (counted, granted) = self.granted(limits, &known);
         *known = counted;
         let rule = self.core.rule(limits);
         let (Some(part), 1..) = (self.core.parts(&rule).into_iter().next(), granted) else {
-            return;
+            return Ok(());
         };
         let permits = u32::try_from(granted).unwrap_or(u32::MAX);
         let most = part.in_force().capacity();
@@ -145,19 +148,22 @@ impl Begun {
             self.core.denials.forget();
             limits.local.end(limits, &self.core);
         }
+        Ok(())
     }
 }
 
-async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) {
-    let mut charging = JoinSet::new();
-    for limiter in begun {
-        if charging.len() >= AT_ONCE {
-            charging.join_next().await;
-        }
-        let limits = Arc::clone(limits);
-        charging.spawn(async move { limiter.charge(&limits).await });
+/// Charges all of these; an error if any was turned away.
+async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Result<(), StoreError> {
+    let mut charged = Ok(());
+    for some in begun.chunks(AT_ONCE) {
+        let charge = |limiter: &Arc<Begun>| {
+            let (limits, limiter) = (Arc::clone(limits), Arc::clone(limiter));
+            async move { limiter.charge(&limits).await }
+        };
+        let charging: JoinSet<_> = some.iter().map(charge).collect();
+        charged = charging.join_all().await.into_iter().fold(charged, Result::and);
     }
-    charging.join_all().await;
+    charged
 }
 
 /// What is used of a process's share, going by the last reply.
@@ -188,7 +194,8 @@ async fn charge_when_back(limits: Weak<Services>) {
         let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
         let Some(limits) = limits.upgrade() else { return };
         let begun: Vec<_> = limits.local.begun().values().cloned().collect();
-        charge_all(&limits, begun).await;
+        // What was turned away is charged when the store is back again.
+        let _ = charge_all(&limits, begun).await;
         if !limits.local.sweep(&limits) {
             return;
         }

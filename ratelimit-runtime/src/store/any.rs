@@ -104,11 +104,11 @@ impl AnyStore {
         }
     }
 
-    /// Whether calls about a limiter are turned away.
-    pub(crate) fn is_closed(&self, keys: &StateKeys) -> bool {
+    /// Why calls about a limiter are turned away; `None` if they are not.
+    pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         match self {
-            Self::Memory(_) => false,
-            Self::Redis(store) => store.is_closed(keys),
+            Self::Memory(_) => None,
+            Self::Redis(store) => store.why_closed(keys),
         }
     }
 

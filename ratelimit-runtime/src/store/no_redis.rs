@@ -67,7 +67,7 @@ impl RedisStore {
         match self.0 {}
     }
 
-    pub(crate) fn is_closed(&self, _: &StateKeys) -> bool {
+    pub(crate) fn why_closed(&self, _: &StateKeys) -> Option<StoreError> {
         match self.0 {}
     }
 

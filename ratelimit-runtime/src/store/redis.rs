@@ -135,9 +135,9 @@ impl RedisStore {
         self.link.end();
     }
 
-    /// Whether calls about a limiter are turned away.
-    pub(crate) fn is_closed(&self, keys: &StateKeys) -> bool {
-        self.link.is_closed(keys)
+    /// Why calls about a limiter are turned away; `None` if they are not.
+    pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
+        self.link.why_closed(keys)
     }
 
     /// Wakes whenever calls are let through again.
@@ -178,7 +178,7 @@ impl RedisStore {
                 let is_connected = attempt.progress().used.is_some();
                 let of_all = !is_connected || error.kind() != StoreErrorKind::Misconfigured;
                 if of_all
-                    && !link.is_closed(call.keys())
+                    && link.why_closed(call.keys()).is_none()
                     && !attempt.line.is_over(link.engine()).await
                 {
                     link.close(call.keys(), error.clone());

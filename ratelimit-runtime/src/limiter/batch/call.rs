@@ -54,7 +54,7 @@ async fn call(
         || claims.iter().flat_map(|claim| claim.parts.iter().map(move |part| (part, claim.costs)));
     let charging = limits.local.charge_first(limits, parts().map(|(part, _)| part.core));
     if let Some(charging) = charging {
-        charging.await;
+        charging.await?;
     }
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
     let costs: Vec<&[u32]> = parts().map(|(_, costs)| costs).collect();

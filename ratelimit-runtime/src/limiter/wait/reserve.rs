@@ -35,7 +35,7 @@ impl Core {
             (Source::Process, reserved)
         } else {
             if let Some(charging) = limits.local.charge_first(limits, std::iter::once(&**self)) {
-                charging.await;
+                charging.await.ok()?;
             }
             let reserved =
                 limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;

@@ -196,8 +196,8 @@ impl Link {
         }
     }
 
-    pub(super) fn is_closed(&self, keys: &StateKeys) -> bool {
-        self.gates.why_closed(keys).is_some()
+    pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
+        self.gates.why_closed(keys)
     }
 
     /// Fails every call from now on, and closes the connections.
