@@ -9,6 +9,7 @@ mod answer;
 mod known;
 mod look;
 mod policy;
+mod recovery;
 
 use std::sync::Arc;
 
@@ -191,7 +192,8 @@ pub(super) fn decide_one<'a>(
 
 /// The permits of a request that nothing but one reply of Redis decides.
 fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<u32> {
-    if !limits.store.is_shared() || !core.queue.is_empty() {
+    let recovers = || limits.recovers_until(&core.keys).is_some();
+    if !limits.store.is_shared() || !core.queue.is_empty() || recovers() {
         return None;
     }
     let Ok(Ready::Ask(numbers, permits)) = core.ready(limits, rule, permits) else { return None };
@@ -289,6 +291,11 @@ async fn together(
         && let Some(replies) = Box::pin(per_process::take(limits, asked)).await
     {
         return outcome(asked, replies, Source::Process);
+    }
+    if side == Side::Store
+        && let Some(until) = recovery::until(limits, asked)
+    {
+        return Box::pin(recovery::within_shares(limits, asked, until)).await;
     }
     replied(limits, asked, batch::ask(limits, asked).await)
 }

@@ -10,16 +10,16 @@ use std::{
 };
 
 use ratelimit_spec::Rule;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     core::{Core, Rule as Numbers},
-    local::{Begun, Local},
+    local::{Begun, Counted, Local},
     per_process::local_share,
     plan::{Asked, Part},
     services::Services,
 };
-use crate::{StoreError, algorithm::State};
+use crate::{StoreError, algorithm::State, clock};
 
 /// A charge on its way.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -32,26 +32,63 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 impl Local {
     /// Counts all limits of a key here from now on, unless they are already.
     pub(super) fn begin(&self, limits: &Arc<Services>, core: &Arc<Core>, rule: &Numbers) {
-        let mut begun = self.begun();
+        let mut all = self.counted();
         for (core, part) in core.members(rule).into_iter().zip(core.parts(rule)) {
-            let Entry::Vacant(vacant) = begun.entry(core.keys.config().to_owned()) else {
+            let counted = all.get(core.keys.config());
+            if matches!(counted, Some(Counted::Alone(_))) {
                 continue;
-            };
-            let known = known(limits, &part);
-            self.counts.put(&core.keys, known.clone(), local_share(limits, part.in_force()));
-            vacant.insert(Arc::new(Begun { core, known: known.into() }));
-            if !self.any.swap(true, Ordering::Release) {
-                limits.engine.spawn_endless(charge_when_back(Arc::downgrade(limits)));
             }
+            let known = self.known(limits, &part, counted);
+            let (key, known) = (core.keys.config().to_owned(), known.into());
+            all.insert(key, Counted::Alone(Arc::new(Begun { core, known })));
+        }
+        self.watch(limits);
+    }
+
+    /// Counts all limits of a key here too until then, although the store does.
+    pub(super) fn keep(&self, limits: &Arc<Services>, asked: &Asked<'_>, until: Instant) {
+        let mut all = self.counted();
+        for part in asked.core.parts(asked.rule) {
+            let counted = all.get(part.core.keys.config());
+            if let Some(Counted::Alone(begun)) = counted
+                && !begun.is_charged(limits)
+            {
+                continue;
+            }
+            self.known(limits, &part, counted);
+            all.insert(part.core.keys.config().to_owned(), Counted::Too(until));
+        }
+        self.watch(limits);
+    }
+
+    /// What the store knows of what is used here: all that is counted, from now on if it was not.
+    fn known(&self, limits: &Services, part: &Part<'_>, counted: Option<&Counted>) -> State {
+        match counted {
+            Some(Counted::Alone(_)) => self.counts.copy(&part.core.keys),
+            Some(Counted::Too(until)) if clock::instant() < *until => {
+                self.counts.copy(&part.core.keys)
+            }
+            _ => {
+                let (known, share) = (known(limits, part), local_share(limits, part.in_force()));
+                self.counts.put(&part.core.keys, known.clone(), share);
+                known
+            }
+        }
+    }
+
+    /// Charges what is counted here when the store is back, and forgets it when it is over.
+    fn watch(&self, limits: &Arc<Services>) {
+        if !self.any.swap(true, Ordering::Release) {
+            limits.engine.spawn_endless(charge_when_back(Arc::downgrade(limits)));
         }
     }
 
     /// Never charges what was just granted to a claim: the store may have counted it.
     pub(super) fn excuse(&self, limits: &Services, asked: &Asked<'_>) {
-        let begun = self.begun();
+        let all = self.counted();
         for part in asked.core.parts(asked.rule) {
             // While a charge is on its way, it is one that was granted before.
-            if let Some(limiter) = begun.get(part.core.keys.config())
+            if let Some(Counted::Alone(limiter)) = all.get(part.core.keys.config())
                 && let Ok(mut known) = limiter.known.try_lock()
             {
                 let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
@@ -70,8 +107,9 @@ impl Local {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let all = self.begun();
-        let begun: Vec<_> = cores.filter_map(|core| all.get(core.keys.config()).cloned()).collect();
+        let all = self.counted();
+        let begun = cores.filter_map(|core| all.get(core.keys.config())?.begun());
+        let begun: Vec<_> = begun.cloned().collect();
         drop(all);
         let limits = Arc::clone(limits);
         (!begun.is_empty()).then(|| {
@@ -92,22 +130,35 @@ impl Local {
         if !self.any.load(Ordering::Acquire) {
             return;
         }
-        let mut begun = self.begun();
-        let is_over = |limiter: &Arc<Begun>| {
-            limiter.known.try_lock().is_ok_and(|known| limiter.granted(limits, &known).1 == 0)
-        };
-        if begun.get(core.keys.config()).is_some_and(is_over) {
-            begun.remove(core.keys.config());
+        let mut all = self.counted();
+        let Entry::Occupied(mut counted) = all.entry(core.keys.config().to_owned()) else { return };
+        if counted.get().begun().is_some_and(|begun| begun.is_charged(limits)) {
+            match limits.recovers_until(&core.keys) {
+                Some(until) => drop(counted.insert(Counted::Too(until))),
+                None => drop(counted.remove()),
+            }
         }
     }
 
     /// Forgets limiters of which nothing is used. Returns whether that leaves any.
     fn sweep(&self, limits: &Services) -> bool {
-        let mut begun = self.begun();
-        let unused = State::default();
-        begun.retain(|_, limiter| limiter.granted(limits, &unused).1 > 0);
-        self.any.store(!begun.is_empty(), Ordering::Release);
-        !begun.is_empty()
+        let mut all = self.counted();
+        let (unused, now) = (State::default(), clock::instant());
+        all.retain(|_, counted| match counted {
+            Counted::Alone(limiter) => limiter.granted(limits, &unused).1 > 0,
+            Counted::Too(until) => now < *until,
+        });
+        self.any.store(!all.is_empty(), Ordering::Release);
+        !all.is_empty()
+    }
+}
+
+impl Counted {
+    fn begun(&self) -> Option<&Arc<Begun>> {
+        match self {
+            Self::Alone(begun) => Some(begun),
+            Self::Too(_) => None,
+        }
     }
 }
 
@@ -121,6 +172,11 @@ impl Begun {
         let left = |state: &State| state.peek(&share, 1, now).remaining;
         let granted = left(known).saturating_sub(left(&counted));
         (counted, granted)
+    }
+
+    /// Whether the store knows of everything that was granted here, and no charge is on its way.
+    fn is_charged(&self, limits: &Services) -> bool {
+        self.known.try_lock().is_ok_and(|known| self.granted(limits, &known).1 == 0)
     }
 
     fn is_let_through(&self, limits: &Services) -> Result<(), StoreError> {
@@ -193,7 +249,7 @@ async fn charge_when_back(limits: Weak<Services>) {
         // Nobody keeps the limits for an outage that lasts.
         let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
         let Some(limits) = limits.upgrade() else { return };
-        let begun: Vec<_> = limits.local.begun().values().cloned().collect();
+        let begun = limits.local.counted().values().filter_map(Counted::begun).cloned().collect();
         // What was turned away is charged when the store is back again.
         let _ = charge_all(&limits, begun).await;
         if !limits.local.sweep(&limits) {

@@ -13,7 +13,10 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Notify, oneshot};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
 
 use super::{lanes::Lanes, local::Local, rules::Rules};
 use crate::{
@@ -23,7 +26,7 @@ use crate::{
     home::Homes,
     members::Members,
     settings::Current,
-    store::{AnyStore, MemoryStore},
+    store::{AnyStore, MemoryStore, StateKeys},
 };
 
 /// The stores, the time, the threads and the numbers that limiters decide by.
@@ -168,6 +171,12 @@ impl Services {
     pub(crate) fn instances(&self) -> u32 {
         let configured = self.instances.or_else(|| self.limits.current.load().instances());
         configured.or_else(|| self.members.count()).unwrap_or(1).max(1)
+    }
+
+    /// Until when other processes may count a limiter without the store, which this one found again; `None` if
+    /// none does.
+    pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
+        self.store.recovers_until(keys).filter(|_| self.instances() > 1)
     }
 
     /// Runs what no caller waits for. What is done in this process is done at once, so that the next

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ratelimit_spec::Penalty;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, Member, MemberId,
@@ -109,6 +109,14 @@ impl AnyStore {
         match self {
             Self::Memory(_) => None,
             Self::Redis(store) => store.why_closed(keys),
+        }
+    }
+
+    /// Until when other processes may not have found the server of a limiter, which this one found again.
+    pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => store.recovers_until(keys),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, ops::Deref, sync::Arc, time::Duration};
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use self::address::Address;
 use super::{Heartbeat, Member, MemberId, MemoryStore, StateKeys};
@@ -68,6 +68,10 @@ impl RedisStore {
     }
 
     pub(crate) fn why_closed(&self, _: &StateKeys) -> Option<StoreError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn recovers_until(&self, _: &StateKeys) -> Option<Instant> {
         match self.0 {}
     }
 

@@ -28,7 +28,7 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 use once_cell::sync::Lazy;
 use ratelimit_spec::Penalty;
 use redis::{FromRedisValue, Value};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use self::{
     address::Address,
@@ -138,6 +138,11 @@ impl RedisStore {
     /// Why calls about a limiter are turned away; `None` if they are not.
     pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         self.link.why_closed(keys)
+    }
+
+    /// Until when other processes may not have found the server of a limiter, which this one found again.
+    pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
+        self.link.recovers_until(keys)
     }
 
     /// Wakes whenever calls are let through again.

@@ -34,6 +34,10 @@ impl Core {
             let reserved = limits.per_client.reserve_counted(&self.keys, config, costs, within_ms);
             (Source::Process, reserved)
         } else {
+            // The policy decides, within this process's share.
+            if limits.recovers_until(&self.keys).is_some() {
+                return None;
+            }
             if let Some(charging) = limits.local.charge_first(limits, std::iter::once(&**self)) {
                 charging.await.ok()?;
             }

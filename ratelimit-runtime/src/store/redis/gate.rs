@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -41,6 +41,11 @@ pub(super) struct Gates {
     reported: Mutex<HashMap<Option<Arc<str>>, Reported>>,
     /// Whether they stay closed.
     ended: AtomicBool,
+    /// Until when other processes may look for any server that was found here, in milliseconds since `began`.
+    recovers_for_ms: AtomicU64,
+    began: Instant,
+    /// How long they may look for one that is there.
+    peers_take: Duration,
     reopened: Arc<Notify>,
     events: Events,
 }
@@ -69,7 +74,7 @@ struct Reported {
 }
 
 impl Gates {
-    pub(super) fn new(is_cluster: bool, events: Events) -> Self {
+    pub(super) fn new(is_cluster: bool, deadline: Duration, events: Events) -> Self {
         let gates = if is_cluster { CLUSTER_GATES } else { 1 };
         let gates = (0..gates).map(|_| Mutex::default()).collect();
         Self {
@@ -77,6 +82,9 @@ impl Gates {
             nodes: ArcSwapOption::empty(),
             reported: Mutex::default(),
             ended: AtomicBool::new(false),
+            recovers_for_ms: AtomicU64::new(0),
+            began: clock::instant(),
+            peers_take: LAST_PROBE_AFTER + deadline,
             reopened: Arc::default(),
             events,
         }
@@ -145,14 +153,33 @@ impl Gates {
             return;
         }
         let node = gate.closed.take().and_then(|closed| closed.node);
-        gate.opened = Some(clock::instant());
+        let now = clock::instant();
+        gate.opened = Some(now);
         drop(gate);
+        let recovers_for = now + self.peers_take - self.began;
+        let recovers_for_ms = u64::try_from(recovers_for.as_millis()).unwrap_or(u64::MAX);
+        self.recovers_for_ms.fetch_max(recovers_for_ms, Ordering::AcqRel);
         // Whoever comes to wait too late is woken at once.
         self.reopened.notify_one();
         let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());
         if !self.gates.iter().any(|gate| lock(gate).closed.as_ref().is_some_and(is_of)) {
             self.report_up(node.as_deref());
         }
+    }
+
+    /// Until when other processes may not have found the server of these keys, which this one found again;
+    /// `None` if that is over.
+    pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
+        let recovers_for_ms = self.recovers_for_ms.load(Ordering::Acquire);
+        if recovers_for_ms == 0 {
+            return None;
+        }
+        let now = clock::instant();
+        if now > self.began + Duration::from_millis(recovers_for_ms) {
+            return None;
+        }
+        let until = self.gate(keys).opened? + self.peers_take;
+        (now < until).then_some(until)
     }
 
     /// Closes all gates for good, and reports nothing.

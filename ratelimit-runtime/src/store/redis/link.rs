@@ -54,7 +54,7 @@ impl Link {
         events: Events,
         engine: Arc<Engine>,
     ) -> Arc<Self> {
-        let gates = Gates::new(address.topology == Topology::Cluster, events);
+        let gates = Gates::new(address.topology == Topology::Cluster, deadline, events);
         Arc::new(Self {
             address,
             certificates,
@@ -211,6 +211,10 @@ impl Link {
     /// Whether calls are sent to the server, as far as is known.
     pub(super) fn health(&self) -> Result<(), StoreError> {
         self.gates.why_any_closed().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
+        self.gates.recovers_until(keys)
     }
 
     pub(super) fn reopened(&self) -> Arc<Notify> {

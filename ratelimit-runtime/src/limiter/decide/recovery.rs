@@ -1,0 +1,81 @@
+//! What decides when the store was found again, and other processes may not have found it yet.
+//!
+//! They still grant their shares, which the store hears of when they are back. Until then this process takes
+//! no more than its own from the store either.
+
+use std::sync::Arc;
+
+use ratelimit_spec::OnStoreError;
+use tokio::time::Instant;
+
+use super::{Granted, Refusals, outcome, policy, replied};
+use crate::{
+    limiter::{
+        batch,
+        per_process::{count, local_share},
+        plan::Asked,
+        replies::{Each, Replies},
+        services::Services,
+        taken::Source,
+    },
+    store::{Grant, Outcome, Reply},
+};
+
+/// Until when a call keeps to the shares of its limiters; `None` if it need not.
+pub(super) fn until(limits: &Services, asked: &[&Asked<'_>]) -> Option<Instant> {
+    let by_share =
+        |asked: &&Asked<'_>| asked.numbers.effective.set.on_store_error() == OnStoreError::Local;
+    let until = asked.iter().filter_map(|asked| limits.recovers_until(&asked.core.keys)).max()?;
+    asked.iter().all(by_share).then_some(until)
+}
+
+/// Takes from the shares of all claims, and then from the store.
+pub(super) async fn within_shares(
+    limits: &Arc<Services>,
+    asked: &[&Asked<'_>],
+    until: Instant,
+) -> Result<Vec<Granted>, Refusals> {
+    let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
+    // Afterwards this call could not be told from what was granted without the store.
+    if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
+        && let Err(error) = charging.await
+    {
+        return policy::without_store(limits, asked, &error);
+    }
+    asked.iter().for_each(|asked| limits.local.keep(limits, asked, until));
+    let shares = count(&limits.local.counts, asked, |config| local_share(limits, config));
+    let outcomes = |outcome| move |reply: &Reply| reply.outcome == outcome;
+    let mut replies = shares.iter().flat_map(|each| each.iter());
+    if replies.clone().any(outcomes(Outcome::ExceedsCapacity)) {
+        // No share has as much.
+        return replied(limits, asked, batch::ask(limits, asked).await);
+    }
+    if !replies.all(outcomes(Outcome::Granted)) {
+        let degraded = |each| Ok(Replies { degraded: true, ..Replies::new(each) });
+        return outcome(asked, shares.into_iter().map(degraded).collect(), Source::Local);
+    }
+    let mut taken = Shares { limits, asked, shares };
+    let replies = batch::ask(limits, asked).await;
+    if replies.as_ref().is_ok_and(|replies| replies.iter().all(Replies::grant)) {
+        taken.shares.clear();
+    }
+    replied(limits, asked, replies)
+}
+
+/// What a call took from shares. Given back unless the store grants the call too.
+struct Shares<'a> {
+    limits: &'a Services,
+    asked: &'a [&'a Asked<'a>],
+    shares: Vec<Each>,
+}
+
+impl Drop for Shares<'_> {
+    fn drop(&mut self) {
+        for (asked, each) in self.asked.iter().zip(&self.shares) {
+            for (part, reply) in asked.core.each_part(asked.rule).zip(each.iter()) {
+                let (share, grant) = (reply.config, Grant::of(reply, asked.permits, 0));
+                self.limits.local.counts.give_back_counted(&part.core.keys, share, &grant);
+            }
+        }
+    }
+}
