@@ -19,7 +19,7 @@ use super::{
     plan::{Asked, Part},
     services::Services,
 };
-use crate::{StoreError, algorithm::State, clock};
+use crate::{StoreError, StoreErrorKind, algorithm::State, clock};
 
 /// A charge on its way.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -183,20 +183,27 @@ impl Begun {
         limits.store.why_closed(&self.core.keys).map_or(Ok(()), Err)
     }
 
-    /// Charges what was granted here since the last time, and still counts, unless it is turned away. An
-    /// attempt that failed is not repeated: it may have happened.
+    /// Charges what was granted here since the last time, and still counts, unless it is turned away. What
+    /// the store may have charged is not repeated.
     async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         self.is_let_through(limits)?;
         let (counted, granted) = self.granted(limits, &known);
-        *known = counted;
         let rule = self.core.rule(limits);
         let (Some(part), 1..) = (self.core.parts(&rule).into_iter().next(), granted) else {
+            *known = counted;
             return Ok(());
         };
         let permits = u32::try_from(granted).unwrap_or(u32::MAX);
         let most = part.in_force().capacity();
         let charged = limits.store.charge(&part.request(limits), permits, most).await;
+        let is_certain = |error: &StoreError| {
+            !error.is_in_doubt() && error.kind() != StoreErrorKind::Misconfigured
+        };
+        if charged.as_ref().is_err_and(is_certain) {
+            return charged.map(drop);
+        }
+        *known = counted;
         drop(known);
         if let Ok((reply, _)) = charged {
             part.observe(limits, &reply);

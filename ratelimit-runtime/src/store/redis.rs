@@ -207,7 +207,7 @@ impl RedisStore {
         {
             return Ok(value);
         }
-        Err(error)
+        Err(error.in_doubt(is_sent))
     }
 }
 
