@@ -59,6 +59,8 @@ pub(super) async fn within_shares(
     if replies.as_ref().is_ok_and(|replies| replies.iter().all(Replies::grant)) {
         taken.shares.clear();
     }
+    // Without the store the policy takes from the share anew.
+    drop(taken);
     replied(limits, asked, replies)
 }
 

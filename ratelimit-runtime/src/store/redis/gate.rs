@@ -152,13 +152,14 @@ impl Gates {
         if self.is_ended() {
             return;
         }
-        let node = gate.closed.take().and_then(|closed| closed.node);
         let now = clock::instant();
-        gate.opened = Some(now);
-        drop(gate);
         let recovers_for = now + self.peers_take - self.began;
         let recovers_for_ms = u64::try_from(recovers_for.as_millis()).unwrap_or(u64::MAX);
+        // Known before the first call is let through.
         self.recovers_for_ms.fetch_max(recovers_for_ms, Ordering::AcqRel);
+        let node = gate.closed.take().and_then(|closed| closed.node);
+        gate.opened = Some(now);
+        drop(gate);
         // Whoever comes to wait too late is woken at once.
         self.reopened.notify_one();
         let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());

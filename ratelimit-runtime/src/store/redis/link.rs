@@ -9,7 +9,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -26,7 +26,7 @@ use super::{
     line::{Line, Live, Peer},
 };
 use crate::{
-    StoreError, clock,
+    StoreError, StoreErrorKind, clock,
     engine::Engine,
     events::Events,
     home::{Home, Homes},
@@ -35,6 +35,8 @@ use crate::{
 
 /// Timeouts in a row after which a connection is given up.
 const GIVE_UP_AFTER: u32 = 3;
+/// How often a server that was found is looked at, until every process must have found it.
+const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Link {
     address: Address,
@@ -227,19 +229,21 @@ impl Link {
         if !self.gates.close(keys, error) {
             return false;
         }
-        let (link, keys) = (Arc::downgrade(self), keys.clone());
+        let (weak, keys) = (Arc::downgrade(self), keys.clone());
         self.engine().spawn_endless(async move {
-            while let Some(delay) = link.upgrade().map(|link| link.gates.next_delay(&keys)) {
+            while let Some(delay) = weak.upgrade().map(|link| link.gates.next_delay(&keys)) {
                 tokio::time::sleep(delay).await;
-                let Some(link) = link.upgrade() else { return };
+                let Some(link) = weak.upgrade() else { return };
                 match link.probe(&keys).await {
                     Ok(server) => {
                         link.replace_doubtful(&server);
-                        return link.gates.open(&keys);
+                        link.gates.open(&keys);
+                        break;
                     }
                     Err(error) => link.gates.stays_closed(&keys, error),
                 }
             }
+            watch(weak, keys).await;
         });
         true
     }
@@ -287,6 +291,24 @@ impl Link {
                 self.timed_out(&live);
                 Err(StoreError::timeout("redis: no answer to a probe"))
             }
+        }
+    }
+}
+
+/// Turns calls away again if the server goes while other processes may look for it still: few calls of this one
+/// would notice. A busy process may miss an answer.
+async fn watch(link: Weak<Link>, keys: StateKeys) {
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let Some(link) = link.upgrade() else { return };
+        if link.recovers_until(&keys).is_none() || link.why_closed(&keys).is_some() {
+            return;
+        }
+        if let Err(error) = link.probe(&keys).await
+            && error.kind() != StoreErrorKind::Timeout
+        {
+            link.close(&keys, error);
+            return;
         }
     }
 }
