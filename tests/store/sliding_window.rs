@@ -1,7 +1,5 @@
 //! What is particular to a sliding window.
 
-use std::time::Duration;
-
 use ratelimit_runtime::__private::store::{Algorithm, Outcome, Reconciled, StateKeys, Store};
 use tokio::time::Instant;
 
@@ -16,7 +14,8 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
         Process { store, keys, config, revision: 0, since }
     };
     never_grants_more_than_the_rate(&process("window", 3, 400), time).await;
-    counts_costs_and_refuses_without_a_trace(&process("costs", 10, 500), time).await;
+    // Long enough for all refused calls, also on a busy machine.
+    counts_costs_and_refuses_without_a_trace(&process("costs", 10, 4000), time).await;
     decides_many_in_order_at_once(&process("batch", 10, 500), time).await;
     gives_the_oldest_permits_back(&process("release", 10, 600), time).await;
 }
@@ -51,13 +50,8 @@ async fn never_grants_more_than_the_rate<S: Store>(limiter: &Process<'_, S>, tim
 }
 
 async fn counts_costs_and_refuses_without_a_trace<S: Store>(limiter: &Process<'_, S>, time: &Time) {
-    let start = Instant::now();
     assert_eq!(limiter.acquire(6).await.remaining, 4, "a call takes what it costs");
     for _ in 0..50 {
-        // On a busy machine the window could end meanwhile.
-        if start.elapsed() > Duration::from_millis(250) {
-            break;
-        }
         assert_eq!(limiter.acquire(5).await.outcome, Outcome::Refused, "5 of 4");
     }
     assert_eq!(limiter.acquire(4).await.outcome, Outcome::Granted, "refused calls took nothing");
