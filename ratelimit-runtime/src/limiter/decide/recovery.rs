@@ -36,7 +36,7 @@ pub(super) async fn within_shares(
     until: Instant,
 ) -> Result<Vec<Granted>, Refusals> {
     let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
-    // Afterwards this call could not be told from what was granted without the store.
+    // Later, what this call takes would be charged as if the store had not granted it.
     if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
         && let Err(error) = charging.await
     {
