@@ -241,7 +241,13 @@ impl Proxy {
         if accepting.is_some() {
             return;
         }
-        let listener = TcpListener::bind(self.address()).expect("the port is still ours");
+        // A process that another thread starts holds the former listener until it is executed.
+        let mut listener = None;
+        eventually("the port is free again", Duration::from_secs(5), || {
+            listener = TcpListener::bind(self.address()).ok();
+            listener.is_some()
+        });
+        let listener = listener.expect("a listener, or a panic before");
         listener.set_nonblocking(true).expect("a listener can be non-blocking");
         let runtime = self.runtime.as_ref().expect("the runtime lives until the end");
         *accepting = Some(runtime.spawn(connection::accept(listener, Arc::clone(&self.shared))));
