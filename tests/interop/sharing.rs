@@ -3,11 +3,12 @@
 use std::{
     collections::HashSet,
     process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{__private::store::StateKeys, Reason};
-use tests::redis_server::RedisServer;
+use tests::{eventually, redis_server::RedisServer};
 
 use crate::{
     MINUTE, limits, quota,
@@ -132,7 +133,7 @@ async fn threads_and_processes_take_each_permit_once(redisson: Redisson) {
     let worker = |rate: u64| {
         Command::new(env!("CARGO_BIN_EXE_worker"))
             .args([&server.url(), "shared", &rate.to_string(), &HOUR_MS.to_string()])
-            .args(["reset", "4", "2500"])
+            .args(["reset", "4", "60000"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -143,6 +144,12 @@ async fn threads_and_processes_take_each_permit_once(redisson: Redisson) {
     javas.iter_mut().for_each(|java| java.begin("load shared 4 2000 try 1"));
     let workers = [worker(RATE), worker(RATE)];
     let loads = javas.each_mut().map(|java| java.answer::<Load>());
+    eventually("every permit is taken", Duration::from_secs(30), || {
+        State::of(&server, "shared").counter == Some(0)
+    });
+    // Its answer has come when the next call is refused.
+    thread::sleep(Duration::from_millis(500));
+    // Their inputs end with this.
     let by_rust = workers.map(|worker| {
         let output = worker.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
