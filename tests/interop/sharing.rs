@@ -3,7 +3,6 @@
 use std::{
     collections::HashSet,
     process::{Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -147,8 +146,6 @@ async fn threads_and_processes_take_each_permit_once(redisson: Redisson) {
     eventually("every permit is taken", Duration::from_secs(30), || {
         State::of(&server, "shared").counter == Some(0)
     });
-    // Its answer has come when the next call is refused.
-    thread::sleep(Duration::from_millis(500));
     // Their inputs end with this.
     let by_rust = workers.map(|worker| {
         let output = worker.wait_with_output().unwrap();

@@ -8,11 +8,11 @@
 use std::{
     env,
     io::Read,
-    sync::{Arc, Mutex},
     time::{Duration, UNIX_EPOCH},
 };
 
 use ratelimit_runtime::{Event, Limits};
+use tokio::{sync::watch, task::JoinSet};
 
 #[tokio::main]
 async fn main() {
@@ -35,19 +35,21 @@ async fn main() {
         .build()
         .await
         .unwrap();
-    let admitted = Arc::new(Mutex::new(Vec::new()));
+    let (ended, mut tasks) = (watch::Sender::new(false), JoinSet::new());
     for _ in 0..callers.parse().unwrap() {
-        let (limiter, admitted) = (limits.configured(key), Arc::clone(&admitted));
-        tokio::spawn(async move {
-            loop {
+        let (limiter, ended) = (limits.configured(key), ended.subscribe());
+        tasks.spawn(async move {
+            let mut admitted = Vec::new();
+            while !*ended.borrow() {
                 match limiter.try_acquire(1).await {
                     Ok(decision) if !decision.is_degraded() => {
                         let at = decision.at().duration_since(UNIX_EPOCH).unwrap().as_millis();
-                        admitted.lock().unwrap().push(at);
+                        admitted.push(at);
                     }
                     _ => tokio::time::sleep(Duration::from_millis(2)).await,
                 }
             }
+            admitted
         });
     }
     let input = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
@@ -55,7 +57,9 @@ async fn main() {
         () = tokio::time::sleep(Duration::from_millis(run_ms.parse().unwrap())) => {}
         _ = input => {}
     }
-    for at in admitted.lock().unwrap().iter() {
+    // What is granted to a call under way counts too.
+    ended.send_replace(true);
+    for at in tasks.join_all().await.iter().flatten() {
         println!("admitted {at}");
     }
     std::process::exit(0);
