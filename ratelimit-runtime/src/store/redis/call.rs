@@ -52,7 +52,7 @@ impl Call for Ask<'_> {
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
         let mut command = self.since(live.server_time(self.request.since), by_name);
-        // The tenth is the time, in tests.
+        // The eighth is the time, in tests.
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
     }
@@ -71,7 +71,7 @@ impl Tell<'_> {
     /// The command, for a test that appends the time: it comes after as many arguments as the
     /// longest call has.
     pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
-        self.words.resize(9, String::new());
+        self.words.resize(7, String::new());
         let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
         command
@@ -87,7 +87,7 @@ impl Call for Tell<'_> {
         let mut command = self.script.on(self.keys, by_name);
         command.arg(&self.words);
         let guess = || live.server_time(clock::instant()) / 1000;
-        self.windows.append(&mut command, 10 - self.words.len(), guess);
+        self.windows.append(&mut command, 8 - self.words.len(), guess);
         command
     }
 }

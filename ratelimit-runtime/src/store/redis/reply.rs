@@ -99,7 +99,7 @@ impl Told {
         let asked = |common: &Reply| if is_counted(common) { costs } else { &[] };
         let (common, waits) = match value {
             Value::BulkString(packed) => {
-                let (head, waits) = unpack(packed).ok_or_else(unknown)?;
+                let (head, waits) = unpack(packed, own).ok_or_else(unknown)?;
                 let common = read_head(&head, own).ok_or_else(unknown)?;
                 (
                     common,
@@ -145,11 +145,16 @@ fn is_counted(common: &Reply) -> bool {
     matches!(common.outcome, Outcome::Granted | Outcome::Blocked)
 }
 
-/// A reply of few steps: its numbers, of eight bytes each.
-fn unpack(packed: &[u8]) -> Option<([Value; HEAD], &[[u8; 8]])> {
+/// A reply of few steps, with what it leaves out: such a limiter is counted by our own numbers.
+fn unpack<'a>(packed: &'a [u8], own: &Config) -> Option<([Value; HEAD], &'a [[u8; 8]])> {
     let (numbers, _) = packed.as_chunks();
-    let (head, waits) = numbers.split_first_chunk::<HEAD>()?;
-    Some((head.map(number), waits))
+    let (head, waits) = numbers.split_first_chunk()?;
+    let [event, free, reset_after, now, more_after, moved] = head.map(number);
+    let ours = |number: u64| i64::try_from(number).ok().map(Value::Int);
+    let (rate, per, [counted, rule, ahead]) =
+        (ours(own.rate)?, ours(own.per_ms)?, [1, 0, 0].map(Value::Int));
+    let head = [counted, free, reset_after, now, rate, per, rule, event, ahead, more_after, moved];
+    Some((head, waits))
 }
 
 fn number(bytes: [u8; 8]) -> Value {
@@ -329,7 +334,11 @@ mod tests {
     #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
         let read = |value| read_replies(&value, &[1, 1], true, &own(5));
-        assert!(read(ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7])).is_ok());
+        let packed = |numbers: &[u64]| {
+            Value::BulkString(numbers.iter().flat_map(|n| n.to_le_bytes()).collect())
+        };
+        let told = ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]);
+        assert_eq!(read(told).unwrap(), read(packed(&[0, 2, 0, 99, 60, 0, 7])).unwrap());
         for value in [
             Value::Nil,
             Value::Int(1),
@@ -344,6 +353,8 @@ mod tests {
             ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7, 7]),
             ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),
             Value::BulkString(vec![1; 90]),
+            packed(&[0, 2, 0, 99, 60, 0]),
+            packed(&[0, 2, 0, 99, 60, 0, 7, 7]),
         ] {
             assert!(read(value.clone()).is_err(), "{value:?}");
         }

@@ -37,9 +37,21 @@ macro_rules! text {
             text!(meter)
         )
     };
-    // All that it takes to decide by every rule, made by calls that need it.
+    // Seven words for each limiter, of three keys; with a penalty, of four keys, ten.
+    (clock) => {
+        concat!("local TIME_AT = #KEYS / 3 * 7 + 1\n", include_str!("lua/clock.lua"), "\n")
+    };
+    (guarded_clock) => {
+        concat!("local TIME_AT = #KEYS / 4 * 10 + 1\n", include_str!("lua/clock.lua"), "\n")
+    };
+    // On keys that are no limiter's.
+    (other_clock) => {
+        concat!("local TIME_AT = #KEYS * 3 + 1\n", include_str!("lua/clock.lua"), "\n")
+    };
+    // All that it takes to decide by every rule, made by the first group of a call that needs it.
     (general) => {
         concat!(
+            "if last and not (ready and reply or decide) then\n",
             // Parameters cost a call nothing until then, other than captured variables.
             "local function general(ALL_KEYS, ALL_ARGV, now, replies)\n",
             "local KEYS, ARGV = ALL_KEYS, ALL_ARGV\n",
@@ -51,7 +63,7 @@ macro_rules! text {
             text!(sliding),
             text!(open),
             text!(group),
-            "end\n"
+            "end\ndecide = general(KEYS, ARGV, now, replies)\nend\n"
         )
     };
     // The few steps that decide most calls, for each limiter.
@@ -63,6 +75,7 @@ macro_rules! text {
             text!(steady_log),
             text!(steady_bucket),
             text!(steady_window),
+            text!(general),
             text!(grant),
             "end\nreturn LIMITERS == 1 and type(replies[1]) == 'string' and replies[1] or replies\n"
         )
@@ -82,7 +95,7 @@ macro_rules! guarded {
         Lazy::new(|| {
             let plain = concat!($(text!($head),)* text!(clock), $(text!($part)),*);
             let guarded = concat!(
-                text!(clock),
+                text!(guarded_clock),
                 text!(penalty),
                 text!(guard),
                 "local function decided()\n",
@@ -96,17 +109,17 @@ macro_rules! guarded {
     };
 }
 
-pub(super) static DECIDE: Lazy<Script> = guarded!([limiters] clock general each_limiter);
+pub(super) static DECIDE: Lazy<Script> = guarded!([limiters] clock each_limiter);
 pub(super) static PEEK: Lazy<Script> = guarded!([] clock basics reconcile meters costs peek);
 pub(super) static ASSERT: Lazy<Script> = script!(clock basics reconcile assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
 pub(super) static RESERVE: Lazy<Script> = guarded!([] clock basics reconcile meters costs reserve);
-pub(super) static PENALIZE: Lazy<Script> = script!(clock penalty penalize);
+pub(super) static PENALIZE: Lazy<Script> = script!(other_clock penalty penalize);
 pub(super) static CHARGE: Lazy<Script> =
     script!(clock basics reconcile meters mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
 pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile meters set_rate);
-pub(super) static MEMBERS: Lazy<Script> = script!(clock members);
+pub(super) static MEMBERS: Lazy<Script> = script!(other_clock members);
 pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
@@ -181,7 +194,7 @@ impl Script {
     ) -> Cmd {
         let script = if by_name { &*self.sha } else { self.text };
         // Enough for names of usual length, so that it does not grow.
-        let mut command = Cmd::with_capacity(3 + 12 * count, script.len() + 256 * count);
+        let mut command = Cmd::with_capacity(3 + 10 * count, script.len() + 256 * count);
         command.arg(if by_name { "EVALSHA" } else { "EVAL" }).arg(script).arg(count * 3);
         for keys in limiters {
             command.arg(keys.config()).arg(keys.counter()).arg(keys.log());
@@ -190,25 +203,21 @@ impl Script {
     }
 }
 
-/// Adds the nine words in which most scripts take a request.
+/// Adds the seven words in which most scripts take a request.
 pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     add_statement(command, request, runs, since_us);
     command.arg(&member_id()[..]);
 }
 
-/// Adds the first eight of them, which are the same for every script.
+/// Adds the first six of them, which are the same for every script.
 pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     let Request { config, revision, assertion, .. } = request;
     command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
-    command.arg(config.keep_alive_ms).arg(revision);
-    match request.member {
-        Some(member) => {
-            let mut since = since_us.to_string();
-            since.extend(iter::once('@').chain(member.digits()));
-            command.arg(since)
-        }
-        None => command.arg(since_us),
-    };
+    let mut since = format!("{} {revision}:{since_us}", config.keep_alive_ms);
+    if let Some(member) = request.member {
+        since.extend(iter::once('@').chain(member.digits()));
+    }
+    command.arg(since);
     if let (Some(gone), Assertion::Steady) = (request.abandons, assertion) {
         command.arg(format!("abandon {gone}"));
         return;

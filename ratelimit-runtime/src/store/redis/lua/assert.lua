@@ -1,6 +1,6 @@
 -- Reconciles the configuration alone, for limiters that count in the process.
 --
--- KEYS[1..3], ARGV[1..9]  as for limiter.lua; ARGV[1] is 0
+-- KEYS[1..3], ARGV[1..7]  as for limiter.lua; ARGV[1] is 0
 --
 -- Returns what limiter.lua returns, with nothing counted.
 local COUNTED, UNKNOWN = 1, 5

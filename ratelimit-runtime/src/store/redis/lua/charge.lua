@@ -1,7 +1,7 @@
 -- Takes permits for a cost that is known only now: those that are free, and the others as a
 -- debt that is paid before anything else is granted.
 --
--- KEYS[1..3], ARGV[2..11]  of the limiter: see limiter.lua
+-- KEYS[1..3], ARGV[2..9]  of the limiter: see limiter.lua
 -- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and what can be owed in all
 --
 -- Returns the reply of limiter.lua to a look for one permit afterwards; then, when counted,

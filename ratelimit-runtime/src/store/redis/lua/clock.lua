@@ -3,15 +3,15 @@
 -- Time is read once per script, because it goes on while a script runs. Tests
 -- give it as the last argument of any script; the runtime never does.
 --
--- ARGV[10]  integer  the time to use in a test, ms; behind the words of each limiter where a
---                   call is for several
+-- ARGV[TIME_AT]  integer  the time to use in a test, ms; behind all words that any script of the
+--                         same keys takes
 --
--- Sets `now`, in whole milliseconds since the Unix epoch, and `micros`, the microseconds
--- since then.
-local now, micros = tonumber(ARGV[#KEYS * 3 + 1]), 0
+-- Sets `now`, in whole milliseconds since the Unix epoch, `micros`, the microseconds since then,
+-- and `time`, the reply that both were read from.
+local now, micros, time = ARGV[TIME_AT] and tonumber(ARGV[TIME_AT]), 0, nil
 if not now then
-  local time = redis.call('TIME')
-  local part = tonumber(time[2])
+  time = redis.call('TIME')
+  local part = time[2] + 0
   micros = part % 1000
   now = time[1] * 1000 + (part - micros) / 1000
 end

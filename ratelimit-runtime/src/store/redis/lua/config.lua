@@ -116,15 +116,14 @@ end
 
 -- Reads our own configuration from the arguments; see each script's header.
 local function own_config(arguments)
+  local keep_alive, origin, revision, since = string.match(arguments[5], '^(%d+) ((%d+):(%d+).*)$')
+  local how = arguments[6]
   local own = read_rule({
-    rate = tonumber(arguments[2]), per = tonumber(arguments[3]),
-    keep_alive = tonumber(arguments[5]), revision = tonumber(arguments[6]),
-    since = tonumber(string.match(arguments[7], '^%d+')),
-    member = string.match(arguments[7], '@(%x+)$'), on_drift = arguments[8],
-    abandons = string.match(arguments[8], '^abandon (%x+)$'),
-    asserting = arguments[8] == 'reset' or arguments[8] == 'carry',
-    follows = arguments[8] == 'follow' or arguments[8] == 'following',
+    rate = tonumber(arguments[2]), per = tonumber(arguments[3]), keep_alive = tonumber(keep_alive),
+    revision = tonumber(revision), since = tonumber(since), member = string.match(origin, '@(%x+)$'),
+    on_drift = how, abandons = string.match(how, '^abandon (%x+)$'),
+    asserting = how == 'reset' or how == 'carry', follows = how == 'follow' or how == 'following',
   }, arguments[4])
-  own.epoch = arguments[6] .. ':' .. arguments[7] .. ':' .. name_of(numbers_of(own))
+  own.epoch = origin .. ':' .. name_of(numbers_of(own))
   return own
 end

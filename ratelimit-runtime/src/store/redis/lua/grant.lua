@@ -1,7 +1,7 @@
 -- Ends a group with its last limiter: writes what few steps decided, or has the group decided
 -- by all there is to know.
 --
--- KEYS[1..3], ARGV[1..9]  of each limiter: see limiter.lua
+-- KEYS[1..3], ARGV[1..7]  of each limiter: see limiter.lua
 ready = ready and reply
 replies[n] = reply
 if ready and not alone then
@@ -15,14 +15,19 @@ if last and ready then
       member, score, gone, expired, left, fresh, state, lasts, renews, per, keep_alive =
         unpack(plans[m], 1, 11)
     end
-    local idle, own = keep_alive, m * 9 - 8
+    local idle, own, at = keep_alive, m * 7 - 6, now
+    -- Of the text that there is already: the server is slow to write a number.
+    if (fresh or score == now) and time and #time[2] == 6 then
+      at = time[1] .. string.sub(time[2], 1, 3)
+    end
     if fresh then
+      local lifetime, origin = string.match(ARGV[own + 4], '^(%d+) (.+)$')
       local name = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
       if #name > 20 then name = string.sub(redis.sha1hex(name), 1, 8) end -- `name_of`
-      if state then fresh[#fresh + 1], fresh[#fresh + 2] = 'state', state end
-      fresh[#fresh + 1], fresh[#fresh + 2] = 'epoch', ARGV[own + 5] .. ':' .. ARGV[own + 6] .. ':' .. name
-      redis.call('HSET', hash, 'rate', ARGV[own + 1], 'interval', ARGV[own + 2], 'type', '0',
-        'keepAliveTime', ARGV[own + 4], 'vouched', now, unpack(fresh))
+      -- A field is found one after the other, so the first is the one that each grant writes.
+      redis.call('HSET', hash, state and 'state' or 'type', state or '0', 'rate', ARGV[own + 1],
+        'interval', ARGV[own + 2], 'type', '0', 'keepAliveTime', lifetime, 'vouched', at,
+        'epoch', origin .. ':' .. name, unpack(fresh))
     else
       if state then redis.call('HSET', hash, 'state', state) end
       if renews == 0 then redis.call('HSET', hash, 'vouched', now) end
@@ -31,15 +36,15 @@ if last and ready then
       -- All three keys expire together: never before what is used is free again, and a quarter
       -- later, so that few grants need to set it again.
       idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0
-      redis.call('ZADD', log, score, member)
+      redis.call('ZADD', log, score == now and at or score, member)
       -- Not before: a log that is empty for a moment loses its expiry.
       if gone then redis.call('ZREM', log, gone) end
       if expired > 0 then redis.call('ZREMRANGEBYRANK', log, 0, expired - 1) end
       if fresh and idle > 0 then
-        idle = idle + math.floor(idle / 4)
-        redis.call('SET', counter, left, 'PX', idle)
-        redis.call('PEXPIRE', hash, idle)
-        redis.call('PEXPIRE', log, idle)
+        local expiry = string.format('%.0f', idle + math.floor(idle / 4))
+        redis.call('SET', counter, left, 'PX', expiry)
+        redis.call('PEXPIRE', hash, expiry)
+        redis.call('PEXPIRE', log, expiry)
       elseif left then
         redis.call('SET', counter, left, 'KEEPTTL')
       end
@@ -57,7 +62,6 @@ if last and ready then
     end
   end
 elseif last then
-  decide = decide or general(KEYS, ARGV, now, replies)
   decide(first, n, alone and settled and windowed and stored, text)
 end
 if last then first, ready = n + 1, true end

@@ -1,12 +1,12 @@
 -- Decides a group by all there is to know: each caller takes of all its limiters or of none.
 --
--- KEYS[1..3], ARGV[1..9]  of each limiter in turn: see limiter.lua
+-- KEYS[1..3], ARGV[1..7]  of each limiter in turn: see limiter.lua
 
 local function turn_to(n)
   if #ALL_KEYS == 3 then return end
   KEYS = { unpack(ALL_KEYS, n * 3 - 2, n * 3) }
-  ARGV = { unpack(ALL_ARGV, n * 9 - 8, n * 9) }
-  ARGV[11] = ALL_ARGV[#ALL_KEYS * 3 + 2]
+  ARGV = { unpack(ALL_ARGV, n * 7 - 6, n * 7) }
+  ARGV[9] = ALL_ARGV[#ALL_KEYS / 3 * 7 + 2]
 end
 
 -- Everything is read before anything is written: a key of another type, and windows of a

@@ -2,15 +2,15 @@
 --
 -- KEYS  three for each limiter, which are its KEYS[1..3]; behind them its penalty for each:
 --       see penalty.lua
--- ARGV  nine for each limiter, which are its ARGV[1..9]; behind them three for each: the
+-- ARGV  seven for each limiter, which are its ARGV[1..7]; behind them three for each: the
 --       `after`, the first block and the longest block (ms), all empty if it has no penalty;
---       behind them what is ARGV[10] and ARGV[11] otherwise
+--       behind them what is ARGV[8] and ARGV[9] otherwise
 --
 -- What is blocked asks for more than there can be, so that nothing is taken, neither of it nor
 -- of those that are decided with it; the wait of each of those is as ever.
 local GUARDED = #KEYS / 4
-local PENALTIES, TERMS = { unpack(KEYS, GUARDED * 3 + 1) }, { unpack(ARGV, GUARDED * 9 + 1) }
-local KEYS, ARGV = { unpack(KEYS, 1, GUARDED * 3) }, { unpack(ARGV, 1, GUARDED * 9) }
+local PENALTIES, TERMS = { unpack(KEYS, GUARDED * 3 + 1) }, { unpack(ARGV, GUARDED * 7 + 1) }
+local KEYS, ARGV = { unpack(KEYS, 1, GUARDED * 3) }, { unpack(ARGV, 1, GUARDED * 7) }
 for n = GUARDED * 3 + 1, #TERMS do ARGV[#ARGV + 1] = TERMS[n] end
 
 local function more_than_all(cost, times)
@@ -25,6 +25,6 @@ for n = 1, GUARDED do
     and blocked_for(read_penalty(redis.pcall('GET', PENALTIES[n])), block, up_to, now)
   if left and left > 0 then
     blocked[n] = left
-    ARGV[n * 9 - 8] = string.gsub(ARGV[n * 9 - 8], '(%d+)(%*?%d*)', more_than_all)
+    ARGV[n * 7 - 6] = string.gsub(ARGV[n * 7 - 6], '(%d+)(%*?%d*)', more_than_all)
   end
 end

@@ -5,7 +5,7 @@
 --
 -- KEYS[1]  hash   the configuration, which says when all keys expire
 -- KEYS[3]  zset   the log
--- ARGV[9]  bytes  an id for a new member
+-- ARGV[7]  bytes  an id for a new member
 local WALK = 256     -- members read in one go
 local MERGE_AT = 64  -- members beyond which grants share time buckets: with 51 of those
                      -- a log stays below 128, where Redis stores it compactly
@@ -77,7 +77,7 @@ end
 
 -- Writes a grant down and returns the time it is dated.
 local function record(permits, rate, bucket, now)
-  local score, member = now, struct.pack('<Bc0I', #ARGV[9], ARGV[9], permits)
+  local score, member = now, struct.pack('<Bc0I', #ARGV[7], ARGV[7], permits)
   if rate > MERGE_AT and redis.call('ZCARD', KEYS[3]) >= MERGE_AT then
     score = math.ceil(now / bucket) * bucket
     local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')

@@ -1,6 +1,6 @@
 -- Opens a limiter, takes from one or several that are open, and closes it with a reply.
 --
--- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua
+-- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW, FAILED = 1, 3, 4, 5, 6, 7
 
 -- Reads a limiter by the configuration in force, and mends what peers left. It has a

@@ -1,7 +1,7 @@
 -- Looks at a limiter without touching it.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
--- ARGV[1..11]  as for limiter.lua; ARGV[1] is one cost, of what would be asked for
+-- ARGV[1..9]  as for limiter.lua; ARGV[1] is one cost, of what would be asked for
 --
 -- Returns what limiter.lua returns.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
@@ -10,7 +10,7 @@ local runs, config = read_costs(ARGV[1]), nil
 local stored, whole = stored_config()
 if whole then
   config = stored
-elseif ARGV[8] == 'follow' or ARGV[8] == 'following' then
+elseif ARGV[6] == 'follow' or ARGV[6] == 'following' then
   return reply_of(UNKNOWN, 0, 0, now, NO_CONFIG, NOTHING, 0)
 else
   config = read_rule({ rate = tonumber(ARGV[2]), per = tonumber(ARGV[3]) }, ARGV[4])

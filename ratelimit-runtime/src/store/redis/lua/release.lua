@@ -3,7 +3,7 @@
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits to give back, at least 1
--- ARGV[11] the windows of calendars: see window.lua
+-- ARGV[9]  the windows of calendars: see window.lua
 --
 -- Returns { outcome, released, more }: outcome as named below; more is 1 when a
 -- long log was given back in part and the rest takes another call. When windows

@@ -3,8 +3,8 @@
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua
--- ARGV[2..8]        as for limiter.lua
--- ARGV[9]  integer  how long each caller can wait, ms
+-- ARGV[2..6]        as for limiter.lua
+-- ARGV[7]  integer  how long each caller can wait, ms
 --
 -- Returns what limiter.lua returns, as of after the permits were taken; then, when
 -- counted, for each caller { wait until the same could be granted again (ms), taken (1
@@ -28,7 +28,7 @@ end
 local meter, found = read_meter(config, now)
 if not meter then return reply_of(FOREIGN, 0, 0, now, config, event, 0) end
 
-local within = math.min(tonumber(ARGV[9]), math.floor(MOST_AHEAD / config.rate))
+local within = math.min(tonumber(ARGV[7]), math.floor(MOST_AHEAD / config.rate))
 local told, taken = {}, false
 for n, cost in ipairs(costs) do
   local stored = meter.stored and meter.stored() or 0

@@ -3,15 +3,15 @@
 -- KEYS[1]  hash    the configuration, what was `counted` (see mend.lua), and the `debt`
 -- KEYS[2]  string  the counter
 -- KEYS[3]  zset    the log
--- ARGV[8]  as for limiter.lua
--- ARGV[9]  bytes   an id for a new member
+-- ARGV[6]  as for limiter.lua
+-- ARGV[7]  bytes   an id for a new member
 
 -- The meter of a log that was brought up to date for these runs, or nil when the state
 -- is foreign. What it takes is one grant, written when it is stored. The counter is read here,
 -- unless `text` is it.
 local function sliding_meter(config, text, runs, event, now)
   local rate, per = config.rate, config.per
-  if text == nil then text = read_counter(config, ARGV[9], now) end
+  if text == nil then text = read_counter(config, ARGV[7], now) end
   if text == nil or (text and not tonumber(text)) then return nil end
   local bucket, dropped = bucket_of(per), pay_as_freed(config, now)
   if not dropped then return nil end
@@ -29,7 +29,7 @@ local function sliding_meter(config, text, runs, event, now)
   -- A counter that was kept for other numbers: above the rate, or in a process that follows and
   -- went by others so far.
   local doubtful = not free or free > rate or expired > 0 or event ~= NOTHING
-    or ARGV[8] == 'follow' or tonumber(ARGV[2]) ~= rate or tonumber(ARGV[3]) ~= per
+    or ARGV[6] == 'follow' or tonumber(ARGV[2]) ~= rate or tonumber(ARGV[3]) ~= per
   if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now + bucket))) then
     -- Looked through before anything is written: what is foreign is left alone.
     local used, whole
@@ -47,7 +47,7 @@ local function sliding_meter(config, text, runs, event, now)
     else
       -- The counter knows of permits that the log lost: they count from now.
       redis.call('ZADD', KEYS[3], now,
-        struct.pack('<Bc0I', #ARGV[9] + 1, ARGV[9] .. '?', rate - used - free))
+        struct.pack('<Bc0I', #ARGV[7] + 1, ARGV[7] .. '?', rate - used - free))
       changed = true
     end
     if whole and used > 0 and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end

@@ -1,10 +1,13 @@
 -- Looks whether a call can be decided in a few steps: requests of one cost each, for numbers that
 -- are stored just so, or for the first use of a limiter.
 --
--- KEYS[1..3], ARGV[1..9]  of the limiter: see limiter.lua
+-- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local windowed, calendars = rule == '0', string.byte(rule, 3) == 102 -- `0/fixed_window`
-local detail, known
-if ready then
+local detail, known, absent
+if ready and (how == 'reset' or how == 'carry') then
+  -- On the first use by a process most limiters are new, and what is stored is never settled.
+  absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0
+elseif ready then
   stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm',
     windowed and 'debt' or calendars and 'calendar' or 'burst', 'state', 'vouched')
   rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
@@ -34,15 +37,20 @@ if ready then
     if settled and not (windowed or state) then
       settled = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
     end
-  elseif cost and string.byte(how) ~= 102 -- `follow`
-    and not (stored[2] or stored[3] or stored[5] or detail or state or stored.err)
-    and string.byte(rule) == 48 and redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0 then
-    detail = #rule > 14 and string.sub(rule, 16)
-    rate, per, keep_alive = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), tonumber(ARGV[word + 4])
-    renews = 0
-    if rate > 0 and not (detail and string.byte(detail) == 119) then -- `w`
+  elseif string.byte(how) ~= 102 -- `follow`
+    and not (stored[2] or stored[3] or stored[5] or detail or state or stored.err) then
+    absent = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
+  end
+end
+if absent and cost and string.byte(rule) == 48 then
+  detail = #rule > 14 and string.sub(rule, 16)
+  rate, per, keep_alive = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), tonumber(string.match(ARGV[word + 4], '^%d+'))
+  renews = 0
+  if rate > 0 and not (detail and string.byte(detail) == 119) then -- `w`
+    if detail then
+      fresh = { 'algorithm', string.sub(rule, 3, 14), calendars and 'calendar' or 'burst', detail }
+    else
       fresh = windowed and {} or { 'algorithm', string.sub(rule, 3, 14) }
-      if detail then fresh[3], fresh[4] = calendars and 'calendar' or 'burst', detail end
     end
   end
 end

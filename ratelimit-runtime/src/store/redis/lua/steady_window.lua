@@ -1,12 +1,12 @@
 -- Decides what most calls to a fixed window come down to; see steady.lua and window.lua.
 --
--- KEYS[1], ARGV[3], ARGV[11]  of the limiter: see limiter.lua
+-- KEYS[1], ARGV[3], ARGV[9]  of the limiter: see limiter.lua
 if (settled or fresh) and calendars and cost and cost <= rate then
   local current, ends, calendar = now - now % per, nil, detail
   ends = current + per
   if calendar then
     -- None of the windows that were sent may be now, and then this is not enough.
-    local windows, before = ARGV[LIMITERS * 9 + 2] or '', nil
+    local windows, before = ARGV[LIMITERS * 7 + 2] or '', nil
     local _, sent = string.find(windows, calendar .. '=', 1, true)
     current = nil
     for bound in string.gmatch(sent and string.match(windows, '^[%d,]+', sent + 1) or '', '%d+') do
@@ -16,12 +16,13 @@ if (settled or fresh) and calendars and cost and cost <= rate then
     end
   end
 
-  local start, used, length = current, 0, current and ends - current
+  local letter, start, used, length = nil, current, 0, current and ends - current
   if state and current then
     start = nil
-    if string.byte(state) == 102 and #state > 21 then
-      start, used, length = struct.unpack('<I7I7I7', state, 2)
-      if string.sub(state, 23) ~= (calendar or '') or not (calendar or length == per) then
+    if #state > 21 then
+      letter, start, used, length = struct.unpack('<BI7I7I7', state)
+      if letter ~= 102 or not calendar and (length ~= per or #state > 22)
+        or calendar and string.sub(state, 23) ~= calendar then
         start = nil
       elseif start + length <= now then
         -- The window that follows begins where that one ended: see window.lua.
@@ -33,16 +34,15 @@ if (settled or fresh) and calendars and cost and cost <= rate then
   state = nil
 
   if start and start <= ends and used <= 2 ^ 53 and start + length - now <= 2 ^ 52 then
-    local free = math.max(0, rate - used)
-    local fitting = math.floor(free / cost)
-    if fitting > count then fitting = count end
+    local free, fitting = rate > used and rate - used or 0, 0
+    if cost <= free then fitting = count == 1 and 1 or math.min(count, math.floor(free / cost)) end
     used, lasts = used + fitting * cost, start + length - now
     if fitting > 0 then
       state = struct.pack('<BI7I7I7', 102, start, used, length) .. (calendar or '')
     end
     if alone or fitting == count then
       local ends_in = used > 0 and lasts or 0
-      reply = struct.pack(PACKED, 1, free, ends_in, now, rate, per, 0, fresh and 1 or 0, 0, ends_in, 0,
+      reply = struct.pack(PACKED, fresh and 1 or 0, free, ends_in, now, ends_in, 0,
         used + cost > rate and lasts or 0)
     end
   end

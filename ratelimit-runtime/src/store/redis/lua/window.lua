@@ -6,7 +6,7 @@
 -- `day@Europe/Vienna` where it is a calendar's. While permits are owed beyond it, it begins with
 -- `o` instead, and DEBT, how many, and PAID_BY, when all are paid, come behind LENGTH.
 --
--- ARGV[11]  when the windows of calendars begin, around what the caller takes for
+-- ARGV[9]  when the windows of calendars begin, around what the caller takes for
 --           now: `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
 
 local WINDOW = { 'start', 'used', 'per' }
@@ -46,7 +46,7 @@ end
 -- calendar, and not among those the caller sent.
 local function window_at(config, now)
   if not config.calendar then return now - now % config.per, config.per end
-  for calendar, bounds in string.gmatch(ARGV[11] or '', '([^;=]+)=([%d,]+)') do
+  for calendar, bounds in string.gmatch(ARGV[9] or '', '([^;=]+)=([%d,]+)') do
     local start
     for bound in string.gmatch(calendar == config.calendar and bounds or '', '%d+') do
       bound = tonumber(bound)
