@@ -57,7 +57,7 @@ pub enum Peer<'a> {
 impl Peer<'_> {
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Ours(_) => "ours",
+            Self::Ours(ours) => ours.name(),
             Self::Bare(_) => "bare",
             Self::Naive(_) => "naive",
             Self::Governed(_) => "governor",

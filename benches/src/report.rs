@@ -84,6 +84,7 @@ fn shown(peer: &str) -> &str {
         "redisson" => "Redisson, async",
         "redisson_threads" => "Redisson, threads",
         "governor_text" => "governor, text keys",
+        "ours_buckets" => "ours, token buckets",
         "ours_by_name" => "ours, by name",
         "by_hand" => "by hand",
         other => other,

@@ -132,6 +132,7 @@ impl Bench {
         for name in names {
             peers.push(match *name {
                 "ours" => Peer::Ours(Arc::new(Ours::new(&self.limits, limit).await)),
+                "ours_buckets" => Peer::Ours(Arc::new(Ours::of_buckets(limit).await)),
                 "bare" => Peer::Bare(Arc::new(Bare::new(&url, limit).await.expect("Redis runs"))),
                 "naive" => {
                     Peer::Naive(Arc::new(Naive::new(&url, limit).await.expect("Redis runs")))

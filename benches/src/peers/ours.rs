@@ -22,11 +22,23 @@ pub async fn install(url: &str) -> Result<Limits, SetupError> {
 /// A limiter that is held, or an annotated function where there are many.
 pub enum Ours {
     Held(Limiter),
-    Annotated { keys: usize },
+    Windows { keys: usize },
+    Buckets { keys: usize },
 }
 
 #[rate_limit(key = "ours:keys:{id}", rate = 2_000_000_000, per = "1s", wait = "none")]
-async fn annotated(id: usize) -> Result<(), Rejection> {
+async fn by_window(id: usize) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(
+    key = "ours:buckets:{id}",
+    rate = 2_000_000_000,
+    per = "1s",
+    algorithm = "token_bucket",
+    wait = "none"
+)]
+async fn by_bucket(id: usize) -> Result<(), Rejection> {
     Ok(())
 }
 
@@ -40,12 +52,30 @@ impl Ours {
             Self::Held(limits.limiter(&limit.names("ours")[0], quota))
         } else {
             assert_eq!(limit.name, "keys", "only this one has an annotated function");
-            Self::Annotated { keys: limit.keys }
+            Self::Windows { keys: limit.keys }
         };
-        for key in 0..limit.keys {
-            ours.decide(key).await.expect("Redis decides");
+        ours.used().await
+    }
+
+    /// The same keys, each counted by a token bucket.
+    ///
+    /// # Panics
+    ///
+    /// Panics when Redis does not decide.
+    pub async fn of_buckets(limit: Limit) -> Self {
+        Self::Buckets { keys: limit.keys }.used().await
+    }
+
+    /// Limiters of which each was used once.
+    async fn used(self) -> Self {
+        for key in 0..self.keys() {
+            self.decide(key).await.expect("Redis decides");
         }
-        ours
+        self
+    }
+
+    pub fn name(&self) -> &'static str {
+        if matches!(self, Self::Buckets { .. }) { "ours_buckets" } else { "ours" }
     }
 }
 
@@ -53,7 +83,7 @@ impl Decide for Ours {
     fn keys(&self) -> usize {
         match self {
             Self::Held(_) => 1,
-            Self::Annotated { keys } => *keys,
+            Self::Windows { keys } | Self::Buckets { keys } => *keys,
         }
     }
 
@@ -62,7 +92,8 @@ impl Decide for Ours {
             Self::Held(limiter) => {
                 limiter.try_acquire(1).await.map(|decision| decision.is_degraded())
             }
-            Self::Annotated { .. } => annotated(key).await.map(|()| false),
+            Self::Windows { .. } => by_window(key).await.map(|()| false),
+            Self::Buckets { .. } => by_bucket(key).await.map(|()| false),
         };
         match decision {
             Ok(degraded) => (!degraded).then_some(true).ok_or(()),

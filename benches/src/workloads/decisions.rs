@@ -16,6 +16,7 @@ impl Bench {
             // Nobody but these counts for the process.
             "per_client" => &["ours", "redisson", "governor"],
             "hot" => &["ours", "bare", "naive", "redisson", "redisson_threads", "governor"],
+            "keys" => &["ours", "ours_buckets", "bare", "naive", "redisson", "governor"],
             _ => &["ours", "bare", "naive", "redisson", "governor"],
         };
         let (mut results, limit, plan) = (self.results(), self.limit(name), self.plan);
