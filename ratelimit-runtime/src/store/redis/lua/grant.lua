@@ -6,31 +6,34 @@ ready = ready and reply
 replies[n] = reply
 if ready and not alone then
   plans = plans or {}
-  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, per, keep_alive }
+  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive }
 end
 if last and ready then
   for m = first, n do
     local hash, counter, log = KEYS[m * 3 - 2], KEYS[m * 3 - 1], KEYS[m * 3]
     if not alone then
-      member, score, gone, expired, left, fresh, state, lasts, renews, per, keep_alive =
-        unpack(plans[m], 1, 11)
+      member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive =
+        unpack(plans[m], 1, 12)
     end
     local idle, own, at = keep_alive, m * 7 - 6, now
-    -- Of the text that there is already: the server is slow to write a number.
-    if (fresh or score == now) and time and #time[2] == 6 then
+    -- From the server's own text, since it is slow to format a number.
+    if (fresh or vouches or score == now) and time and #time[2] == 6 then
       at = time[1] .. string.sub(time[2], 1, 3)
     end
     if fresh then
       local lifetime, origin = string.match(ARGV[own + 4], '^(%d+) (.+)$')
       local name = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
       if #name > 20 then name = string.sub(redis.sha1hex(name), 1, 8) end -- `name_of`
-      -- A field is found one after the other, so the first is the one that each grant writes.
+      -- The fields of a small hash are searched in order; the first is the one that every grant writes.
       redis.call('HSET', hash, state and 'state' or 'type', state or '0', 'rate', ARGV[own + 1],
         'interval', ARGV[own + 2], 'type', '0', 'keepAliveTime', lifetime, 'vouched', at,
         'epoch', origin .. ':' .. name, unpack(fresh))
-    else
-      if state then redis.call('HSET', hash, 'state', state) end
-      if renews == 0 then redis.call('HSET', hash, 'vouched', now) end
+    elseif state and vouches then
+      redis.call('HSET', hash, 'state', state, 'vouched', at)
+    elseif state then
+      redis.call('HSET', hash, 'state', state)
+    elseif vouches then
+      redis.call('HSET', hash, 'vouched', at)
     end
     if member then
       -- All three keys expire together: never before what is used is free again, and a quarter
@@ -62,6 +65,6 @@ if last and ready then
     end
   end
 elseif last then
-  decide(first, n, alone and settled and windowed and stored, text)
+  decide(first, n, alone and settled and windowed and not vouches and stored, text)
 end
 if last then first, ready = n + 1, true end

@@ -37,6 +37,6 @@ if not cost then
 end
 local rule, how = ARGV[word + 3], ARGV[word + 5]
 local rate, per, keep_alive, stored, settled, text, reply
-local member, score, gone, left, fresh, state, lasts, renews
+local member, score, gone, left, fresh, state, lasts, renews, vouches
 local expired = 0
 ready = ready and (cost or alone)

@@ -29,9 +29,8 @@ elseif ready then
       local beats = since < 0 or since >= 10000
       if not windowed then
         renews = (beats or keep_alive > 0 and since >= keep_alive / 4) and 0 or keep_alive - since
-      elseif beats then
-        redis.call('HSET', KEYS[key], 'vouched', now)
       end
+      vouches = beats or renews == 0
     end
     -- Without a state of its own a limiter may have a log from before.
     if settled and not (windowed or state) then
