@@ -43,6 +43,8 @@ fn every_mistake_is_told_word_for_word() {
         let mut run = Command::new(&here);
         run.args(["--exact", "cases", "--ignored", "--nocapture"])
             .env(CASES, cases)
+            // Nobody debugs them.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env_remove(LIMITS);
         if let Some(limits) = limits {
             run.env(LIMITS, Path::new(env!("CARGO_MANIFEST_DIR")).join(limits));

@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -172,6 +171,9 @@ fn newcomer() -> PathBuf {
     fs::create_dir_all(folder.join("src")).unwrap();
     let mut manifest =
         format!("[package]\nname = \"newcomer\"\nedition = \"2024\"\n\n{}", block("toml"));
+    // As the workspace has it, of which much is built already.
+    manifest.push_str("\n[profile.dev]\ndebug = \"line-tables-only\"\n");
+    manifest.push_str("\n[profile.dev.package.\"*\"]\ndebug = false\n");
     // As if this version were published.
     manifest.push_str("\n[workspace]\n\n[patch.crates-io]\n");
     for package in ["ratelimit-runtime", "ratelimit-macros", "ratelimit-spec"] {
@@ -181,9 +183,9 @@ fn newcomer() -> PathBuf {
     fs::write(folder.join("src/main.rs"), block("rust,ignore")).unwrap();
     fs::write(folder.join("ratelimit.yaml"), block("yaml")).unwrap();
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-    // Beside everything else, of which much is built already.
+    // Beside everything else.
     let target = profile_dir().parent().unwrap().to_owned();
-    let built = Command::new(env!("CARGO"))
+    let built = tests::cargo()
         .args(["build", "--offline", "--target-dir"])
         .arg(&target)
         .current_dir(&folder)

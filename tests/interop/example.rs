@@ -1,10 +1,6 @@
 //! What somebody sees who runs the example `java_peer`.
 
-use std::{
-    env,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{env, path::Path, process::Stdio};
 
 use tests::redis_server::RedisServer;
 
@@ -14,7 +10,7 @@ use crate::redisson::{Redisson, VERSIONS};
 fn run(redis: &str, folder: &Path, arguments: &[&str]) -> Vec<String> {
     let example = ["run", "--quiet", "--package", "examples", "--example", "java_peer", "--"];
     let target_dir = env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    let output = Command::new(env!("CARGO"))
+    let output = tests::cargo()
         .args(example)
         .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

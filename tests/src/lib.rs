@@ -22,6 +22,7 @@
 )]
 
 mod binary;
+mod built;
 pub mod decide;
 mod histories;
 pub mod ledger;
@@ -41,6 +42,7 @@ mod waiting;
 pub mod window;
 
 pub use binary::{server_binary, server_version};
+pub use built::cargo;
 pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use waiting::eventually;

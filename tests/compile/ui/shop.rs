@@ -59,7 +59,7 @@ impl Shop {
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args([command, "--offline"]).current_dir(&self.dir);
-        cargo.env("CARGO_TARGET_DIR", self.target());
+        cargo.env("CARGO_TARGET_DIR", self.target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
         for variable in ["RUSTFLAGS", "RATELIMIT_LIMITS", "CARGO_TERM_QUIET"] {
             cargo.env_remove(variable);
         }
