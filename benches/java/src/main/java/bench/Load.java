@@ -128,7 +128,8 @@ final class Load {
     StringBuilder text = new StringBuilder("allowed ").append(allowed);
     text.append(" refused ").append(refused).append(" errors ").append(errors);
     text.append(" nanos ").append(last - start);
-    for (HistogramIterationValue value : latency.recordedValues()) {
+    // A copy, since late answers are still recorded.
+    for (HistogramIterationValue value : latency.copy().recordedValues()) {
       text.append(' ').append(value.getValueIteratedTo());
       text.append(':').append(value.getCountAtValueIteratedTo());
     }
