@@ -4,7 +4,7 @@
 -- give it as the last argument of any script; the runtime never does.
 --
 -- ARGV[TIME_AT]  integer  the time to use in a test, ms; behind all words that any script of the
---                         same keys takes
+--                         same keys takes: see script.rs
 --
 -- Sets `now`, in whole milliseconds since the Unix epoch, `micros`, the microseconds since then,
 -- and `time`, the reply that both were read from.

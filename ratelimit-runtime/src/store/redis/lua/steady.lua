@@ -43,8 +43,8 @@ elseif ready then
 end
 if absent and cost and string.byte(rule) == 48 then
   detail = #rule > 14 and string.sub(rule, 16)
-  rate, per, keep_alive = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), tonumber(string.match(ARGV[word + 4], '^%d+'))
-  renews = 0
+  rate, per, renews = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), 0
+  keep_alive = tonumber(string.match(ARGV[word + 4], '^%d+'))
   if rate > 0 and not (detail and string.byte(detail) == 119) then -- `w`
     if detail then
       fresh = { 'algorithm', string.sub(rule, 3, 14), calendars and 'calendar' or 'burst', detail }
