@@ -43,7 +43,7 @@ fn every_mistake_is_told_word_for_word() {
         let mut run = Command::new(&here);
         run.args(["--exact", "cases", "--ignored", "--nocapture"])
             .env(CASES, cases)
-            // Nobody debugs them.
+            // They are never debugged.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env_remove(LIMITS);
         if let Some(limits) = limits {

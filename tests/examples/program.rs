@@ -31,7 +31,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
         "debug" => "dev",
         other => other,
     };
-    let built = tests::cargo()
+    let built = tests::cargo(env!("CARGO"))
         .args(["build", "--quiet", "--package", "examples", "--examples"])
         .args(["--profile", profile, "--target-dir"])
         .arg(profile_dir.parent().unwrap())

@@ -185,7 +185,7 @@ fn newcomer() -> PathBuf {
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     // Beside everything else.
     let target = profile_dir().parent().unwrap().to_owned();
-    let built = tests::cargo()
+    let built = tests::cargo(env!("CARGO"))
         .args(["build", "--offline", "--target-dir"])
         .arg(&target)
         .current_dir(&folder)

@@ -10,7 +10,7 @@ use crate::redisson::{Redisson, VERSIONS};
 fn run(redis: &str, folder: &Path, arguments: &[&str]) -> Vec<String> {
     let example = ["run", "--quiet", "--package", "examples", "--example", "java_peer", "--"];
     let target_dir = env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    let output = tests::cargo()
+    let output = tests::cargo(env!("CARGO"))
         .args(example)
         .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

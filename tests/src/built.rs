@@ -1,14 +1,14 @@
-//! Builds within tests.
+//! Builds within builds; `xtask` includes this file too.
 
-use std::{env, process::Command};
+use std::{env, ffi::OsStr, process::Command};
 
-/// The cargo that built the tests.
+/// A cargo as it is called by hand, from a program that another one runs.
 ///
-/// What cargo told the tests of their package is not passed on: build scripts read it, such as that of `ring`, and
-/// where it changed they are run again, and all that depends on them is compiled anew, the tests included.
+/// The variables that describe the program's own package are removed: build scripts read them, such as that of `ring`.
+/// Where one changed they are run again, and all that depends on them is compiled anew.
 #[must_use]
-pub fn cargo() -> Command {
-    let mut command = Command::new(env!("CARGO"));
+pub fn cargo(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let of_package =
             |name: &str| name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_");

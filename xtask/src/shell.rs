@@ -1,5 +1,8 @@
 //! Running other programs, visibly.
 
+#[path = "../../tests/src/built.rs"]
+mod built;
+
 use std::{
     env,
     ffi::OsStr,
@@ -21,20 +24,10 @@ pub(crate) fn target_dir() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The cargo that runs us, as it is called by hand.
-///
-/// What it told us of our package is not passed on: where that changes, build scripts such as that of `ring` are run
-/// again, and all that depends on them is compiled anew.
+/// The cargo that runs us.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = built::cargo(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    for (name, _) in env::vars_os() {
-        let of_package =
-            |name: &str| name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_");
-        if name.to_str().is_some_and(of_package) {
-            command.env_remove(&name);
-        }
-    }
     command
 }
 
