@@ -114,8 +114,16 @@ fn call_site_templated(_installed: ()) {
     }
 }
 
+#[library_benchmark]
+#[bench::first_use(called())]
+fn call_site_new(_installed: ()) {
+    for call in 0..CALLS {
+        let _ = black_box(ready(of_user(black_box(CALLS + call))));
+    }
+}
+
 library_benchmark_group!(
     name = decisions,
-    benchmarks = [embedded, call_site_fixed, call_site_templated, layer]
+    benchmarks = [embedded, call_site_fixed, call_site_templated, call_site_new, layer]
 );
 main!(library_benchmark_groups = decisions);

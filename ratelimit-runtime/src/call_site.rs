@@ -132,7 +132,7 @@ impl CallSite {
         let (services, name) = (limits.services(), name.as_ref()?);
         let known = self.first.get().filter(|known| known.limits == services.id)?;
         let (family, fallible) = (&known.declared.family, self.annotation.fallible);
-        limiter::decide_by_name(services, family, name, permits, |rejects| {
+        limiter::decide_by_name(services, family, name, permits, None, |rejects| {
             fallible && rejects.calls
         })
     }

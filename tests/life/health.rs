@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ratelimit_runtime::{Limits, StoreErrorKind};
+use ratelimit_runtime::{Limits, Reason, Rejection, StoreErrorKind, rate_limit, test_util};
 use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
 
 use crate::{DEADLINE, SECOND, limits, quota};
@@ -64,4 +64,26 @@ async fn a_limits_file_that_was_refused_shows_until_a_good_one_is_read() {
     file.write("limiters: { x: { rate: 6, per: 1s } }\n");
     limits.reload().unwrap();
     assert!(limits.health().is_ok());
+}
+
+#[rate_limit(key = "orders:{id}", rate = 1, per = "1s", wait = "none", on_store_error = "reject")]
+async fn order(id: u64) -> Result<(), Rejection> {
+    let _ = id;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_a_test_lets_fail_fails_for_new_keys_too() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let reason = async |id| {
+        let outcome = limits.scope(order(id)).await;
+        outcome.err().map(|rejection| rejection.reason())
+    };
+    assert_eq!((reason(1).await, reason(2).await), (None, None));
+    test_util::set_store_error(&limits, Some(StoreErrorKind::Timeout));
+    for id in 1..=4 {
+        assert_eq!(reason(id).await, Some(Reason::StoreUnavailable), "{id}");
+    }
+    test_util::set_store_error(&limits, None);
+    assert_eq!((reason(2).await, reason(5).await), (Some(Reason::Limited), None));
 }

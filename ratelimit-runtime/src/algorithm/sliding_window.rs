@@ -226,6 +226,10 @@ impl Log {
             }
         }
         if self.entries.back().is_none_or(|newest| newest.at <= at) {
+            if self.entries.capacity() == 0 {
+                // Most of many keys are used once.
+                self.entries.reserve_exact(1);
+            }
             self.entries.push_back(Entry { at, permits });
             return self.entries.len() - 1;
         }

@@ -148,8 +148,7 @@ impl<'a> Part<'a> {
             Some(outcome) => outcome,
             None => return,
         };
-        core.family.tally.reconciled(outcome);
-        core.family.measured.reconciled(outcome.word());
+        core.family.count_reconciled(outcome);
         if matches!(outcome, Reconciled::Created | Reconciled::Unchanged) {
             return;
         }
@@ -169,6 +168,18 @@ impl<'a> Part<'a> {
 }
 
 impl Rule {
+    /// The rule of a limiter of which there is nothing special to say, if others have it.
+    pub(super) fn common(
+        limits: &Services,
+        family: &Family,
+        name: &str,
+        given: Option<&Settings>,
+    ) -> Option<Arc<Self>> {
+        let current = limits.current();
+        let is_common = current.says_nothing_of(family, name);
+        is_common.then(|| limits.rules.find(&Wanted::new(&current, family, given, None)))?
+    }
+
     /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
     /// known of them before is kept.
     pub(super) fn of(

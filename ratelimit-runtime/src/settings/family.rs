@@ -8,7 +8,10 @@ use std::sync::{
 use ratelimit_spec::Settings;
 
 use super::{Keys, places::Places, tally::Tally};
-use crate::metrics::{Measured, UNNAMED};
+use crate::{
+    metrics::{Measured, UNNAMED},
+    store::Reconciled,
+};
 
 /// A declared key, or a name that exists only at run time.
 pub(crate) struct Family {
@@ -58,6 +61,12 @@ impl Family {
             measured: Measured::new(UNNAMED),
             places: Places::default(),
         }
+    }
+
+    /// Counts what became of a configuration.
+    pub(crate) fn count_reconciled(&self, outcome: Reconciled) {
+        self.tally.reconciled(outcome);
+        self.measured.reconciled(outcome.word());
     }
 
     /// Whether its names are those with a prefix in the limits file.

@@ -3,13 +3,14 @@
 mod configs;
 mod group;
 mod penalties;
+mod reply;
 mod reserve;
 mod slot;
 mod slots;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use ratelimit_spec::{Mode, Penalty};
+use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
 pub(crate) use self::slot::{Lease, Rejects, Slot, Terms, Whose};
@@ -22,7 +23,7 @@ use crate::{
     Clock, StoreError,
     algorithm::{
         self, Verdict,
-        reconcile::{Change, Epoch, Reconciliation},
+        reconcile::{Change, Epoch, Reconciled, Reconciliation},
     },
     clock,
 };
@@ -95,6 +96,25 @@ impl MemoryStore {
     pub(crate) fn leased(&self, keys: &StateKeys, rule: u64) -> Option<Arc<Slot>> {
         let leased = |slot: &Arc<Slot>| slot.is_leased(rule).then(|| Arc::clone(slot));
         self.slots.with(("", keys.config()), leased)
+    }
+
+    /// Makes a limiter that is not there, to be counted by this lease from now on. Returns what became of the
+    /// configuration; nothing if the limiter is there.
+    pub(crate) fn begin(
+        &self,
+        request: &Request<'_>,
+        lease: impl FnOnce(u64) -> Lease,
+    ) -> Option<Reconciled> {
+        let slot = self.slot(request.keys);
+        let (mut state, now) = slot.enter(&self.clock);
+        if !state.is_new() {
+            return None;
+        }
+        let (config, outcome) =
+            state.reconcile(request, self.epoch(request), now, &self.configs)?;
+        state.keep_alive(config, now);
+        state.lease = Some(lease(now));
+        outcome.reconciled
     }
 
     /// Forgets limiters that say no more than new ones.
@@ -227,50 +247,6 @@ fn look(state: Option<&State>, config: Config, permits: u32, now: u64) -> Reply 
     let empty = algorithm::State::default();
     let used = state.map_or(&empty, |state| &state.used);
     Reply::decided(permits, config, now, |permits| used.peek(&config, permits, now))
-}
-
-impl Reply {
-    /// What the rule says, where it has a say.
-    fn decided(
-        permits: u32,
-        config: Config,
-        now_ms: u64,
-        rule: impl FnOnce(u64) -> Verdict,
-    ) -> Self {
-        let permits = u64::from(permits);
-        let (outcome, verdict) = if config.mode == Mode::PerClient {
-            (Outcome::PerClient, Verdict::default())
-        } else {
-            let verdict = rule(permits);
-            let outcome = match verdict.granted {
-                true => Outcome::Granted,
-                false if permits > config.capacity() => Outcome::ExceedsCapacity,
-                false => Outcome::Refused,
-            };
-            (outcome, verdict)
-        };
-        Self {
-            outcome,
-            remaining: verdict.remaining,
-            retry_after_ms: verdict.retry_after,
-            reset_after_ms: verdict.reset_after,
-            more_after_ms: verdict.more_after,
-            now_ms,
-            ahead_ms: verdict.ahead,
-            moved: verdict.moved,
-            config,
-            reconciled: None,
-            replaced: None,
-            announcer: None,
-            violated: 0,
-        }
-    }
-
-    fn unknown(now_ms: u64) -> Self {
-        let silent =
-            Self::decided(0, Config::new(0, 0, Mode::Overall), now_ms, |_| Verdict::default());
-        Self { outcome: Outcome::Unknown, ..silent }
-    }
 }
 
 impl Store for MemoryStore {

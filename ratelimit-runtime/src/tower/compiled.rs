@@ -154,8 +154,11 @@ impl Wanted<'_> {
         let settles = refund_if.is_some() || actual.is_some();
         let permits = u32::try_from(self.permits).map_err(|_| self.core(limits))?;
         let family = &self.declared.family;
+        let given = self.member.member.settings.as_ref();
         let by_name = |name: &str| {
-            limiter::decide_by_name(services, family, name, permits, |rejects| rejects.requests)
+            limiter::decide_by_name(services, family, name, permits, given, |rejects| {
+                rejects.requests
+            })
         };
         if let (Some(name), false) = (&self.name, settles)
             && let Some(decided) = by_name(name)

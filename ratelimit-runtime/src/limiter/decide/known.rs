@@ -3,19 +3,24 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use ratelimit_spec::Wait;
+use ratelimit_spec::{Mode, Wait};
 
 use crate::{
-    Decision, Reason, Rejection,
+    Decision, Reason, Rejection, Settings,
     limiter::{
         Core,
+        core::Rule,
         denials::Caller,
+        looks::LOOK_EVERY_MS,
         replies::decision_of,
         services::{ENDED, Services},
         taken::Source,
     },
     settings::Family,
-    store::{AnyStore, Heard, Outcome, Rejects, Reply, Slot, Whose},
+    store::{
+        AnyStore, Assertion, Heard, Lease, MemoryStore, Outcome, Rejects, Reply, Request, Slot,
+        StateKeys, Whose,
+    },
 };
 
 /// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
@@ -31,14 +36,16 @@ pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32
 /// The decision for a caller that needs it, unless the call has to wait or costs too much.
 pub(crate) fn decide_by_name(
     limits: &Services,
-    family: &Family,
+    family: &Arc<Family>,
     name: &str,
     permits: u32,
+    given: Option<&Settings>,
     is_rejected: impl FnOnce(Rejects) -> bool,
 ) -> Option<Result<Decision, Rejection>> {
-    let (reply, rejects) = by_name(limits, family, name, permits, |slot, whose, generation| {
-        slot.take(&limits.clock, whose, generation, permits)
-    })?;
+    let (reply, rejects) = match take(limits, family, name, permits) {
+        Some(taken) => taken,
+        None => begin(limits, family, name, permits, given)?,
+    };
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
@@ -54,6 +61,14 @@ pub(crate) fn decide_by_name(
     }
 }
 
+/// Takes permits for a caller that needs a reply.
+#[inline]
+fn take(limits: &Services, family: &Family, name: &str, permits: u32) -> Option<(Reply, Rejects)> {
+    by_name(limits, family, name, permits, |slot, whose, generation| {
+        slot.take(&limits.clock, whose, generation, permits)
+    })
+}
+
 /// Takes permits where the embedded store counts a limiter, by its name.
 #[inline]
 fn by_name<T>(
@@ -63,12 +78,54 @@ fn by_name<T>(
     permits: u32,
     take: impl FnOnce(&Slot, Whose, u64) -> Option<T>,
 ) -> Option<T> {
-    let AnyStore::Memory(store) = &limits.store else { return None };
-    let (name, generation) = ((&*limits.key_prefix, name), limits.generation());
-    if permits == 0 || generation == ENDED || !family.places.are_unbounded(generation) {
+    let (store, generation) = counting(limits, family)?;
+    if permits == 0 {
         return None;
     }
+    let name = (&*limits.key_prefix, name);
     store.with(name, |slot| take(slot, Whose::Family(family.number), generation))
+}
+
+/// The embedded store, if it counts limiters by their names, and the reading of the limits they are counted by.
+#[inline]
+fn counting<'a>(limits: &'a Services, family: &Family) -> Option<(&'a MemoryStore, u64)> {
+    let AnyStore::Memory(store) = &limits.store else { return None };
+    let generation = limits.generation();
+    let counts = generation != ENDED && family.places.are_unbounded(generation);
+    counts.then_some((store, generation))
+}
+
+/// Takes permits of a limiter that is used for the first time, and of which there is nothing special to say: no more is
+/// remembered of it than its state.
+#[cold]
+fn begin(
+    limits: &Services,
+    family: &Arc<Family>,
+    name: &str,
+    permits: u32,
+    given: Option<&Settings>,
+) -> Option<(Reply, Rejects)> {
+    let (store, generation) = counting(limits, family).filter(|_| permits > 0)?;
+    let is_there = store.with((&limits.key_prefix, name), |_| Some(())).is_some();
+    if is_there || store.health().is_err() {
+        return None;
+    }
+    let rule = Rule::common(limits, family, name, given)?;
+    let numbers = rule.numbers.as_ref().ok()?;
+    let counted = numbers.config.mode == Mode::Overall && !numbers.follow;
+    if !counted || rule.generation != generation || rule.penalty().is_some() {
+        return None;
+    }
+    let keys = StateKeys::new([&*limits.key_prefix, name].concat());
+    let request = Request::new(&keys, numbers.config, rule.since)
+        .revision(limits.revision())
+        .assertion(Assertion::First(numbers.effective.set.on_drift()));
+    let outcome = store.begin(&request, |now| Lease {
+        terms: rule.terms(family, generation, numbers.config),
+        until_ms: now + LOOK_EVERY_MS,
+    })?;
+    family.count_reconciled(outcome);
+    take(limits, family, name, permits)
 }
 
 /// Counts a call that took permits, of which so many are left of so many.

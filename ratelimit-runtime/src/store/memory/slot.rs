@@ -36,7 +36,7 @@ const SHORT: usize = 30;
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct State {
-    lease: Option<Lease>,
+    pub(super) lease: Option<Lease>,
     /// From when on it is as if it had never been.
     pub(super) expires_ms: Option<u64>,
     pub(super) used: algorithm::State,
@@ -265,6 +265,11 @@ impl State {
             *until_ms = stored.renewed(&terms.config, now)?;
         }
         Some(terms)
+    }
+
+    /// Whether nothing is stored, and no lease is held.
+    pub(super) fn is_new(&self) -> bool {
+        self.stored.is_none() && self.lease.is_none()
     }
 
     /// Gets ready to be counted by these numbers.
