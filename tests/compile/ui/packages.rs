@@ -1,14 +1,19 @@
 //! What shows only in a package of its own: edits of the limits file, which compile the crate again with no build
 //! script, other names of the dependency, and a package away from its workspace.
 
+use std::{fs, path::Path};
+
 use crate::shop::{SOURCE, Shop, errors};
+
+/// The same for all, so that the runtime is compiled once.
+const FEATURES: &str = ", features = [\"calendar\"]";
 
 const DECLARED: &str = "limiters:\n  'orders:{user_id}': { rate: 2, per: 1s }\n";
 const RENAMED: &str = "limiters:\n  'order:{user_id}': { rate: 2, per: 1s }\n";
 
 #[test]
 fn an_edit_of_the_limits_file_is_noticed() {
-    let shop = Shop::new("shop", "ratelimit-runtime", "");
+    let shop = Shop::new("shop", "ratelimit-runtime", FEATURES);
     shop.write("ratelimit.yaml", DECLARED);
     shop.compiles();
     assert!(!shop.check(None).contains("Checking shop"), "an untouched file compiles nothing");
@@ -25,6 +30,23 @@ fn an_edit_of_the_limits_file_is_noticed() {
     let told = shop.check(Some("other.yaml"));
     assert!(told.contains("is not declared in `other.yaml`"), "{told}");
     shop.compiles();
+}
+
+#[test]
+fn what_is_right_compiles() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
+    for folder in ["passing", "limits_file/passing", "limits_file/loose"] {
+        let shop = Shop::new("passing", "ratelimit-runtime", FEATURES);
+        for case in fs::read_dir(cases.join(folder)).unwrap() {
+            let case = case.unwrap();
+            let (name, text) =
+                (case.file_name().into_string().unwrap(), fs::read_to_string(case.path()).unwrap());
+            let is_program = name.ends_with(".rs");
+            shop.write(&if is_program { format!("src/bin/{name}") } else { name }, &text);
+        }
+        shop.write("src/lib.rs", "");
+        shop.compiles();
+    }
 }
 
 const RENAMED_DEPENDENCY: &str = r#"
@@ -47,7 +69,7 @@ pub fn handle() -> rl::Limiter {
 
 #[test]
 fn a_renamed_dependency_needs_its_name() {
-    let shop = Shop::new("renamed", "rl", "");
+    let shop = Shop::new("renamed", "rl", FEATURES);
     shop.write("src/lib.rs", RENAMED_DEPENDENCY);
     assert_eq!(errors(&shop.does_not_compile()), [include_str!("packages/renamed.stderr").trim()]);
 
@@ -59,7 +81,7 @@ fn a_renamed_dependency_needs_its_name() {
 
 #[test]
 fn a_package_away_from_its_workspace_needs_its_numbers() {
-    let shop = Shop::new("packaged", "ratelimit-runtime", "");
+    let shop = Shop::new("packaged", "ratelimit-runtime", FEATURES);
     shop.write("ratelimit.yaml", DECLARED);
     shop.compiles();
 

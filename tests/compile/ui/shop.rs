@@ -36,7 +36,7 @@ impl Shop {
         );
         // What an earlier run has left would decide too.
         let _ = fs::remove_dir_all(&shop.dir);
-        fs::create_dir_all(shop.dir.join("src")).unwrap();
+        fs::create_dir_all(shop.dir.join("src/bin")).unwrap();
         // With the versions of this workspace nothing has to be fetched.
         fs::copy(workspace.join("Cargo.lock"), shop.dir.join("Cargo.lock")).unwrap();
         shop.write("Cargo.toml", &manifest);
