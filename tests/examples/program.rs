@@ -1,15 +1,11 @@
 //! The examples as processes.
 
 use std::{
-    env,
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        LazyLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     thread,
 };
 
@@ -23,33 +19,9 @@ const WHILE_WANTED: &str = r#""$@" & read -r _; kill -9 "$!"; wait"#;
 /// What is in the limits file of an example.
 pub(crate) const DEADLINE: &str = "deadline: 5s\n";
 
-/// Where the examples are, built as their first lines say. `cargo test` has built them as well, but
-/// not when it was told to test this package alone.
-static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
-    let profile_dir = profile_dir();
-    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev",
-        other => other,
-    };
-    let built = tests::cargo(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "examples", "--examples"])
-        .args(["--profile", profile, "--target-dir"])
-        .arg(profile_dir.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.unwrap().success(), "the examples do not build");
-    profile_dir.join("examples")
-});
-
-/// Where cargo puts what it builds as it built this test.
-pub(crate) fn profile_dir() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    test.ancestors().nth(2).unwrap().to_owned()
-}
-
 /// The command that runs an example, after the words of another one if there are any.
 fn command(before: &[&str], example: &str, redis: Option<&RedisServer>) -> Command {
-    let program = EXAMPLES.join(example);
+    let program = tests::example(example);
     let mut command = match before {
         [] => Command::new(program),
         [first, others @ ..] => {

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use tests::{eventually, redis_server::RedisServer};
 use tokio::task::JoinSet;
 
-use crate::program::{DEADLINE, Server, profile_dir};
+use crate::program::{DEADLINE, Server};
 
 pub(crate) fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
@@ -184,7 +184,7 @@ fn newcomer() -> PathBuf {
     fs::write(folder.join("ratelimit.yaml"), block("yaml")).unwrap();
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     // Beside everything else.
-    let target = profile_dir().parent().unwrap().to_owned();
+    let target = tests::profile_dir().parent().unwrap().to_owned();
     let built = tests::cargo(env!("CARGO"))
         .args(["build", "--offline", "--target-dir"])
         .arg(&target)

@@ -1,20 +1,18 @@
 //! What somebody sees who runs the example `java_peer`.
 
-use std::{env, path::Path, process::Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use tests::redis_server::RedisServer;
 
 use crate::redisson::{Redisson, VERSIONS};
 
-/// Builds and runs the example, and gives the lines it printed.
+/// Runs the example, and gives the lines it printed.
 fn run(redis: &str, folder: &Path, arguments: &[&str]) -> Vec<String> {
-    let example = ["run", "--quiet", "--package", "examples", "--example", "java_peer", "--"];
-    let target_dir = env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    let output = tests::cargo(env!("CARGO"))
-        .args(example)
+    let output = Command::new(tests::example("java_peer"))
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("CARGO_TARGET_DIR", target_dir)
         .env("REDIS_URL", redis)
         .env("RATELIMIT_INTEROP", folder)
         .stdin(Stdio::null())

@@ -24,6 +24,7 @@
 mod binary;
 mod built;
 pub mod decide;
+mod examples;
 mod histories;
 pub mod ledger;
 pub mod limits_file;
@@ -43,6 +44,7 @@ pub mod window;
 
 pub use binary::{server_binary, server_version};
 pub use built::cargo;
+pub use examples::{example, profile_dir};
 pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use waiting::eventually;
