@@ -18,7 +18,20 @@ const EVERYTHING: &[&str] = &["test", "--locked", "--workspace", "--all-features
 /// How many files are run at once. With three, waits that must end in time were late on two cores.
 const AT_ONCE: usize = 2;
 /// The files that take longest, so that they begin first.
-const LONGEST: &[&str] = &["ui", "examples", "interop"];
+const LONGEST: &[&str] = &["interop", "ui", "examples"];
+/// The files that sleep for most of their time, the longest first. One of them runs beside the others.
+const SLEEPING: &[&str] = &[
+    "reconcile",
+    "store",
+    "grants",
+    "shares",
+    "probes",
+    "events",
+    "runtimes",
+    "outage",
+    "fairness",
+    "kept",
+];
 
 /// Runs all tests, each with what `prepare` adds to its command.
 pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
@@ -26,9 +39,12 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
         return (Vec::new(), Err(failed));
     }
     let Ok(files) = files() else { return (Vec::new(), Err(Failed)) };
-    let files = files.into_iter().map(|name| vec!["--test".to_owned(), name]);
+    let (sleeping, busy): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|name| SLEEPING.contains(&name.as_str()));
+    let part = |name| vec!["--test".to_owned(), name];
     let rest = [vec!["--lib".to_owned(), "--bins".to_owned()], vec!["--doc".to_owned()]];
-    let left = Mutex::new(files.chain(rest).collect::<VecDeque<_>>());
+    let busy = Mutex::new(busy.into_iter().map(part).chain(rest).collect::<VecDeque<_>>());
+    let sleeping = Mutex::new(sleeping.into_iter().map(part).collect::<VecDeque<_>>());
     let (summary, failed) = (Mutex::default(), Mutex::<Vec<_>>::default());
     let run_one = |part: &[String]| {
         let mut command = cargo(EVERYTHING);
@@ -41,16 +57,20 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
             print(output, summary)
         })
     };
-    let work = || {
-        while let Some(part) = locked(&left, VecDeque::pop_front) {
+    let work = |parts: &Mutex<VecDeque<Vec<String>>>| {
+        while let Some(part) = locked(parts, VecDeque::pop_front) {
             if run_one(&part).is_err() {
                 locked(&failed, |failed| failed.push(part));
             }
         }
     };
     thread::scope(|scope| {
+        scope.spawn(|| work(&sleeping));
         for _ in 0..AT_ONCE {
-            scope.spawn(work);
+            scope.spawn(|| {
+                work(&busy);
+                work(&sleeping);
+            });
         }
     });
     // What only the others made late passes now, and is seen to have failed before.
@@ -77,7 +97,8 @@ fn files() -> Result<Vec<String>, Failed> {
         eprintln!("`cargo metadata` names no tests");
         return Err(Failed);
     }
-    names.sort_by_key(|name| !LONGEST.contains(&name.as_str()));
+    let first = LONGEST.iter().chain(SLEEPING);
+    names.sort_by_key(|name| first.clone().position(|other| other == name).unwrap_or(usize::MAX));
     Ok(names)
 }
 
