@@ -2,10 +2,12 @@
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
 use std::{
+    future::{Future, poll_fn},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -287,4 +289,32 @@ async fn a_function_that_cannot_refuse_waits_outside_a_full_queue() {
         ),
         "{error}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_hears_late_of_its_refusal_is_served_before_later_ones() {
+    let server = RedisServer::start();
+    let limits = Limits::builder().redis(server.url()).no_limits_file().deadline(SECOND);
+    let limits = limits.build().await.unwrap();
+    let limiter = limits.limiter("late", Quota::new(1, SECOND / 2).unwrap());
+    limiter.try_acquire(1).await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let call = |name| {
+        let (limiter, order) = (limiter.clone(), Arc::clone(&order));
+        Box::pin(async move {
+            limiter.acquire(1).await.unwrap();
+            order.lock().unwrap().push(name);
+        })
+    };
+    // It asks the server, and is not polled again for a while.
+    let mut first = call("first");
+    let polled = poll_fn(|context| Poll::Ready(first.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    tokio::time::sleep(SECOND / 20).await;
+    limiter.try_acquire(1).await.unwrap_err();
+    let second = tokio::spawn(call("second"));
+    tokio::time::sleep(SECOND / 20).await;
+    first.await;
+    second.await.unwrap();
+    assert_eq!(*order.lock().unwrap(), ["first", "second"]);
 }

@@ -27,7 +27,7 @@ use tokio::{runtime::Id, sync::Notify};
 use self::{
     begun::Begun,
     chair::Chair,
-    line::{Line, Pace, Part, Slot},
+    line::{Line, Pace, Part, Place, Slot},
     turn::Turn,
 };
 use super::{
@@ -224,7 +224,7 @@ async fn acquire_all(
             }
             None => limits.clock.sleep(LOOK_AGAIN).await,
         }
-        begun = Begun::now(limits, open.iter().map(|n| &claims[*n]));
+        begun = begun.again(limits, open.iter().map(|n| &claims[*n]));
     }
     for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
         claim.core.count_admitted(granted.as_ref().map(|granted| &granted.decision));
@@ -349,7 +349,7 @@ async fn in_line(
 ) -> Outcome {
     let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
     let _waiting = (core.family.measured.waits(), core.family.tally.waits());
-    let chair = Chair::new(claims, begun.at);
+    let chair = Chair::new(claims, begun);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
     core.family.measured.waited(clock::instant().saturating_duration_since(began));

@@ -1,5 +1,9 @@
 //! What was known when a call began.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ratelimit_spec::Wait;
+
 use crate::limiter::{plan::Claim, services::Services};
 
 /// When a call began, in milliseconds, and what was known of its limiters then. If that has changed
@@ -7,14 +11,30 @@ use crate::limiter::{plan::Claim, services::Services};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     pub(super) at: u64,
+    /// Numbers the calls of this process that may wait, in order.
+    pub(super) arrival: u64,
     changes: u64,
     generation: u64,
 }
 
 impl Begun {
     pub(super) fn now<'a>(limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+        static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+        let (mut waits, at) = (false, limits.clock.now_ms());
+        let changes =
+            changes(claims.into_iter().inspect(|claim| waits |= claim.wait != Wait::None));
+        let arrival = if waits { ARRIVALS.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        Self { at, arrival, changes, generation: limits.generation() }
+    }
+
+    /// What is known now; the call came when it came.
+    pub(super) fn again<'a>(
+        &self,
+        limits: &Services,
+        claims: impl IntoIterator<Item = &'a Claim>,
+    ) -> Self {
         let (at, changes) = (limits.clock.now_ms(), changes(claims));
-        Self { at, changes, generation: limits.generation() }
+        Self { at, changes, arrival: self.arrival, generation: limits.generation() }
     }
 
     pub(super) fn is_stale<'a>(

@@ -5,7 +5,7 @@ use std::{
     task::Waker,
 };
 
-use super::{Begun, Delay, Outcome, Slot, Ticket, look_again, until};
+use super::{Begun, Delay, Outcome, Place, Slot, Ticket, look_again, until};
 use crate::{
     Reason, Rejection,
     limiter::{Core, plan::Claim, services::Services},
@@ -17,6 +17,8 @@ pub(super) struct Chair {
     pub(super) claims: Vec<Claim>,
     /// When the call started, in milliseconds.
     pub(super) started: u64,
+    /// The call's number among those that may wait.
+    arrival: u64,
     state: Mutex<State>,
 }
 
@@ -37,9 +39,10 @@ pub(super) enum Answer {
 }
 
 impl Chair {
-    pub(super) fn new(claims: Vec<Claim>, started: u64) -> Arc<Self> {
+    pub(super) fn new(claims: Vec<Claim>, begun: &Begun) -> Arc<Self> {
         let state = State { answer: Answer::Awaited(None), place: None };
-        Arc::new(Self { claims, started, state: Mutex::new(state) })
+        let Begun { at: started, arrival, .. } = *begun;
+        Arc::new(Self { claims, started, arrival, state: Mutex::new(state) })
     }
 
     /// Takes a place in the queue of one claim, unless there is none or the wait would be too long.
@@ -66,18 +69,19 @@ impl Chair {
         if matches!(state.answer, Answer::Over) {
             return Ok(());
         }
-        let number = core.queue.change(|line| {
+        let number = self.arrival;
+        let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
-            let seat = Arc::clone(self);
+            let (seat, alone) = (Arc::clone(self), self.claims.len() == 1);
             // With the line in hand: a change from now on finds this caller in it.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { now } else { later };
-            (!full).then(|| line.join(permits, until, self.claims.len() == 1, seat, (due, lag)))
+            (!full).then(|| line.join(Place { number, permits, until, alone, seat }, (due, lag)))
         });
-        let Some(number) = number else {
+        if joined.is_none() {
             let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
             return Err((position, core.not_before(Reason::QueueFull, after)));
-        };
+        }
         // From now on every call finds the queue.
         core.withdraw(limits);
         state.place = Some((Arc::clone(core), number));

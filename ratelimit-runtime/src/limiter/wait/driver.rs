@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Begun, Blocked, Core, Delay, LOOK_AGAIN, Slot, Ticket, blocked,
+    Begun, Blocked, Core, Delay, LOOK_AGAIN, Place, Slot, Ticket, blocked,
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
@@ -157,7 +157,8 @@ fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
 
 /// Asks for the caller at the head.
 async fn ask(core: Arc<Core>, limits: Arc<Services>) {
-    let head = core.queue.waiting().line().head().map(|head| (head.number, Arc::clone(&head.seat)));
+    let asked = |head: &Place<Arc<Chair>>| (head.number, Arc::clone(&head.seat));
+    let head = core.queue.change(|line| line.ask().map(asked));
     let Some((number, chair)) = head else {
         core.queue.change(|line| line.answered(0, 0));
         return;

@@ -16,7 +16,7 @@ const MOST_SLOTS: u64 = 64;
 /// A caller in the queue.
 #[derive(Debug)]
 pub(super) struct Place<S> {
-    /// Numbers the places of a line, in order.
+    /// Numbers the callers in the order in which they came.
     pub(super) number: u64,
     pub(super) permits: u32,
     /// The last millisecond in which the caller may be admitted.
@@ -110,9 +110,10 @@ pub(super) struct Line<S, T> {
     slots: VecDeque<Slot<T>>,
     /// The places with a last moment, the earliest first.
     limits: BTreeSet<(u64, u64)>,
-    next_number: u64,
     /// Whether a request to the store is under way: only one driver makes them.
     asking: bool,
+    /// The place for which it is.
+    asked: Option<u64>,
     /// When the next request to the store is due.
     due: u64,
     /// How much sooner that may have been, in milliseconds.
@@ -131,8 +132,8 @@ impl<S, T> Default for Line<S, T> {
             places: VecDeque::new(),
             slots: VecDeque::new(),
             limits: BTreeSet::new(),
-            next_number: 0,
             asking: false,
+            asked: None,
             due: 0,
             lag: 0,
             empty_since: None,
@@ -174,24 +175,23 @@ impl<S, T: Part> Line<S, T> {
         self.slots.front().map_or(self.lag, |slot| slot.lag)
     }
 
-    /// Adds a caller at the end, and returns the number of its place. The first one is to ask at `due`.
-    pub(super) fn join(
-        &mut self,
-        permits: u32,
-        until: Option<u64>,
-        alone: bool,
-        seat: S,
-        (due, lag): (u64, u64),
-    ) -> u64 {
+    /// Adds a caller behind all that came before it. Later ones may be in the line already: a caller that the
+    /// store refused joins when it hears of it, one that knows of the refusal joins at once. The first one is to
+    /// ask at `due`.
+    pub(super) fn join(&mut self, place: Place<S>, (due, lag): (u64, u64)) {
         if self.places.is_empty() && !self.asking {
             (self.due, self.lag) = (due, lag);
         }
-        let number = self.next_number;
-        self.next_number += 1;
-        self.limits.extend(until.map(|until| (until, number)));
-        self.places.push_back(Place { number, permits, until, alone, seat });
+        self.limits.extend(place.until.map(|until| (until, place.number)));
+        let index = self.places.partition_point(|other| other.number < place.number);
+        self.places.insert(index, place);
         self.empty_since = None;
-        number
+    }
+
+    /// The caller that a request is to be made for.
+    pub(super) fn ask(&mut self) -> Option<&Place<S>> {
+        self.asked = self.head().map(|head| head.number);
+        self.head()
     }
 
     /// Removes a place: its caller left, or was answered.
@@ -231,7 +231,7 @@ impl<S, T: Part> Line<S, T> {
         self.lag = lag;
         // A change that came meanwhile is still to be looked at.
         self.due = if self.asking && self.stale { 0 } else { again };
-        self.asking = false;
+        (self.asking, self.asked) = (false, None);
     }
 
     /// Returns what is to be done now, and removes the callers whose wait is over. A limiter without a
@@ -350,8 +350,9 @@ impl<S, T: Part> Line<S, T> {
 
     /// The place whose wait is over first. The one for which a request is under way has its answer.
     fn next_limit(&self) -> Option<(u64, u64)> {
-        let head = self.head().filter(|_| self.asking).map(|head| head.number);
-        self.limits.iter().find(|(_, number)| Some(*number) != head).copied()
+        let head = || self.head().filter(|_| self.asking).map(|head| head.number);
+        let asked = self.asked.or_else(head);
+        self.limits.iter().find(|(_, number)| Some(*number) != asked).copied()
     }
 
     /// The costs to reserve for next: none while more than half of the reservations are left.

@@ -21,6 +21,19 @@ fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<Strin
     (step, leaving.collect())
 }
 
+/// Joins behind all who are there. Returns the number of the place.
+fn join(
+    line: &mut Names,
+    permits: u32,
+    until: Option<u64>,
+    seat: &'static str,
+    due: (u64, u64),
+) -> u64 {
+    let number = line.places.back().map_or(100, |last| last.number + 1);
+    line.join(Place { number, permits, until, alone: true, seat }, due);
+    number
+}
+
 fn slot(at: u64, ticket: u32) -> Slot<u32> {
     Slot { at, lag: 0, permits: 1, ticket }
 }
@@ -28,8 +41,8 @@ fn slot(at: u64, ticket: u32) -> Slot<u32> {
 #[test]
 fn a_slot_passes_to_the_next_caller_when_its_caller_leaves() {
     let mut line = Names::default();
-    let first = line.join(1, None, true, "first", (0, 0));
-    line.join(1, None, true, "second", (0, 0));
+    let first = join(&mut line, 1, None, "first", (0, 0));
+    join(&mut line, 1, None, "second", (0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![1], None));
     line.put(slot(100, 7));
     line.answered(0, 0);
@@ -42,7 +55,7 @@ fn a_slot_passes_to_the_next_caller_when_its_caller_leaves() {
 #[test]
 fn a_queue_that_stays_empty_gives_its_slots_up_the_last_first() {
     let mut line = Names::default();
-    let only = line.join(1, None, true, "only", (0, 0));
+    let only = join(&mut line, 1, None, "only", (0, 0));
     step(&mut line, 0, Some(TEN_A_SECOND));
     line.put(slot(100, 1));
     line.put(slot(200, 2));
@@ -66,7 +79,7 @@ fn reservations_are_as_deep_as_twice_the_round_trip_needs() {
 fn more_is_reserved_when_half_is_used() {
     let mut line = Names::default();
     for _ in 0..9 {
-        line.join(1, None, true, "a caller", (0, 0));
+        join(&mut line, 1, None, "a caller", (0, 0));
     }
     let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
     assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
@@ -79,8 +92,8 @@ fn more_is_reserved_when_half_is_used() {
 #[test]
 fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
     let mut line = Names::default();
-    line.join(5, None, true, "head", (300, 0));
-    line.join(1, None, true, "next", (0, 0));
+    join(&mut line, 5, None, "head", (300, 0));
+    join(&mut line, 1, None, "next", (0, 0));
     assert_eq!(step(&mut line, 0, None).0, Step::Sleep(300));
     assert_eq!(step(&mut line, 300, None).0, Step::Ask);
     assert_eq!(step(&mut line, 301, None).0, Step::Sleep(u64::MAX), "the store is asked once");
@@ -93,8 +106,8 @@ fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
 #[test]
 fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
     let mut line = Names::default();
-    line.join(1, Some(400), true, "head", (300, 0));
-    line.join(1, Some(299), true, "hopeless", (0, 0));
+    join(&mut line, 1, Some(400), "head", (300, 0));
+    join(&mut line, 1, Some(299), "hopeless", (0, 0));
     let told = vec!["hopeless not before 300".to_owned()];
     assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), told));
     assert_eq!(step(&mut line, 300, None).0, Step::Ask);
@@ -106,7 +119,7 @@ fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
 #[test]
 fn a_wait_that_may_be_over_in_time_is_not_too_long() {
     let mut line = Names::default();
-    line.join(1, Some(300), true, "head", (303, 3));
+    join(&mut line, 1, Some(300), "head", (303, 3));
     assert_eq!(step(&mut line, 301, None).0, Step::Sleep(303));
     assert_eq!(step(&mut line, 303, None).0, Step::Ask);
     assert_eq!(step(&mut line, 310, None).0, Step::Sleep(u64::MAX), "its answer is on its way");
@@ -118,13 +131,13 @@ fn a_wait_that_may_be_over_in_time_is_not_too_long() {
 #[test]
 fn what_a_large_slot_has_left_is_for_the_next() {
     let mut line = Names::default();
-    line.join(2, None, true, "two", (0, 0));
-    line.join(1, None, true, "one", (0, 0));
+    join(&mut line, 2, None, "two", (0, 0));
+    join(&mut line, 1, None, "one", (0, 0));
     line.put(Slot { at: 10, lag: 0, permits: 3, ticket: 9 });
     let (next, left) = step(&mut line, 10, Some(TEN_A_SECOND));
     assert_eq!((next, left), (Step::Sleep(210), vec!["two by 9".to_owned()]), "spaced");
     let not_spaced = Some(Pace { spaced: false, ..TEN_A_SECOND });
-    line.join(1, None, true, "other", (0, 0));
+    join(&mut line, 1, None, "other", (0, 0));
     assert_eq!(step(&mut line, 210, not_spaced).1, ["one by 9"]);
 }
 
@@ -134,11 +147,11 @@ fn slots_that_were_missed_while_no_caller_waited_are_not_used_at_once() {
     let tokens = pace.map(|pace| Pace { spaced: false, capacity: 3, ..pace });
     for (pace, at_once) in [(pace, 1), (tokens, 3)] {
         let mut line = Names::default();
-        let only = line.join(1, None, true, "only", (0, 0));
+        let only = join(&mut line, 1, None, "only", (0, 0));
         (1..=7).for_each(|at| line.put(slot(at, 0)));
         line.leave(only, 1);
         for _ in 0..7 {
-            line.join(1, None, true, "late", (0, 0));
+            join(&mut line, 1, None, "late", (0, 0));
         }
         assert_eq!(step(&mut line, 7, pace).1.len(), at_once);
     }
@@ -147,7 +160,7 @@ fn slots_that_were_missed_while_no_caller_waited_are_not_used_at_once() {
 #[test]
 fn what_cannot_be_given_up_is_used() {
     let mut line = Names::default();
-    let head = line.join(1, None, true, "head", (0, 0));
+    let head = join(&mut line, 1, None, "head", (0, 0));
     line.put(slot(100, 1));
     line.change();
     let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
@@ -155,7 +168,7 @@ fn what_cannot_be_given_up_is_used() {
     line.answered(0, 0);
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
     line.leave(head, 10);
-    line.join(2, None, true, "two", (10, 0));
+    join(&mut line, 2, None, "two", (10, 0));
     assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
     line.keep(slots);
     line.answered(0, 0);
@@ -166,8 +179,25 @@ fn what_cannot_be_given_up_is_used() {
 fn reservations_that_are_too_small_are_given_up() {
     let mut line = Names::default();
     line.put(slot(100, 1));
-    line.join(2, None, true, "two", (0, 0));
+    join(&mut line, 2, None, "two", (0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
     line.answered(0, 0);
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
+}
+
+#[test]
+fn a_caller_that_joins_late_is_served_before_all_that_came_after_it() {
+    let mut line = Names::default();
+    let place = |number, seat| Place { number, permits: 1, until: None, alone: true, seat };
+    line.join(place(3, "third"), (10, 0));
+    line.join(place(4, "fourth"), (0, 0));
+    line.join(place(2, "second"), (0, 0));
+    assert_eq!(step(&mut line, 10, None).0, Step::Ask);
+    assert_eq!(line.ask().map(|head| head.seat), Some("second"));
+    line.join(place(1, "first"), (0, 0));
+    // The request that is under way is for another.
+    assert!(line.leave(2, 11).is_some());
+    line.answered(11, 0);
+    let seats: Vec<_> = line.places.iter().map(|place| place.seat).collect();
+    assert_eq!(seats, ["first", "third", "fourth"]);
 }
