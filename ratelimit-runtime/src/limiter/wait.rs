@@ -349,7 +349,7 @@ async fn in_line(
 ) -> Outcome {
     let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
     let _waiting = (core.family.measured.waits(), core.family.tally.waits());
-    let chair = Chair::new(claims, begun);
+    let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
     core.family.measured.waited(clock::instant().saturating_duration_since(began));

@@ -18,23 +18,32 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    pub(super) fn now<'a>(limits: &Services, claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+    pub(super) fn now<'a, C>(limits: &Services, claims: C) -> Self
+    where
+        C: IntoIterator<Item = &'a Claim> + Clone,
+    {
         static ARRIVALS: AtomicU64 = AtomicU64::new(0);
-        let (mut waits, at) = (false, limits.clock.now_ms());
-        let changes =
-            changes(claims.into_iter().inspect(|claim| waits |= claim.wait != Wait::None));
+        let waits = claims.clone().into_iter().any(|claim| claim.wait != Wait::None);
         let arrival = if waits { ARRIVALS.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        Self { at, arrival, changes, generation: limits.generation() }
+        Self::known(limits, claims, arrival)
     }
 
-    /// What is known now; the call came when it came.
+    /// What is known now. The call came when it came.
     pub(super) fn again<'a>(
         &self,
         limits: &Services,
         claims: impl IntoIterator<Item = &'a Claim>,
     ) -> Self {
+        Self::known(limits, claims, self.arrival)
+    }
+
+    fn known<'a>(
+        limits: &Services,
+        claims: impl IntoIterator<Item = &'a Claim>,
+        arrival: u64,
+    ) -> Self {
         let (at, changes) = (limits.clock.now_ms(), changes(claims));
-        Self { at, changes, arrival: self.arrival, generation: limits.generation() }
+        Self { at, arrival, changes, generation: limits.generation() }
     }
 
     pub(super) fn is_stale<'a>(

@@ -15,10 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Chair {
     pub(super) claims: Vec<Claim>,
-    /// When the call started, in milliseconds.
-    pub(super) started: u64,
-    /// The call's number among those that may wait.
-    arrival: u64,
+    pub(super) begun: Begun,
     state: Mutex<State>,
 }
 
@@ -39,10 +36,9 @@ pub(super) enum Answer {
 }
 
 impl Chair {
-    pub(super) fn new(claims: Vec<Claim>, begun: &Begun) -> Arc<Self> {
+    pub(super) fn new(claims: Vec<Claim>, begun: Begun) -> Arc<Self> {
         let state = State { answer: Answer::Awaited(None), place: None };
-        let Begun { at: started, arrival, .. } = *begun;
-        Arc::new(Self { claims, started, arrival, state: Mutex::new(state) })
+        Arc::new(Self { claims, begun, state: Mutex::new(state) })
     }
 
     /// Takes a place in the queue of one claim, unless there is none or the wait would be too long.
@@ -57,7 +53,7 @@ impl Chair {
         let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
         let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
-        let (now, until) = (limits.clock.now_ms(), until(*wait, self.started));
+        let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));
         let earliest = core.earliest(limits, permits, now);
         let late = lag.max(core.queue.waiting().line().lag());
         if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
@@ -69,7 +65,7 @@ impl Chair {
         if matches!(state.answer, Answer::Over) {
             return Ok(());
         }
-        let number = self.arrival;
+        let number = self.begun.arrival;
         let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let (seat, alone) = (Arc::clone(self), self.claims.len() == 1);

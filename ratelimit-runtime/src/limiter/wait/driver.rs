@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Begun, Blocked, Core, Delay, LOOK_AGAIN, Place, Slot, Ticket, blocked,
+    Blocked, Core, Delay, LOOK_AGAIN, Place, Slot, Ticket, blocked,
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
@@ -163,8 +163,8 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         core.queue.change(|line| line.answered(0, 0));
         return;
     };
-    let begun = Begun::now(&limits, &chair.claims);
-    let late = core.queue.waiting().line().lag();
+    let begun = chair.begun.again(&limits, &chair.claims);
+    let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
     let result = decide(&limits, &chair.claims).await;
     let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
     let degraded = |granted: &[Granted]| granted.iter().any(|got| got.decision.degraded);
@@ -174,8 +174,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now + again.unwrap_or(0))
         }
-        Err(refusals) => match blocked(&limits, &chair.claims, refusals, chair.started, late + lag)
-        {
+        Err(refusals) => match blocked(&limits, &chair.claims, refusals, since, late + lag) {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
             Blocked::For(Delay { position, after, .. })
                 if Arc::ptr_eq(&chair.claims[position].core, &core) =>
