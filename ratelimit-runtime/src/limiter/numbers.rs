@@ -17,7 +17,7 @@ use crate::{
     Rejection, Settings, clock,
     report::Source,
     settings::{Current, Family, Unresolved},
-    store::{AnyStore, Assertion, Config, Rejects, Terms},
+    store::{AnyStore, Assertion, Config, Lease, Rejects, Terms},
 };
 
 impl Rule {
@@ -27,16 +27,16 @@ impl Rule {
         if **known == config { Arc::clone(known) } else { Arc::new(config) }
     }
 
-    /// What a limiter is counted by in this process.
-    pub(super) fn terms(&self, family: &Family, generation: u64, config: Config) -> Arc<Terms> {
-        let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
-        let whose = (self.number, family.number);
-        let terms = || Arc::new(Terms::new(whose, generation, config, announces, self.rejects()));
+    /// What a limiter is counted by in this process, until then.
+    pub(super) fn lease(&self, family: &Family, config: Config, until_ms: u64) -> Lease {
+        let terms = || {
+            let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
+            let (whose, rejects) = ((self.number, family.number), self.rejects());
+            Arc::new(Terms::new(whose, self.generation, config, announces, rejects))
+        };
         let known = self.terms.get_or_init(terms);
-        match known.is(family.number, generation, &config) {
-            true => Arc::clone(known),
-            false => terms(),
-        }
+        let same = known.is(family.number, &config);
+        Lease { terms: if same { Arc::clone(known) } else { terms() }, until_ms }
     }
 
     /// Which calls are rejected at once if they are refused.

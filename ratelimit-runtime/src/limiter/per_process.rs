@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Reason, Rejection, clock,
-    store::{Assertion, Config, Lease, MemoryStore},
+    store::{Assertion, Config, MemoryStore},
 };
 
 /// Takes permits in this process, from all limiters or from none, with a look at their stored
@@ -46,7 +46,7 @@ pub(super) async fn take(
         let config = counted_here(core.in_force().unwrap_or(asked.numbers.config));
         let rare = core.rare();
         let slot = rare.own.get_or_init(|| limits.per_client.slot(&core.keys));
-        let lease = core.lease(limits, asked.rule, config, rare.looks.due_ms());
+        let lease = asked.rule.lease(&core.family, config, rare.looks.due_ms());
         slot.admit(lease, || core.queue.is_empty());
     }
     let counted = count(&limits.per_client, asked, counted_here).into_iter();
@@ -78,16 +78,6 @@ impl Core {
     pub(super) fn is_counted_here(&self, rule: &Rule) -> bool {
         let mut parts = self.each_part(rule).peekable();
         parts.peek().is_some() && parts.all(|part| part.in_force().mode == Mode::PerClient)
-    }
-
-    pub(super) fn lease(
-        &self,
-        limits: &Services,
-        rule: &Rule,
-        config: Config,
-        until_ms: u64,
-    ) -> Lease {
-        Lease { terms: rule.terms(&self.family, limits.generation(), config), until_ms }
     }
 }
 

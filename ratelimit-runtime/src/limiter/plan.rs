@@ -175,9 +175,7 @@ impl Rule {
         name: &str,
         given: Option<&Settings>,
     ) -> Option<Arc<Self>> {
-        let current = limits.current();
-        let is_common = current.says_nothing_of(family, name);
-        is_common.then(|| limits.rules.find(&Wanted::new(&current, family, given, None)))?
+        limits.rules.find(&Wanted::of(&limits.current(), (family, name), given, None)?)
     }
 
     /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
@@ -190,8 +188,10 @@ impl Rule {
         before: Option<&Self>,
     ) -> Arc<Self> {
         let current = limits.current();
-        let wanted = (itself.1.is_none() && current.says_nothing_of(family, itself.0))
-            .then(|| Wanted::new(&current, family, given, before));
+        let wanted = match itself.1 {
+            None => Wanted::of(&current, (family, itself.0), given, before),
+            Some(_) => None,
+        };
         if let Some(rule) = wanted.as_ref().and_then(|wanted| limits.rules.find(wanted)) {
             return rule;
         }

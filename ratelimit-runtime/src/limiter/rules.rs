@@ -37,14 +37,18 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(
+    /// None of a limiter of which there is something special to say.
+    pub(super) fn of(
         current: &Current,
-        family: &Family,
+        (family, name): (&Family, &str),
         given: Option<&'a Settings>,
         before: Option<&Rule>,
-    ) -> Self {
+    ) -> Option<Self> {
+        if !current.says_nothing_of(family, name) {
+            return None;
+        }
         let of = ((!family.is_unnamed()).then(|| Arc::clone(&family.key)), family.keys);
-        Self { generation: current.number, of, given, before: before.map(|rule| rule.number) }
+        Some(Self { generation: current.number, of, given, before: before.map(|rule| rule.number) })
     }
 
     fn is(&self, kept: &Kept) -> bool {

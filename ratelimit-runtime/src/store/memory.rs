@@ -105,16 +105,16 @@ impl MemoryStore {
         request: &Request<'_>,
         lease: impl FnOnce(u64) -> Lease,
     ) -> Option<Reconciled> {
-        let slot = self.slot(request.keys);
-        let (mut state, now) = slot.enter(&self.clock);
-        if !state.is_new() {
-            return None;
-        }
-        let (config, outcome) =
-            state.reconcile(request, self.epoch(request), now, &self.configs)?;
-        state.keep_alive(config, now);
-        state.lease = Some(lease(now));
-        outcome.reconciled
+        self.change(request.keys, |state, now| {
+            if !state.is_new() {
+                return None;
+            }
+            let (config, outcome) =
+                state.reconcile(request, self.epoch(request), now, &self.configs)?;
+            state.keep_alive(config, now);
+            state.lease = Some(lease(now));
+            outcome.reconciled
+        })
     }
 
     /// Forgets limiters that say no more than new ones.

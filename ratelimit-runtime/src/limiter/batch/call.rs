@@ -164,7 +164,7 @@ fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
         let core = asked.core;
         let slot = core.stored.get_or_init(|| store.slot(&core.keys));
         let until_ms = reply.now_ms + LOOK_EVERY_MS;
-        let lease = core.lease(limits, asked.rule, reply.config, until_ms);
+        let lease = asked.rule.lease(&core.family, reply.config, until_ms);
         slot.admit(lease, || core.queue.is_empty());
     }
 }

@@ -18,8 +18,8 @@ use crate::{
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Heard, Lease, MemoryStore, Outcome, Rejects, Reply, Request, Slot,
-        StateKeys, Whose,
+        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, StateKeys,
+        Whose,
     },
 };
 
@@ -78,20 +78,21 @@ fn by_name<T>(
     permits: u32,
     take: impl FnOnce(&Slot, Whose, u64) -> Option<T>,
 ) -> Option<T> {
-    let (store, generation) = counting(limits, family)?;
-    if permits == 0 {
-        return None;
-    }
+    let (store, generation) = counting(limits, family, permits)?;
     let name = (&*limits.key_prefix, name);
     store.with(name, |slot| take(slot, Whose::Family(family.number), generation))
 }
 
 /// The embedded store, if it counts limiters by their names, and the reading of the limits they are counted by.
 #[inline]
-fn counting<'a>(limits: &'a Services, family: &Family) -> Option<(&'a MemoryStore, u64)> {
+fn counting<'a>(
+    limits: &'a Services,
+    family: &Family,
+    permits: u32,
+) -> Option<(&'a MemoryStore, u64)> {
     let AnyStore::Memory(store) = &limits.store else { return None };
     let generation = limits.generation();
-    let counts = generation != ENDED && family.places.are_unbounded(generation);
+    let counts = permits > 0 && generation != ENDED && family.places.are_unbounded(generation);
     counts.then_some((store, generation))
 }
 
@@ -105,7 +106,7 @@ fn begin(
     permits: u32,
     given: Option<&Settings>,
 ) -> Option<(Reply, Rejects)> {
-    let (store, generation) = counting(limits, family).filter(|_| permits > 0)?;
+    let (store, generation) = counting(limits, family, permits)?;
     let is_there = store.with((&limits.key_prefix, name), |_| Some(())).is_some();
     if is_there || store.health().is_err() {
         return None;
@@ -120,10 +121,8 @@ fn begin(
     let request = Request::new(&keys, numbers.config, rule.since)
         .revision(limits.revision())
         .assertion(Assertion::First(numbers.effective.set.on_drift()));
-    let outcome = store.begin(&request, |now| Lease {
-        terms: rule.terms(family, generation, numbers.config),
-        until_ms: now + LOOK_EVERY_MS,
-    })?;
+    let lease = |now| rule.lease(family, numbers.config, now + LOOK_EVERY_MS);
+    let outcome = store.begin(&request, lease)?;
     family.count_reconciled(outcome);
     take(limits, family, name, permits)
 }

@@ -91,9 +91,9 @@ impl Terms {
         Self { rule, family, generation, config, announces, rejects, idle_ms }
     }
 
-    /// Whether they are these numbers as of this reading of the limits.
-    pub(crate) fn is(&self, family: u32, generation: u64, config: &Config) -> bool {
-        (self.family, self.generation) == (family, generation) && self.config == *config
+    /// Whether they are these numbers of this family.
+    pub(crate) fn is(&self, family: u32, config: &Config) -> bool {
+        self.family == family && self.config == *config
     }
 }
 
