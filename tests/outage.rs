@@ -236,6 +236,7 @@ async fn credentials_and_permissions_are_checked_at_startup() {
         wrong.contains("WRONGPASS") || wrong.contains("Password authentication failed"),
         "{wrong}"
     );
+    assert!(!wrong.contains(".;"), "the server's sentence goes on: {wrong}");
 
     let user = |name: &str, commands: &[&str]| {
         let mut connection = redis::Client::open(server.url_for("default", "s3cr3t-canary"))

@@ -1,7 +1,7 @@
 //! A thread for what no caller awaits (probes, refunds, the watch of the limits file), and for
 //! the calls of callers that have no tokio runtime.
 //!
-//! It starts when it is first needed, and ends with the last owner of the engine or when it is told to. After that it
+//! It starts when it is first needed, and ends with the last owner of the engine or when it is shut down. After that it
 //! takes no tasks; a caller without a runtime that needs its timers starts another one.
 
 use std::{

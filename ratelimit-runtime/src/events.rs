@@ -1,4 +1,4 @@
-//! What operators should hear of, told once and in one place.
+//! What operators should hear of, reported once and in one place.
 
 mod bounded;
 mod spans;
@@ -349,7 +349,7 @@ impl fmt::Display for Change<'_> {
 
 pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Who is told of events.
+/// Who receives events.
 #[derive(Clone, Default)]
 pub(crate) struct Events(Arc<Shared>);
 

@@ -83,8 +83,8 @@
 //! # What is counted
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
-//! when its age is `per`; refused calls count for nothing. Time is the Redis server's. Or, if it is
-//! told so, a token bucket, a fixed window or a leaky bucket: [`guide::algorithms`].
+//! when its age is `per`; refused calls count for nothing. Time is the Redis server's. `algorithm`
+//! chooses a token bucket, a fixed window or a leaky bucket instead: [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(

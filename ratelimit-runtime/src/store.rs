@@ -103,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives back what a grant still holds and nothing of any other, and returns how many permits that
     /// are: none once its window is over, when the limiter is `per_client`, or when its permits cannot be
-    /// told from those of others any more, since the rule changed. A slot of a leaky bucket comes back
+    /// distinguished from those of others any more, since the rule changed. A slot of a leaky bucket comes back
     /// only if nothing was placed after it.
     ///
     /// # Errors

@@ -127,7 +127,8 @@ fn with_hint(text: &str) -> String {
     } else if text.contains("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server"
     } else {
-        ""
+        return text.to_owned();
     };
-    format!("{text}{hint}")
+    // Some of the server's texts are sentences.
+    format!("{}{hint}", text.trim_end_matches('.'))
 }
