@@ -257,7 +257,7 @@ async fn a_zone_nobody_knows_grants_nothing() {
     assert_eq!(error.reason(), Reason::StoreMisconfigured);
     let told = error.to_string();
     assert!(
-        told.contains("`0/fixed_window/day@Mars/Olympus`, which this process does not know"),
+        told.contains("`0/fixed_window/day@Mars/Olympus`, which this process does not support"),
         "{told}"
     );
     assert_eq!(limiter.peek(1).await.unwrap_err().reason(), Reason::StoreMisconfigured);

@@ -91,8 +91,8 @@ async fn a_permission_that_is_lost_is_reported() {
         let reason = rejected(&limits, &format!("user-{user}")).await;
         assert_eq!(reason, Some(Reason::StoreMisconfigured));
     }
-    assert_eq!(log.of("cannot be counted"), (1, 1));
-    eventually("the others are counted", 12 * SECOND, || log.of("cannot be counted") == (2, 100));
+    assert_eq!(log.of("cannot be enforced"), (1, 1));
+    eventually("the others are counted", 12 * SECOND, || log.of("cannot be enforced") == (2, 100));
 }
 
 /// What a subscriber writes.

@@ -303,7 +303,7 @@ async fn a_misspelled_entry_is_an_error_and_a_stranger_a_warning() {
     builder.build().await.unwrap();
     assert_eq!(
         *strangers.lock().unwrap(),
-        ["`another-programs` in the limits file matches no limiter of this program"]
+        ["`another-programs` in the limits file matches no limiter in this program"]
     );
     let error = refused(embedded(&format!("unmatched: error\n{yaml}"))).await;
     assert_eq!(

@@ -154,13 +154,13 @@ async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
     assert_eq!((&**node, &**slots), (&*address, "5461-10921"));
     let text = reported[0].to_string();
     let expected =
-        format!("rate limits cannot reach slots 5461-10921 of their store ({address}): redis: ");
+        format!("rate limit store is unavailable for slots 5461-10921 ({address}): redis: ");
     assert!(text.starts_with(&expected), "{text}");
 
     cluster.node(1).restart();
     eventually("it is found", 15 * SECOND, || of_outages().len() > 1);
     let reported = of_outages();
-    let expected = format!("rate limits reach slots 5461-10921 of their store ({address}) again");
+    let expected = format!("rate limit store is available again for slots 5461-10921 ({address})");
     assert_eq!(reported[1..].iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     for limiter in &limiters {
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());

@@ -96,7 +96,7 @@ async fn the_file_goes_before_the_annotation_field_by_field() {
                 \"orders:{user_id}\":\n    overrides:\n      - { key: \"orders:7\", rate: 0 }\n      \
                 - { prefix: \"orders:8\", rate: 4 }\n  mail: { enabled: false }\n";
     let (limits, events) = accepted(yaml).await;
-    assert_eq!(events, ["rate limit `mail` is turned off"]);
+    assert_eq!(events, ["rate limit `mail` is disabled"]);
     limits
         .scope(async {
             for _ in 0..3 {

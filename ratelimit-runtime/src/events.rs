@@ -1,4 +1,4 @@
-//! What operators should hear of, reported once and in one place.
+//! Events for operators.
 
 mod bounded;
 mod spans;
@@ -13,21 +13,21 @@ use self::bounded::Bounded;
 pub(crate) use self::spans::Spans;
 use crate::{Quota, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled};
 
-/// Something an operator should hear of.
+/// An event for operators.
 ///
-/// With the feature `tracing` each one is an event of target `ratelimit`; a callback given to
-/// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) gets them all.
+/// With the feature `tracing`, each event is logged with the target `ratelimit`. A callback passed to
+/// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) receives all of them.
 ///
-/// What happens often is reported when it first happens to a limiter, all keys of a template being one, and
-/// then as a [count](Self::Repeated) every ten seconds. A key that is used for the first time is no event.
+/// Frequent events are reported the first time they happen to a limiter (all keys of a template count as one),
+/// and then as a [count](Self::Repeated) every ten seconds. The first use of a key is not an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// No Redis is named anywhere, so limits hold within this process only.
+    /// No Redis is configured, so limits apply to this process only.
     EmbeddedStore,
-    /// The limits could not be read, and a rate-limited function ran before they were installed.
+    /// A rate-limited function ran before the limits were installed, and the default setup failed.
     NotInstalled {
-        /// What is wrong.
+        /// Why the setup failed.
         error: SetupError,
     },
     /// The limits file has an entry that matches no compiled limiter.
@@ -35,18 +35,18 @@ pub enum Event {
         /// The entry's key.
         key: String,
     },
-    /// A limiter is turned off by the limits file.
+    /// The limits file disables a limiter.
     Disabled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
     },
-    /// A limiter is in [shadow mode](crate::guide::shadow): it refuses nobody.
+    /// A limiter is in [shadow mode](crate::guide::shadow): it is not enforced.
     ShadowMode {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
     },
     /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the
-    /// first such call, and again after a minute without any; the
+    /// first such call, and again after a minute without one; the
     /// [report](crate::report::LimiterReport::shadowed) counts all of them.
     WouldReject {
         /// The rejection that the caller would have received.
@@ -62,66 +62,66 @@ pub enum Event {
     Blocked {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
-        /// For how long.
+        /// How long the key is blocked.
         block: Duration,
     },
     /// An event happened again in the last ten seconds, to the same limiter or to one of many.
     #[non_exhaustive]
     Repeated {
-        /// The last one.
+        /// The last of these events.
         event: Box<Event>,
-        /// How often it happened since it was reported.
+        /// How many more there were since the last report.
         more: u64,
     },
     /// The configured and the stored configuration of a limiter differed, and were reconciled.
     Reconciled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
-        /// How.
+        /// How they were reconciled.
         outcome: Reconciled,
-        /// The quota that no longer applies here: the stored one that was replaced, or this process's
-        /// own where it follows another. `None` if there is none.
+        /// The quota that no longer applies here: the stored one if it was replaced, or this process's
+        /// own if it follows the store. `None` if there is none.
         old: Option<Quota>,
         /// The quota in force.
         new: Quota,
     },
-    /// The store does not answer; `on_store_error` decides from now on. Reported when an outage begins, and
-    /// every minute while it lasts; a store that comes and goes within ten seconds is one outage. Each node of a cluster
-    /// has outages of its own.
+    /// The store is unavailable; `on_store_error` decides from now on. Reported when an outage begins, and
+    /// every minute while it lasts. Failures within ten seconds of a recovery belong to the same outage. Each node of a
+    /// cluster has its own outages.
     #[non_exhaustive]
     StoreDown {
-        /// What it said last.
+        /// The last error.
         error: StoreError,
-        /// The address of the node of a cluster that does not answer; `None` for a single server, and where a cluster
-        /// as a whole refuses calls.
+        /// The address of the unavailable cluster node; `None` for a single server, or if the cluster as a whole
+        /// rejects commands.
         node: Option<Arc<str>>,
         /// The slots that the node served, such as `0-5460`.
         slots: Option<Arc<str>>,
     },
-    /// The store answers again.
+    /// The store is available again.
     #[non_exhaustive]
     StoreUp {
-        /// The node of a cluster that did not answer. Another one may serve its slots now.
+        /// The cluster node that was unavailable. Another node may serve its slots now.
         node: Option<Arc<str>>,
         /// Its slots.
         slots: Option<Arc<str>>,
     },
-    /// The store refuses for a reason that lasts, or a function that cannot carry a rejection has no
-    /// numbers. Calls are rejected, or counted locally where the function cannot.
+    /// The store returns an error that time does not cure, or a function that cannot return a rejection has no
+    /// quota. Calls are rejected, or counted locally if the function cannot return a rejection.
     Misconfigured {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
-        /// What the store said.
+        /// The error.
         error: StoreError,
     },
-    /// A template has as many keys with limiters of their own as `max_keys` allows; new keys share one limiter.
+    /// A template has `max_keys` keys with limiters of their own, the most allowed; new keys share one limiter.
     KeysShared {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
         /// The bound.
         max_keys: u32,
     },
-    /// A peer with a wrong clock wrote grants into the future, or the server's clock stepped back.
+    /// Grants are dated in the future, because a peer's clock is wrong or the server's clock stepped back.
     /// They count from now on.
     ClockAhead {
         /// The limiter's key as it was written.
@@ -129,28 +129,28 @@ pub enum Event {
         /// How far in the future.
         ahead: Duration,
     },
-    /// Redis may evict keys when memory is short, and limits with them.
+    /// Redis may evict keys, and rate limits with them, when it runs out of memory.
     EvictionPossible {
         /// Its `maxmemory-policy`, which should be `noeviction`.
         policy: String,
     },
-    /// The store's user may not read or write which processes share the store, so this process cannot
-    /// tell which of them live. Limits hold all the same. Reported once.
+    /// The store's user lacks the permissions for the list of processes that share the store, so this process
+    /// does not know which of them are alive. Limits still apply. Reported once.
     MembersUnavailable {
-        /// What the store said.
+        /// The error of the store.
         error: StoreError,
     },
-    /// A changed limits file was read.
+    /// A changed limits file was loaded.
     Reloaded,
-    /// A changed limits file is not usable; the old limits stay.
+    /// A changed limits file is invalid; the previous limits stay active.
     ReloadFailed {
-        /// What is wrong with it.
+        /// Why it is invalid.
         error: SetupError,
     },
 }
 
 impl Event {
-    /// The event as a metric's label says it.
+    /// The event's kind, as in the label of a metric.
     fn word(&self) -> &'static str {
         match self {
             Self::EmbeddedStore => "embedded_store",
@@ -175,7 +175,7 @@ impl Event {
         }
     }
 
-    /// The template of the limiter that it is about.
+    /// The template of the limiter that the event concerns.
     fn limiter(&self) -> Option<&Arc<str>> {
         match self {
             Self::Disabled { limiter }
@@ -210,7 +210,7 @@ impl Event {
         if let Self::Repeated { more, .. } = self { *more } else { 1 }
     }
 
-    /// What it is reported as once in a while.
+    /// Events of one topic are counted together.
     fn topic(&self) -> &'static str {
         match self {
             Self::Reconciled { outcome, .. } => outcome.word(),
@@ -218,7 +218,7 @@ impl Event {
         }
     }
 
-    /// Whether it can happen with every call.
+    /// Returns whether every call can cause it.
     fn is_bounded(&self) -> bool {
         matches!(
             self,
@@ -234,21 +234,21 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmbeddedStore => f.write_str(
-                "no Redis is named, so rate limits hold within this process only; \
+                "no Redis is configured, so rate limits apply to this process only; \
                  set `store` in the limits file or `RATELIMIT_STORE` to share them",
             ),
             Self::NotInstalled { error } => {
                 write!(
                     f,
-                    "rate limits were used before they were installed, and cannot be: {error}"
+                    "rate limits were used before `install`, and the default setup failed: {error}"
                 )
             }
             Self::Unmatched { key } => {
-                write!(f, "`{key}` in the limits file matches no limiter of this program")
+                write!(f, "`{key}` in the limits file matches no limiter in this program")
             }
-            Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is turned off"),
+            Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is disabled"),
             Self::ShadowMode { limiter } => {
-                write!(f, "rate limit `{limiter}` is in shadow mode and refuses nobody")
+                write!(f, "rate limit `{limiter}` is in shadow mode and is not enforced")
             }
             Self::WouldReject { rejection } => {
                 write!(
@@ -290,47 +290,48 @@ impl fmt::Display for Event {
                 ),
             },
             Self::StoreDown { error, node, slots } => {
-                write!(f, "rate limits cannot reach {}: {error}", Reached(node, slots))
+                write!(f, "rate limit store is unavailable{}: {error}", Part(node, slots))
             }
             Self::StoreUp { node, slots } => {
-                write!(f, "rate limits reach {} again", Reached(node, slots))
+                write!(f, "rate limit store is available again{}", Part(node, slots))
             }
             Self::Misconfigured { limiter, error } => {
-                write!(f, "rate limit `{limiter}` cannot be counted as it should: {error}")
+                write!(f, "rate limit `{limiter}` cannot be enforced as configured: {error}")
             }
             Self::KeysShared { limiter, max_keys } => write!(
                 f,
-                "rate limit `{limiter}` has {max_keys} keys, as `max_keys` allows; new keys share one limiter"
+                "rate limit `{limiter}` has {max_keys} keys, the most that `max_keys` allows; new keys share \
+                 one limiter"
             ),
             Self::ClockAhead { limiter, ahead } => write!(
                 f,
-                "rate limit `{limiter}` holds grants dated {ahead:?} in the future; check the clocks of \
-                 its Java peers and of the server"
+                "rate limit `{limiter}` has grants dated {ahead:?} in the future; check the clocks of the \
+                 Redis server and of Java clients"
             ),
             Self::EvictionPossible { policy } => write!(
                 f,
-                "Redis evicts keys by `{policy}` when memory is short, and rate limits with them; \
+                "Redis may evict rate limits under `maxmemory-policy {policy}`; \
                  set `maxmemory-policy noeviction`"
             ),
             Self::MembersUnavailable { error } => {
-                write!(f, "processes that share the rate limit store are unknown: {error}")
+                write!(f, "the processes that share the rate limit store are unknown: {error}")
             }
-            Self::Reloaded => f.write_str("rate limits reloaded"),
+            Self::Reloaded => f.write_str("limits file reloaded"),
             Self::ReloadFailed { error } => {
-                write!(f, "rate limits not reloaded, the old ones stay: {error}")
+                write!(f, "limits file not reloaded, previous limits stay active: {error}")
             }
         }
     }
 }
 
-/// What an outage is of: `their store`, or `slots 0-5460 of their store (10.0.0.1:7001)`.
-struct Reached<'a>(&'a Option<Arc<str>>, &'a Option<Arc<str>>);
+/// The part of the store that an outage concerns: ` for slots 0-5460 (10.0.0.1:7001)`; nothing if it is all of it.
+struct Part<'a>(&'a Option<Arc<str>>, &'a Option<Arc<str>>);
 
-impl fmt::Display for Reached<'_> {
+impl fmt::Display for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self(Some(node), Some(slots)) => write!(f, "slots {slots} of their store ({node})"),
-            _ => f.write_str("their store"),
+            Self(Some(node), Some(slots)) => write!(f, " for slots {slots} ({node})"),
+            _ => Ok(()),
         }
     }
 }
@@ -349,7 +350,7 @@ impl fmt::Display for Change<'_> {
 
 pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Who receives events.
+/// The receivers of events.
 #[derive(Clone, Default)]
 pub(crate) struct Events(Arc<Shared>);
 

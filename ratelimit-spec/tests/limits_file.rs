@@ -606,14 +606,14 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ("key_prefix: \"{a}:\"\n", "1:13: the key prefix contains a brace; remove it"),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
-            "5:3: there is no key before `:` on this line; write `key: value`",
+            "5:3: missing key before `:`; write `key: value`",
         ),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  ~: {}\n",
-            "2:3: a key cannot be `42`; put it in quotes\n\
-             3:3: a key cannot be `true`; put it in quotes\n\
-             4:3: a key cannot be a map; put it in quotes\n\
-             5:3: a key cannot be empty; write a name before `:`",
+            "2:3: expected a string as key, found `42`; quote it\n\
+             3:3: expected a string as key, found `true`; quote it\n\
+             4:3: expected a string as key, found a map; quote it\n\
+             5:3: empty key; write a name before `:`",
         ),
     ]);
 }
@@ -674,8 +674,8 @@ fn yaml_that_limits_do_without_is_refused() {
             "a: |\n  b\n",
             "1:4: block text (`|`, `>`) is not supported; write it on one line, in quotes",
         ),
-        ("a: 1\n---\nb: 2\n", "2:1: a second document starts here; write one only"),
-        ("---\n---\n", "2:1: a second document starts here; write one only"),
+        ("a: 1\n---\nb: 2\n", "2:1: unexpected second document; write only one"),
+        ("---\n---\n", "2:1: unexpected second document; write only one"),
         ("a: 1\n...\n", "2:1: `...` is not supported; remove it"),
         ("%YAML 1.2\n", "1:1: directives (`%`) are not supported; remove the line"),
         ("? a\n: b\n", "1:1: explicit keys (`?`) are not supported; write `key: value`"),
@@ -684,39 +684,38 @@ fn yaml_that_limits_do_without_is_refused() {
         ("a: \u{0}\n", "1:4: character U+0000 cannot be used; remove it"),
         ("a: 1\u{2028}b: 2\n", "1:5: character U+2028 cannot be used; remove it"),
         ("a: 1\rb: 2\n", "1:5: character U+000D cannot be used; remove it"),
-        ("a: `b`\n", "1:4: text cannot start with a backtick; put it in quotes"),
-        ("a: @b\n", "1:4: text cannot start with `@`; put it in quotes"),
+        ("a: `b`\n", "1:4: text cannot start with a backtick; quote it"),
+        ("a: @b\n", "1:4: text cannot start with `@`; quote it"),
     ]);
 }
 
 #[test]
 fn yaml_that_is_none_says_what_is_missing() {
     check_reports(&[
-        ("a: [1, 2\n", "1:4: `[` is not closed; write `]` after the last entry"),
-        ("a: [1}\n", "1:6: `}` cannot close the `[` at 1:4; write `]`"),
-        ("a: 1}\nb: }\n", "2:4: `}` closes nothing; remove it, or put the text in quotes"),
-        ("a: \"b\nc: d\n", "1:4: the text is not closed; write `\"` at its end, on the same line"),
-        ("a: \"b\" c\n", "1:8: unexpected text after a value; put all of it in quotes"),
-        ("a: b: c\n", "1:5: a second `:` on this line; put text that holds `: ` in quotes"),
+        ("a: [1, 2\n", "1:4: unclosed `[`; write `]` after the last entry"),
+        ("a: [1}\n", "1:6: `}` does not match the `[` at 1:4; write `]`"),
+        ("a: 1}\nb: }\n", "2:4: unmatched `}`; remove it, or quote the text"),
+        ("a: \"b\nc: d\n", "1:4: unterminated string; write `\"` at its end, on the same line"),
+        ("a: \"b\" c\n", "1:8: unexpected text after a value; quote all of it"),
+        ("a: b: c\n", "1:5: unexpected second `:` on this line; quote text that contains `: `"),
         (
             "a: { b: 1\n  c: 2 }\n",
-            "2:3: a comma is missing before this; separate entries with commas, and put text that \
-             holds `[`, `]`, `{`, `}` or `,` in quotes",
+            "2:3: missing comma; separate entries with commas, and quote text that contains `[`, `]`, \
+             `{`, `}` or `,`",
         ),
         (
             "a: { key: orders:{id} }\n",
-            "1:17: `:` before a bracket or comma; put text that holds these in quotes",
+            "1:17: unexpected `:` before a bracket or comma; quote text that contains these",
         ),
-        ("a: [\n  - b\n]\n", "2:3: `-` inside of `[` or `{`; separate entries with commas"),
+        ("a: [\n  - b\n]\n", "2:3: unexpected `-` inside `[` or `{`; separate entries with commas"),
         (
             "limiters:\n  a: { rate: 1 }\n    per: 1s\n",
-            "3:5: this line continues the value above; write a value on one line, and the fields of \
-             a map in one column",
+            "3:5: unexpected continuation line; write each value on one line, and align the fields of \
+             a map",
         ),
         (
             "limiters:\n    a: { rate: 1 }\n  b: { rate: 1 }\n",
-            "3:3: the indentation is that of no line above; align the line with those of the same \
-             map or list",
+            "3:3: inconsistent indentation; align the line with those of the same map or list",
         ),
         ("a: 1\nb\nc: 2\n", "3:1: not valid YAML: could not find expected ':'"),
         ("a: \"\\q\"\n", "1:5: not valid YAML: found unknown escape character"),
@@ -726,7 +725,7 @@ fn yaml_that_is_none_says_what_is_missing() {
 #[test]
 fn a_file_has_bounds() {
     let deep = format!("a: {}{}\n", "[".repeat(16), "]".repeat(16));
-    assert_eq!(report(&deep), "1:19: more than 16 lists and maps in each other; write fewer");
+    assert_eq!(report(&deep), "1:19: nested deeper than 16 levels; write fewer levels");
     let large = format!("# {}\n", "é".repeat(MAX_BYTES / 2));
     assert_eq!(report(&large), "the file has 262147 bytes; write at most 262144 (256 KiB)");
     let dense = format!("a: [{}]\n", "1,".repeat(100_000));

@@ -210,7 +210,7 @@ async fn signals_reload_its_limits_and_end_it() {
     let redis = RedisServer::start();
     let server = Server::start("service", Some(&redis));
     let visitor = Visitor::of(&server);
-    let reloads = || server.log().matches("rate limits reloaded").count();
+    let reloads = || server.log().matches("limits file reloaded").count();
     // The watch reads a file that changed; this one did not.
     server.signal(Signal::HUP);
     eventually("the file is read again", Duration::from_secs(3), || reloads() == 1);
@@ -223,7 +223,7 @@ async fn signals_reload_its_limits_and_end_it() {
     fs::write(server.limits(), "limiters: 7\n").unwrap();
     server.signal(Signal::HUP);
     eventually("a mistake is reported", Duration::from_secs(3), || {
-        server.log().contains("rate limits not reloaded")
+        server.log().contains("limits file not reloaded")
     });
     assert_eq!(visitor.get("/ready", "").await.status(), 503);
     assert_eq!(visitor.get("/search", "acme").await.status(), 200);

@@ -72,7 +72,8 @@ async fn ten_thousand_names_leave_as_many_limiters_as_are_allowed() {
         assert_eq!(
             shared,
             ["mail:{user}", "visit:*"].map(|key| format!(
-                "rate limit `{key}` has 100 keys, as `max_keys` allows; new keys share one limiter"
+                "rate limit `{key}` has 100 keys, the most that `max_keys` allows; new keys share one \
+                 limiter"
             ))
         );
     }

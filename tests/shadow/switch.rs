@@ -117,7 +117,7 @@ async fn startup_tells_which_annotated_limiters_refuse_nobody() {
     let (builder, events) = heard(embedded(yaml));
     builder.build().await.unwrap();
     let events: Vec<String> = events.lock().unwrap().iter().map(ToString::to_string).collect();
-    assert_eq!(events, ["rate limit `shadow-patient` is in shadow mode and refuses nobody"]);
+    assert_eq!(events, ["rate limit `shadow-patient` is in shadow mode and is not enforced"]);
 }
 
 #[tokio::test]

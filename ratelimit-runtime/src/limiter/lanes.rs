@@ -287,7 +287,7 @@ impl Load {
                 return Some(due);
             }
             if let Some(answer) = caller.answer.take() {
-                let error = StoreError::timeout(format!("no answer within {deadline:?}"));
+                let error = StoreError::timeout(format!("no reply within {deadline:?}"));
                 // One that is gone needs none.
                 let _ = answer.send(Err(error));
             }

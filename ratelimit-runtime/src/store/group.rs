@@ -1,12 +1,12 @@
-//! Callers that ask the same limiters, what every store asks of them, and makes of what each
-//! limiter says.
+//! Groups of callers of the same limiters: the checks that every store makes, and the joint
+//! outcome.
 
 use std::sync::Arc;
 
 use super::{Outcome, Reply, Request};
 use crate::StoreError;
 
-/// Callers that ask the same limiters, in order; each takes from all of them or from none.
+/// Callers that request permits of the same limiters, in order; each takes from all of them or from none.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     /// Different limiters, at least one.
@@ -36,7 +36,7 @@ impl Group<'_> {
         for (n, request) in requests.iter().enumerate() {
             if requests[..n].iter().any(|other| other.keys == request.keys) {
                 return Err(StoreError::misconfigured(
-                    "a group names a limiter twice; add its permits up",
+                    "a group names a limiter twice; combine its permits",
                 ));
             }
         }
@@ -49,7 +49,7 @@ impl Group<'_> {
     }
 }
 
-/// One answer for all limits of a key, and that of each if there are several.
+/// One reply for all limits of a key, and that of each if there are several.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) reply: Reply,
@@ -64,8 +64,8 @@ impl From<Reply> for Heard {
 }
 
 impl Outcome {
-    /// What a limiter's own answer comes down to when others had a say, which `granted` or not;
-    /// `NotTaken` if the group may not `admit` at all.
+    /// Combines a limiter's own outcome with whether all limiters `granted`; `NotTaken` if the
+    /// group may not `admit` at all.
     pub(super) fn jointly(self, granted: bool, admit: bool) -> Self {
         match self {
             Self::PerClient | Self::Unknown => self,

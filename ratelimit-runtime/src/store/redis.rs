@@ -59,12 +59,12 @@ pub use self::hooks::{
 /// How long a batch waits for a reply after the deadline, to give back what was granted.
 const LATE_REPLY: Duration = Duration::from_secs(5);
 
-/// Keeps limiters in Redis, where any number of processes share them, Java services with
-/// Redisson's `RRateLimiter` among them.
+/// A store in Redis that any number of processes share, including Java services with Redisson's
+/// `RRateLimiter`.
 ///
-/// One script call decides. Time is the server's. Every call has a deadline, connection set-up
-/// included; what the server refused without doing it (`NOSCRIPT`, `MOVED`, `READONLY`, `LOADING`
-/// and the like) is sent again within it, and nothing else is.
+/// Each decision takes one script call. Time is the server's. Every call has a deadline, connection
+/// setup included. A command that the server reports as not executed (`NOSCRIPT`, `MOVED`,
+/// `READONLY`, `LOADING` and the like) is resent within it, and no other is.
 ///
 /// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `EXISTS`, `GET`, `SET`,
 /// `ZADD`, `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
@@ -87,19 +87,19 @@ impl RedisStore {
         Self { link, deadline, events }
     }
 
-    /// A store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that connects
-    /// on first use and gives up on a call after `deadline`.
+    /// Creates a store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that
+    /// connects on first use and abandons a call after `deadline`.
     ///
     /// # Errors
     ///
-    /// When the address cannot be read, or needs a crate feature that is not enabled.
+    /// Returns an error if the address is invalid, or needs a crate feature that is not enabled.
     #[cfg(feature = "test-util")]
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
         let address = Address::parse(url)?;
         Ok(Self::new(address, Certificates::default(), deadline, Events::default(), Arc::default()))
     }
 
-    /// A store that trusts the certificate authorities in a PEM text, instead of the system's.
+    /// Creates a store that trusts the certificate authorities in a PEM text, instead of the system's.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl RedisStore {
         ))
     }
 
-    /// Whether the keys of a call have to be in one slot.
+    /// Returns whether the keys of a call have to be in one slot.
     pub(crate) fn is_cluster(&self) -> bool {
         self.address().topology == address::Topology::Cluster
     }
@@ -193,7 +193,7 @@ impl RedisStore {
             Err(elapsed) => elapsed,
         };
         let Progress { used, is_sent, excuse } = std::mem::take(&mut *attempt.progress());
-        let waited = format!("redis: no answer within {:?}", self.deadline);
+        let waited = format!("redis: no reply within {:?}", self.deadline);
         let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
         if !elapsed.stalled
             && link.close(call.keys(), error.clone())
@@ -213,7 +213,7 @@ impl RedisStore {
 
 fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
     redis::from_redis_value(value)
-        .map_err(|error| StoreError::unavailable(format!("redis: unknown reply: {error}")))
+        .map_err(|error| StoreError::unavailable(format!("redis: unexpected reply: {error}")))
 }
 
 /// What the script that writes a configuration takes.

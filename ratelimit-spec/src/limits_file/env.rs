@@ -4,13 +4,13 @@ use crate::quote::Quoted;
 
 /// Replaces `${NAME}` and `${NAME:-default}` by what a lookup finds, and `$$` by `$`.
 ///
-/// The default is taken, as it is, when there is no such variable or it is empty; it ends at the
+/// The default is used, unchanged, if there is no such variable or it is empty; it ends at the
 /// first `}`. Any other `$` stays.
 ///
 /// # Errors
 ///
-/// When a variable without a default is not set, or a `${` is not closed or names no variable. The
-/// error repeats the name only: the text around it may be a secret.
+/// Returns an error if a variable without a default is not set, or a `${` is not closed or names no
+/// variable. The error contains only the name: the text around it may be a secret.
 ///
 /// # Examples
 ///
@@ -33,9 +33,8 @@ pub fn expand_env(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result
             expanded.push('$');
             rest = after;
         } else if let Some(after) = rest.strip_prefix('{') {
-            let (variable, after) = after
-                .split_once('}')
-                .ok_or("`${` is not closed; write `${NAME}`, or `$$` for a `$`")?;
+            let (variable, after) =
+                after.split_once('}').ok_or("unclosed `${`; write `${NAME}`, or `$$` for a `$`")?;
             expanded.push_str(&value_of(variable, &lookup)?);
             rest = after;
         } else {
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_reference_that_leads_nowhere_is_an_error_that_keeps_secrets() {
-        let unclosed = "`${` is not closed; write `${NAME}`, or `$$` for a `$`";
+        let unclosed = "unclosed `${`; write `${NAME}`, or `$$` for a `$`";
         let no_name = "`${..}` does not hold the name of a variable; write `${NAME}`, or \
                        `${NAME:-default}`";
         for (text, message) in [

@@ -52,8 +52,8 @@ impl Report {
         for (key, value) in entries {
             let Some(name) = key.text() else {
                 self.add(key.position, || match &key.value {
-                    Value::Null => "a key cannot be empty; write a name before `:`".to_owned(),
-                    other => format!("a key cannot be {other}; put it in quotes"),
+                    Value::Null => "empty key; write a name before `:`".to_owned(),
+                    other => format!("expected a string as key, found {other}; quote it"),
                 });
                 continue;
             };

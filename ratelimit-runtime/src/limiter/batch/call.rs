@@ -217,7 +217,7 @@ impl<'a> Together<'a> {
             let groups = match timeout(deadline, groups.as_mut()).await {
                 Ok(groups) => groups,
                 Err(_) => {
-                    let late = StoreError::timeout(format!("no answer within {:?}", own.deadline));
+                    let late = StoreError::timeout(format!("no reply within {:?}", own.deadline));
                     // A caller that is gone needs none.
                     let _ = send.take().map(|send| send.send(Err(late)));
                     groups.await

@@ -93,7 +93,7 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
         }
     }
     if master.is_empty() {
-        return Err("the master's name is missing; write `?master=NAME` at the end".to_owned());
+        return Err("missing master name; write `?master=NAME` at the end".to_owned());
     }
     // Percent-encoded, as the login of an address is.
     let login = match password {

@@ -1,4 +1,4 @@
-//! The commands about a limiter, each made anew for every attempt.
+//! The commands about a limiter, each built again for every attempt.
 
 use once_cell::sync::Lazy;
 use redis::{Cmd, Value};
@@ -14,7 +14,7 @@ use crate::{
     store::{Config, Request, StateKeys},
 };
 
-/// One command about a limiter, made anew for each attempt.
+/// One command about a limiter, built again for each attempt.
 pub(super) trait Call {
     /// Whose keys it touches.
     fn keys(&self) -> &StateKeys;
@@ -22,7 +22,7 @@ pub(super) trait Call {
     /// The command; by text when the server does not know the script's name.
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 
-    /// Whether a reply after the deadline is of use, since it says what was granted to callers that are gone.
+    /// Returns whether a reply after the deadline is of use, since it says what was granted to callers that are gone.
     fn needs_late_reply(&self) -> bool {
         false
     }
@@ -138,7 +138,7 @@ impl RedisStore {
         self.run_with_windows(windows, Some(&request.config), ask).await
     }
 
-    /// Runs a call, anew where it lacked the windows of a calendar.
+    /// Runs a call, and repeats it if it lacked the windows of a calendar.
     pub(super) async fn run_with_windows<C: Call>(
         &self,
         mut windows: Windows,

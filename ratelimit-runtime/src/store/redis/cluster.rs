@@ -137,10 +137,10 @@ impl Link {
         let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
         let reply = tokio::time::timeout(CONNECT_TIMEOUT, live.query(&question)).await;
         let reply = reply
-            .map_err(|_| StoreError::timeout("redis: no answer about the slots of the cluster"))?
+            .map_err(|_| StoreError::timeout("redis: no reply about the slots of the cluster"))?
             .map_err(store_error)?;
         Nodes::read(&reply, host_of(server))
-            .ok_or_else(|| StoreError::unavailable(format!("redis: unknown reply {reply:?}")))
+            .ok_or_else(|| StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))
     }
 
     /// Connects to all nodes, so that no call has to.

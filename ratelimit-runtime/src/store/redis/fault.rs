@@ -1,4 +1,4 @@
-//! What a driver's error means for a decision.
+//! Classifies driver errors.
 
 use redis::{ErrorKind, RedisError, Value};
 
@@ -121,9 +121,9 @@ fn with_hint(text: &str) -> String {
     let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
         "; grant the Redis user the commands listed in the documentation of `RedisStore`"
     } else if text.contains("WRONGTYPE") {
-        "; a key of this name belongs to something else, choose another `key_prefix`"
+        "; a key with this name holds other data, choose another `key_prefix`"
     } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
-        "; put `user:password@` into the store's address"
+        "; add `user:password@` to the store URL"
     } else if text.contains("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server"
     } else {

@@ -90,7 +90,7 @@ impl Gates {
         }
     }
 
-    /// Whether there is more than one node.
+    /// Returns whether there is more than one node.
     pub(super) fn are_of_a_cluster(&self) -> bool {
         self.gates.len() > 1
     }
@@ -269,7 +269,7 @@ fn address(node: Option<&Node>) -> Option<Arc<str>> {
     node.map(|node| Arc::clone(&node.address))
 }
 
-/// Whether something happened at least this long ago, or never.
+/// Returns whether something happened at least this long ago, or never.
 fn is_past(last: Option<Instant>, least: Duration) -> bool {
     last.is_none_or(|last| clock::instant().saturating_duration_since(last) >= least)
 }

@@ -62,7 +62,7 @@ impl Call for AskGroups<'_> {
 }
 
 impl RedisStore {
-    /// Decides groups, and those that lack windows of a calendar anew with these.
+    /// Decides groups, and repeats those that lack windows of a calendar with these.
     pub(super) async fn decide_groups(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
         let mut decided: Decided = Vec::with_capacity(groups.len());
         let mut open = Vec::new();

@@ -182,7 +182,7 @@ impl CalendarCall {
     ///
     /// # Errors
     ///
-    /// When they are of a calendar that nobody knows.
+    /// Returns an error if they are of an unknown calendar.
     pub fn lacks(&mut self, value: &Value, own: Option<&Config>) -> Result<bool, StoreError> {
         let missing = missing(value, own)?;
         missing.into_iter().for_each(|missing| self.0.lack(missing));

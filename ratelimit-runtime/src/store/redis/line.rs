@@ -77,7 +77,7 @@ impl Peer {
         self.live.load_full().filter(|live| live.is_open())
     }
 
-    /// Whether there was ever a connection.
+    /// Returns whether there was ever a connection.
     pub(super) fn was_live(&self) -> bool {
         self.live.load().is_some()
     }
@@ -102,8 +102,8 @@ impl Live {
         }
     }
 
-    /// Gives the connection up, so that the next call opens another; under Sentinel that asks for
-    /// the master anew.
+    /// Gives the connection up, so that the next call opens another; under Sentinel that looks up
+    /// the master again.
     pub(super) fn discard(&self) {
         self.closed.store(true, Ordering::Release);
     }

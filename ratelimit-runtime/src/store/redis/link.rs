@@ -1,5 +1,5 @@
-//! The way to the server: a connection of each runtime that calls, and what is known of the server's
-//! health.
+//! The connections to the server, one for each runtime that calls, with health tracking and a
+//! circuit breaker.
 //!
 //! Calls never queue behind a dead connection. After a failure a gate closes, for all runtimes:
 //! calls fail at once, while one probe at a time, with growing delay, looks for the server from
@@ -121,7 +121,7 @@ impl Link {
             line.runtime().spawn(async move { link.connect_once(&peer, server, asked).await });
         attempt
             .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("redis: connecting was aborted")))
+            .unwrap_or_else(|_| Err(StoreError::unavailable("redis: connection attempt aborted")))
     }
 
     async fn connect_once(
@@ -277,7 +277,7 @@ impl Link {
                 Ok(server)
             }
             Ok(Ok(reply)) => {
-                Err(StoreError::unavailable(format!("redis: unknown reply {reply:?}")))
+                Err(StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))
             }
             Ok(Err(error)) => {
                 if error.is_connection_dropped()
@@ -289,7 +289,7 @@ impl Link {
             }
             Err(_) => {
                 self.timed_out(&live);
-                Err(StoreError::timeout("redis: no answer to a probe"))
+                Err(StoreError::timeout("redis: health check timed out"))
             }
         }
     }

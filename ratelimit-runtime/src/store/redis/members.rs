@@ -23,7 +23,7 @@ impl RedisStore {
         let error = match clock::timeout(self.link.engine(), limit, self.beat(&keys, beat)).await {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
-            Err(_) => StoreError::timeout("redis: no answer to a heartbeat"),
+            Err(_) => StoreError::timeout("redis: no reply to a heartbeat"),
         };
         if error.kind() != StoreErrorKind::Misconfigured {
             self.link.close(&keys, error.clone());
@@ -69,7 +69,7 @@ impl RedisStore {
     pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
         let keys = keys(key_prefix);
         let all = clock::timeout(self.link.engine(), self.deadline.max(LEAST), self.roster(&keys));
-        all.await.unwrap_or_else(|_| Err(StoreError::timeout("redis: no answer about members")))
+        all.await.unwrap_or_else(|_| Err(StoreError::timeout("redis: no reply about members")))
     }
 
     async fn roster(&self, keys: &StateKeys) -> Result<Vec<Member>, StoreError> {

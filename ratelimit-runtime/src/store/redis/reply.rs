@@ -54,7 +54,7 @@ pub(super) fn read_limiter<'a>(
 }
 
 pub(super) fn unknown_reply(value: &Value) -> StoreError {
-    StoreError::unavailable(format!("redis: unknown reply {value:?}"))
+    StoreError::unavailable(format!("redis: unexpected reply {value:?}"))
 }
 
 /// What a script said about one limiter.
@@ -114,7 +114,7 @@ impl Told {
         Ok(Self { common, waits: waits.ok_or_else(unknown)? })
     }
 
-    /// Whether the store counts it.
+    /// Returns whether the store counts it.
     pub(super) fn is_counted(&self) -> bool {
         is_counted(&self.common)
     }
@@ -256,8 +256,8 @@ pub(super) fn foreign() -> StoreError {
 /// A calendar of a later version, or of one with other zones.
 pub(super) fn unknown_rule(rule: &str) -> StoreError {
     StoreError::misconfigured(format!(
-        "redis: the limiter is counted by `{rule}`, which this process does not know; give all \
-         processes one version of the program, or write a quota they all know"
+        "redis: the limiter uses `{rule}`, which this process does not support; run the same version \
+         everywhere, or set a quota that every version supports"
     ))
 }
 

@@ -35,7 +35,7 @@ impl RedisStore {
             self.warn_of_eviction(&live).await;
             Ok(())
         });
-        let no_answer = |_| Err(StoreError::timeout("redis: no answer at startup"));
+        let no_answer = |_| Err(StoreError::timeout("redis: no reply at startup"));
         if let Err(error) = checked.await.unwrap_or_else(no_answer) {
             if error.kind() == StoreErrorKind::Misconfigured {
                 return Err(error);
@@ -68,6 +68,6 @@ fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
     }
     let complaints = complaints.join("; ");
     Err(StoreError::misconfigured(format!(
-        "redis: the Redis user may not do what the scripts need; grant these commands: {complaints}"
+        "redis: the Redis user lacks permissions; grant these commands: {complaints}"
     )))
 }

@@ -12,7 +12,7 @@ use crate::{
     store::{Config, Request},
 };
 
-/// How often a script is asked anew for one decision: a clock that jumps again is broken.
+/// How often a script is called for one decision: a clock that jumps again is broken.
 pub(super) const MOST_ATTEMPTS: usize = 3;
 
 /// The windows a script was not sent.
@@ -94,7 +94,7 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
     };
     let calendar = config.and_then(|config| config.calendar());
     let (Some(calendar), Ok(now)) = (calendar, u64::try_from(*now)) else {
-        return Err(StoreError::unavailable(format!("redis: unknown reply {value:?}")));
+        return Err(StoreError::unavailable(format!("redis: unexpected reply {value:?}")));
     };
     Ok(Some(Missing { calendar, now }))
 }
@@ -102,6 +102,6 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
 /// What there is to say when every attempt lacked windows.
 pub(super) fn unsteady() -> StoreError {
     StoreError::unavailable(
-        "redis: the server's clock jumps, so no window of the calendar is found",
+        "redis: no calendar window found, because the server's clock is jumping",
     )
 }

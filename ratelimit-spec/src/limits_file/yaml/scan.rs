@@ -41,7 +41,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
         Some(open) => Err(Problem {
             position: Some(open.position),
             message: format!(
-                "`{}` is not closed; write `{}` after the last entry",
+                "unclosed `{}`; write `{}` after the last entry",
                 open.open(),
                 open.close()
             ),
@@ -103,7 +103,7 @@ impl Scanner {
             }
             Some('-') if cursor.is_marker("---") => {
                 if self.begun {
-                    return Err(self.problem(1, "a second document starts here; write one only"));
+                    return Err(self.problem(1, "unexpected second document; write only one"));
                 }
                 self.begun = true;
                 cursor.skip(3);
@@ -116,8 +116,8 @@ impl Scanner {
     /// Leaves the maps and lists that a line with text in this column does not belong to.
     fn indent(&mut self, column: usize) -> Result<(), Problem> {
         if self.after_value && self.blocks.last().is_none_or(|&block| column > block) {
-            let message = "this line continues the value above; write a value on one line, and the \
-                           fields of a map in one column";
+            let message = "unexpected continuation line; write each value on one line, and align the \
+                           fields of a map";
             return Err(self.problem(column, message));
         }
         let n_blocks = self.blocks.len();
@@ -125,7 +125,7 @@ impl Scanner {
             self.blocks.pop();
         }
         if self.blocks.len() < n_blocks && self.blocks.last() != Some(&column) {
-            let message = "the indentation is that of no line above; align the line with those of \
+            let message = "inconsistent indentation; align the line with those of \
                            the same map or list";
             return Err(self.problem(column, message));
         }
@@ -165,8 +165,7 @@ impl Scanner {
         if cursor.skip_quoted(quote) {
             return self.end_value(column);
         }
-        let message =
-            format!("the text is not closed; write `{quote}` at its end, on the same line");
+        let message = format!("unterminated string; write `{quote}` at its end, on the same line");
         Err(self.problem(column, message))
     }
 
@@ -179,7 +178,7 @@ impl Scanner {
         if cursor.skip_plain(!self.flow.is_empty()) {
             return self.end_value(column);
         }
-        let message = "`:` before a bracket or comma; put text that holds these in quotes";
+        let message = "unexpected `:` before a bracket or comma; quote text that contains these";
         Err(self.problem(cursor.column(), message))
     }
 
@@ -197,12 +196,12 @@ impl Scanner {
         let column = cursor.column();
         match self.flow.pop() {
             None => {
-                let message = format!("`{c}` closes nothing; remove it, or put the text in quotes");
+                let message = format!("unmatched `{c}`; remove it, or quote the text");
                 Err(self.problem(column, message))
             }
             Some(open) if open.close() != c => {
                 let message = format!(
-                    "`{c}` cannot close the `{}` at {}; write `{}`",
+                    "`{c}` does not match the `{}` at {}; write `{}`",
                     open.open(),
                     open.position,
                     open.close()
@@ -220,7 +219,7 @@ impl Scanner {
     fn dash(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         let column = cursor.column();
         if !self.flow.is_empty() {
-            let message = "`-` inside of `[` or `{`; separate entries with commas";
+            let message = "unexpected `-` inside `[` or `{`; separate entries with commas";
             return Err(self.problem(column, message));
         }
         self.start_value(column)?;
@@ -234,12 +233,12 @@ impl Scanner {
         // In brackets, a `:` on the line after its key may be text that goes on.
         let is_here = |last: &Token| last.position.line == self.line;
         if !self.after_value || !self.tokens.last().is_some_and(is_here) {
-            let message = "there is no key before `:` on this line; write `key: value`";
+            let message = "missing key before `:`; write `key: value`";
             return Err(self.problem(column, message));
         }
         if self.flow.is_empty() {
             if self.after_colon {
-                let message = "a second `:` on this line; put text that holds `: ` in quotes";
+                let message = "unexpected second `:` on this line; quote text that contains `: `";
                 return Err(self.problem(column, message));
             }
             self.after_colon = true;
@@ -262,7 +261,7 @@ impl Scanner {
         if self.blocks.len() + self.flow.len() <= MAX_DEPTH {
             return Ok(());
         }
-        let message = format!("more than {MAX_DEPTH} lists and maps in each other; write fewer");
+        let message = format!("nested deeper than {MAX_DEPTH} levels; write fewer levels");
         Err(self.problem(column, message))
     }
 
@@ -273,11 +272,11 @@ impl Scanner {
         match (self.after_value, self.flow.is_empty()) {
             (false, _) => Ok(()),
             (true, true) => {
-                Err(self.problem(column, "unexpected text after a value; put all of it in quotes"))
+                Err(self.problem(column, "unexpected text after a value; quote all of it"))
             }
             (true, false) => {
-                let message = "a comma is missing before this; separate entries with commas, and \
-                               put text that holds `[`, `]`, `{`, `}` or `,` in quotes";
+                let message = "missing comma; separate entries with commas, and quote text that \
+                               contains `[`, `]`, `{`, `}` or `,`";
                 Err(self.problem(column, message))
             }
         }

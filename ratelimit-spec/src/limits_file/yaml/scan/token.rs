@@ -52,10 +52,10 @@ pub(super) fn unsupported(c: char) -> Option<&'static str> {
         '*' => "aliases (`*`) are not supported; write the value out, or put text in quotes",
         '!' => "tags (`!`) are not supported; write the value without one, or put text in quotes",
         '|' | '>' => "block text (`|`, `>`) is not supported; write it on one line, in quotes",
-        ',' => "text cannot start with `,`; put it in quotes",
-        '%' => "text cannot start with `%`; put it in quotes",
-        '@' => "text cannot start with `@`; put it in quotes",
-        '`' => "text cannot start with a backtick; put it in quotes",
+        ',' => "text cannot start with `,`; quote it",
+        '%' => "text cannot start with `%`; quote it",
+        '@' => "text cannot start with `@`; quote it",
+        '`' => "text cannot start with a backtick; quote it",
         _ => return None,
     })
 }
