@@ -1,4 +1,4 @@
-//! What the macro wrote down of one place in the source, and the list of all there are.
+//! The annotation that the macro records for one place in the source, and the list of all of them.
 
 #[cfg(feature = "tower")]
 mod layer;
@@ -16,7 +16,7 @@ use ratelimit_spec::{
     Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Per, RefundOn, Settings, Wait,
 };
 
-/// What was written in one place in the source.
+/// The annotation at one place in the source.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation {
     pub(crate) key: &'static str,
@@ -54,7 +54,7 @@ pub(crate) enum Cost {
     Computed,
 }
 
-/// Where an [`Annotation`] stands.
+/// The position of an [`Annotation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     pub(crate) function: &'static str,
@@ -107,7 +107,7 @@ impl Annotation {
     ///
     /// # Panics
     ///
-    /// At compile time, when a constant is no rate.
+    /// Panics at compile time if a constant is not a valid rate.
     #[must_use]
     pub const fn rate(mut self, rate: u32) -> Self {
         assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
@@ -129,14 +129,14 @@ impl Annotation {
         self
     }
 
-    /// By whose clocks it begins; a name that the macro found in the database.
+    /// Sets the time zone in which it begins; a name that the macro found in the database.
     #[must_use]
     pub const fn time_zone(mut self, name: &'static str) -> Self {
         self.time_zone = Some(name);
         self
     }
 
-    /// What the limits file said at compile time, where the annotation says nothing.
+    /// Sets the rate and window of the limits file at compile time, for an annotation without them.
     #[must_use]
     pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
         self.declared = Some((rate, per_ms));
@@ -155,11 +155,11 @@ impl Annotation {
         self
     }
 
-    /// Several limits that all hold: the rate of each, and its window in milliseconds.
+    /// Sets several limits that apply together: the rate of each, and its window in milliseconds.
     ///
     /// # Panics
     ///
-    /// At compile time, when a constant is no rate.
+    /// Panics at compile time if a constant is not a valid rate.
     #[must_use]
     pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
         let mut n = 0;
@@ -172,7 +172,7 @@ impl Annotation {
         self
     }
 
-    /// The several limits of the limits file at compile time, where the annotation says nothing.
+    /// Sets the limits of the limits file at compile time, for an annotation without any.
     #[must_use]
     pub const fn declared_limits(mut self, limits: &'static [DeclaredLimit]) -> Self {
         self.declared_limits = limits;
@@ -193,11 +193,11 @@ impl Annotation {
         self
     }
 
-    /// What a token bucket holds.
+    /// Sets how many permits a token bucket stores.
     ///
     /// # Panics
     ///
-    /// At compile time, when a constant is no burst.
+    /// Panics at compile time if a constant is not a valid burst.
     #[must_use]
     pub const fn burst(mut self, burst: u32) -> Self {
         assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
@@ -219,7 +219,7 @@ impl Annotation {
         self
     }
 
-    /// What decides while the store is away.
+    /// Sets how calls are decided while the store is unavailable.
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = Some(on_store_error);
@@ -234,28 +234,28 @@ impl Annotation {
         self
     }
 
-    /// What a call takes.
+    /// Sets how many permits a call takes.
     #[must_use]
     pub const fn permits(mut self, permits: u32) -> Self {
         self.cost = Cost::Literal(permits);
         self
     }
 
-    /// A call takes what an expression says.
+    /// Marks a call whose cost is an expression.
     #[must_use]
     pub const fn computed_permits(mut self) -> Self {
         self.cost = Cost::Computed;
         self
     }
 
-    /// The function can carry a rejection.
+    /// Marks a function that can return a rejection.
     #[must_use]
     pub const fn fallible(mut self) -> Self {
         self.fallible = true;
         self
     }
 
-    /// Marks a `limiter!`, whose cost is whatever its methods are asked for.
+    /// Marks a `limiter!`, whose cost is an argument of its methods.
     #[must_use]
     pub const fn handle(mut self) -> Self {
         // Whoever holds it gives back what it likes.

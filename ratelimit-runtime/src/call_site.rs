@@ -54,7 +54,7 @@ impl CallSite {
         Self { annotation, first: OnceCell::new(), last: ArcSwapOption::const_empty() }
     }
 
-    /// What was written there.
+    /// Returns the annotation.
     #[must_use]
     pub const fn annotation(&self) -> &Annotation {
         &self.annotation

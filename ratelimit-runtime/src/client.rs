@@ -1,9 +1,9 @@
-//! Outbound requests that keep to a partner's limit.
+//! Outbound requests within the limit of an upstream service.
 //!
 //! [`Throttle`] is a layer for services that send requests: `reqwest::Client` (feature `reqwest`), hyper's clients, tonic's
-//! channels. A request waits in line for its limiter before it is sent. When the upstream asks for a pause (`Retry-After`,
-//! `RateLimit` with nothing left, or the `RetryInfo` of gRPC), this process sends nothing more for that limiter until
-//! the pause is over.
+//! channels. A request waits in line for its limiter before it is sent. When the upstream requests
+//! a pause (`Retry-After`, `RateLimit` with nothing left, or the `RetryInfo` of gRPC), this process
+//! sends nothing more for that limiter until the pause is over.
 //!
 //! ```no_run,standalone_crate
 //! # #[cfg(feature = "reqwest")]

@@ -1,7 +1,7 @@
 //! The only place that reads time.
 //!
-//! Rules take `now` as an argument; stores and limiters ask a [`Clock`]. The Redis store does
-//! not even do that: its scripts use the server's time.
+//! Rules take `now` as an argument; stores and limiters read a [`Clock`]. The Redis store does not
+//! even do that: its scripts use the server's time.
 #![cfg_attr(
     not(feature = "test-util"),
     allow(unreachable_pub, reason = "only tests reach it from outside")
@@ -29,7 +29,7 @@ use tokio::{
 pub use self::manual::ManualClock;
 use crate::engine::Engine;
 
-/// Where the embedded store and waiting callers get their time from.
+/// The source of time of the embedded store and of waiting callers.
 #[derive(Clone, Debug)]
 pub struct Clock(Kind);
 
@@ -143,7 +143,7 @@ fn instant_of_runtime() -> Instant {
     Instant::now()
 }
 
-/// Whether the tokio of this program was compiled with `test-util`, without which its time cannot be paused.
+/// Returns whether the tokio of this program was compiled with `test-util`, without which its time cannot be paused.
 fn tokio_can_pause() -> bool {
     struct Never;
 

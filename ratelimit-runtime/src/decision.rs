@@ -1,4 +1,4 @@
-//! What a limiter answers.
+//! Results of limiter calls.
 
 use std::{
     slice,
@@ -8,11 +8,11 @@ use std::{
 
 use crate::Quota;
 
-/// What a limiter reported about one request for permits, from one round trip.
+/// The result of one request for permits, from one round trip.
 ///
 /// A [`Permit`](crate::Permit) dereferences to the decision that admitted its call; a
-/// [`Rejection`](crate::Rejection) has the one that rejected it. It is small and shows no key's value,
-/// so it can be kept in a request's extensions or be logged.
+/// [`Rejection`](crate::Rejection) has the one that rejected it. It is small and contains no key
+/// values, so it can be kept in a request's extensions or logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub(crate) limiter: Arc<str>,
@@ -36,14 +36,14 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The limiter's key as it was written, such as `orders:{user_id}`.
+    /// Returns the limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
     pub fn limiter(&self) -> &str {
         &self.limiter
     }
 
-    /// The quota in force; of several limits, the strictest one: the exceeded one with the longest
-    /// wait, or on a grant the one with the smallest share left. `None` if the limiter is turned off.
+    /// Returns the quota in force, or `None` if the limiter is disabled. Of several limits it is the
+    /// strictest: the exceeded one with the longest wait, or on a grant the one with the smallest share left.
     ///
     /// It is the store's quota, which may differ from the one that this process is configured with: see
     /// the chapter on [reconciliation](crate::guide::reconciliation).
@@ -52,14 +52,14 @@ impl Decision {
         self.quota
     }
 
-    /// Permits left after this decision; of several limits, the fewest.
+    /// Returns the permits left after this decision; of several limits, the fewest.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// The time until the whole quota is free again if nothing else is taken; of several limits, the
-    /// longest.
+    /// Returns the time until the whole quota is free again if nothing else is taken; of several
+    /// limits, the longest.
     ///
     /// This is not the IETF draft's `t`, which is the time until *more* is available.
     #[must_use]
@@ -67,34 +67,34 @@ impl Decision {
         self.reset_after
     }
 
-    /// The time until the same request can be granted, or `None` if it was granted or no wait helps.
+    /// Returns the time until the same request can be granted, or `None` if it was granted or waiting cannot help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether `on_store_error` decided, because the store was unavailable.
+    /// Returns whether `on_store_error` decided because the store was unavailable.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// Why the call would have been rejected outside [shadow mode](crate::guide::shadow), or `None` if
-    /// it was granted. A shadowed call took no permits.
+    /// Returns the reason for which the call would have been rejected outside [shadow
+    /// mode](crate::guide::shadow), or `None` if it was granted. A shadowed call took no permits.
     #[must_use]
     pub fn shadowed(&self) -> Option<Reason> {
         self.shadowed
     }
 
-    /// When the decision was made, by the store's clock: the Redis server's, or this process's for the
-    /// embedded store.
+    /// Returns the time of the decision, by the store's clock: the Redis server's, or this
+    /// process's for the embedded store.
     #[must_use]
     pub fn at(&self) -> SystemTime {
         self.at
     }
 
-    /// The decision of each limit of a key with [several limits](crate::guide::several_limits), the
-    /// strictest first; of a key with one limit, this decision alone.
+    /// Returns the decision of each limit of a key with [several limits](crate::guide::several_limits),
+    /// the strictest first; of a key with one limit, this decision alone.
     #[must_use]
     pub fn parts(&self) -> &[Self] {
         match &self.parts {
@@ -123,7 +123,7 @@ impl Decision {
         }
     }
 
-    /// A refusal as shadow mode says it.
+    /// Converts a rejection to a shadowed decision.
     pub(crate) fn in_shadow(self) -> Self {
         let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
         let of_part =
@@ -132,7 +132,7 @@ impl Decision {
         Self { shadowed: Some(reason), parts, ..self }
     }
 
-    /// The same of a key that is blocked for so long: nothing remains until then.
+    /// Returns the decision of a key that is blocked for this long: nothing remains until then.
     pub(crate) fn blocked_for(self, block: Duration) -> Self {
         let (reset_after, retry_after) = (self.reset_after.max(block), Some(block));
         Self { remaining: 0, reset_after, more_after: block, retry_after, ..self }
@@ -158,7 +158,7 @@ impl Decision {
         self.more_after
     }
 
-    /// Whether a smaller share of the quota is left.
+    /// Returns whether a smaller share of the quota is left.
     #[cfg(feature = "tower")]
     pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
         self.left() < other.left()
@@ -171,28 +171,28 @@ impl Decision {
     }
 }
 
-/// Why a call was rejected.
+/// The reason for a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
     /// The limit is exceeded, and the call does not wait.
     Limited,
-    /// The permits would be free later than the call may wait.
+    /// The limit is exceeded, and the required wait is longer than allowed.
     WaitTooLong,
-    /// The key is blocked by its [penalty](crate::Penalty), after refusals in several consecutive windows;
-    /// [`retry_after`](crate::Rejection::retry_after) says until when.
+    /// The key is blocked by its [penalty](crate::Penalty), after rejections in several consecutive
+    /// windows; [`retry_after`](crate::Rejection::retry_after) is the time until the block ends.
     Blocked,
-    /// As many calls of this process wait for this limiter as `max_waiters` allows.
+    /// The queue of this limiter in this process is full (`max_waiters`).
     QueueFull,
     /// The request is for more permits than the limiter can ever grant at once, so no wait helps.
     ExceedsCapacity,
     /// No quota is configured for the limiter, neither here nor in the store.
     NotConfigured,
-    /// The store was unavailable or timed out, and `on_store_error` is `reject`. Over HTTP this is
-    /// 503, not 429: the caller did nothing wrong.
+    /// The store was unavailable or timed out, and `on_store_error` is `reject`. Maps to HTTP 503
+    /// rather than 429, because the client is not at fault.
     StoreUnavailable,
-    /// The store returned an error that waiting does not cure, such as a wrong password or a key that
-    /// holds other data.
+    /// The store returned an error that waiting does not resolve, such as a wrong password or a key
+    /// that holds other data.
     StoreMisconfigured,
 }
 
@@ -213,8 +213,8 @@ impl Reason {
     }
 }
 
-/// How a cost was settled once it was known: the result of [`Permit::settle`](crate::Permit::settle)
-/// and [`Limiter::charge`](crate::Limiter::charge).
+/// The result of settling a cost that became known, by [`Permit::settle`](crate::Permit::settle) or
+/// [`Limiter::charge`](crate::Limiter::charge).
 ///
 /// All permits that were charged are in `taken`, `debt` or `excess`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -222,7 +222,7 @@ impl Reason {
 pub struct Settlement {
     /// Permits that were returned to the limiter.
     pub returned: u64,
-    /// Permits that were free and are taken now, those of an earlier debt included.
+    /// Permits that were free and are taken now, including those of an earlier debt.
     pub taken: u64,
     /// Permits that are owed now, in all: at most as many as the limiter can ever grant at once.
     pub debt: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong beside a limit that is used up.
+//! Store and setup errors.
 
 mod setup;
 
@@ -7,7 +7,7 @@ use std::{error::Error, fmt, sync::Arc};
 pub(crate) use self::setup::Place;
 pub use self::setup::{Problem, ProblemKind, SetupError};
 
-/// An error of the store: what it could not do, and why.
+/// An error from a store.
 ///
 /// [`source`](Error::source) leads to the driver's error if there is one.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub enum StoreErrorKind {
     Timeout,
     /// The store is unavailable or not ready; `on_store_error` decides.
     Unavailable,
-    /// The store refuses for a reason that lasts: credentials, permissions, a key of another
-    /// type, a certificate. No policy covers these.
+    /// The store returns an error that lasts: credentials, permissions, a key of another type, a
+    /// certificate. No policy covers these.
     Misconfigured,
 }
 
@@ -40,17 +40,17 @@ impl StoreError {
         Self::new(StoreErrorKind::Timeout, message)
     }
 
-    /// An error that time can cure.
+    /// Creates an error that is temporary.
     pub(crate) fn unavailable(message: impl Into<Arc<str>>) -> Self {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// What a call gets after [`Limits::shutdown`](crate::Limits::shutdown).
+    /// Creates the error of a call after [`Limits::shutdown`](crate::Limits::shutdown).
     pub(crate) fn shut_down() -> Self {
         Self::unavailable("rate limits are shut down")
     }
 
-    /// An error that lasts until the configuration is changed.
+    /// Creates an error that lasts until the configuration is changed.
     pub(crate) fn misconfigured(message: impl Into<Arc<str>>) -> Self {
         Self::new(StoreErrorKind::Misconfigured, message)
     }
@@ -70,7 +70,7 @@ impl StoreError {
         self.in_doubt
     }
 
-    /// What kind of error it is: one that time can cure, or one that lasts.
+    /// Returns the kind of the error: temporary, or lasting until the configuration is changed.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

@@ -1,9 +1,9 @@
-//! What is too long for a page of its own type.
+//! Guides: longer chapters on topics that span several types.
 //!
-//! The pages are those of the repository's `docs`, where their links lead to files. Here `links.md` stands before
-//! each page, and the first definition of a link applies.
+//! The pages are those of the repository's `docs`, where their links lead to files. Here `links.md`
+//! precedes each page, and the first definition of a link applies.
 
-/// The rules: what each admits, and when to take which.
+/// The algorithms: what each admits, and how to choose.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/algorithms.md")]
@@ -13,31 +13,31 @@
 #[doc = include_str!("../docs/algorithms.svg")]
 pub mod algorithms {}
 
-/// Floors, call path, invariants, and the format of the state.
+/// Layers, call path, invariants, and the format of the state.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/architecture.md")]
 pub mod architecture {}
 
-/// A web service from zero.
+/// A rate-limited web service from scratch.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/web.md")]
 pub mod web {}
 
-/// What is measured, and what to watch.
+/// The metrics, and which of them to watch.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/metrics.md")]
 pub mod metrics {}
 
-/// When Redis is slow or gone.
+/// Outages: decisions while Redis is slow or unavailable.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/outages.md")]
 pub mod outages {}
 
-/// Keys that are refused again and again are blocked.
+/// Penalties: keys that are rejected repeatedly are blocked.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/penalties.md")]
@@ -49,37 +49,37 @@ pub mod penalties {}
 #[doc = include_str!("../docs/redisson.md")]
 pub mod redisson {}
 
-/// More than one rate for one key.
+/// Several limits for one key.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/several-limits.md")]
 pub mod several_limits {}
 
-/// One very hot limiter on several nodes of a cluster.
+/// Shards: one very busy limiter on several nodes of a cluster.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/shards.md")]
 pub mod shards {}
 
-/// Limits that are tried out before they refuse anybody.
+/// Shadow mode: trying out a limit before enforcing it.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/shadow.md")]
 pub mod shadow {}
 
-/// What is known of a call only when it is over: refunds and charges.
+/// Refunds, and charges for costs known only afterwards.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/settlement.md")]
 pub mod settlement {}
 
-/// When configured and stored numbers differ.
+/// Reconciliation of the configured and the stored settings.
 ///
 #[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/reconciliation.md")]
 pub mod reconciliation {}
 
-/// What a decision costs, beside peers.
+/// The cost of a decision, compared with other rate limiters.
 #[allow(clippy::doc_markdown, reason = "it is written from what programs print")]
 ///
 #[doc = include_str!("guide/links.md")]

@@ -1,4 +1,4 @@
-//! Who is counted: values that can be used in a key.
+//! Values in keys.
 
 use std::{
     borrow::Cow,
@@ -60,7 +60,7 @@ pub trait KeyPart {
     /// Returns an error only if writing to `f` does.
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The same value, where it can be written without a formatter, which takes a multiple of the time.
+    /// Returns the value if it can be written without a formatter, which takes a multiple of the time.
     #[doc(hidden)]
     fn plain(&self) -> PlainPart<'_> {
         PlainPart::Other

@@ -1,5 +1,4 @@
-//! Distributed rate limits for async functions: an attribute, a limits file, and state in Redis
-//! that is shared with Redisson.
+//! Distributed rate limiting for async functions: an attribute, a limits file, and Redisson-compatible state in Redis.
 //!
 //! ```
 //! use ratelimit_runtime::{Limits, Reason, Rejection, rate_limit};
@@ -25,17 +24,18 @@
 //! # How to read on
 //!
 //! - [`rate_limit`] is the attribute; its page shows what each argument expands to.
-//! - [`init`] sets a program's limits up from the limits file and the environment;
-//!   [`Limits::builder`] says the same in code. Tests run functions in a [`Limits::scope`].
+//! - [`init`] sets up a program's limits from the limits file and the environment;
+//!   [`Limits::builder`] does so in code. Tests run functions in a [`Limits::scope`].
 //! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
-//! - [`guide::algorithms`]: how permits are counted, and when to take which rule.
-//! - [`guide::reconciliation`]: what happens when configured and stored numbers differ.
-//! - [`guide::outages`]: what happens when Redis is slow or gone.
-//! - [`guide::shadow`]: trying a limit out before it refuses anybody.
-//! - [`guide::settlement`]: giving permits back, several limits on one function, costs known afterwards.
+//! - [`guide::algorithms`]: the ways to count permits, and how to choose.
+//! - [`guide::reconciliation`]: what happens if configured and stored settings differ.
+//! - [`guide::outages`]: what happens while Redis is slow or unavailable.
+//! - [`guide::shadow`]: trying out a limit before enforcing it.
+//! - [`guide::several_limits`], [`guide::shards`]: several limits for one key; one limiter on several Redis nodes.
+//! - [`guide::settlement`]: refunds, several limits on one function, costs known only afterwards.
 //! - [`guide::redisson`]: sharing limiters with Java services.
 //! - The module `test_util`, with the feature of that name: testing a program with limits.
-//! - [`guide::architecture`]: the floors, the call path, the format of the state.
+//! - [`guide::architecture`]: the layers, the call path, the format of the state.
 //!
 //! # The limits file
 //!
@@ -46,29 +46,29 @@
 //!   "quotes:{user_id}": { rate: 5, per: 1m, on_drift: carry }
 //! ```
 //!
-//! Every option is in the reference at [`ratelimit_spec::LimitsFile`]. What the file says goes before
-//! the attribute, field by field.
+//! Every option is in the reference at [`ratelimit_spec::LimitsFile`]. The file takes precedence
+//! over the attribute, field by field.
 //!
 //! # Crate features
 //!
 //! `redis` and `limits-file` are on by default. Without them this is an embedded limiter with few
 //! dependencies: `default-features = false`.
 //!
-//! - `redis`: limits that all processes share, in Redis or a Redis Cluster. Without it an address of a store is
-//!   refused at startup.
-//! - `limits-file`: the limits file. Without it a `ratelimit.yaml` that is found is a compile error, or
-//!   refused at startup.
-//! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database. Without it
-//!   these are a compile error, or refused at startup.
+//! - `redis`: limits that all processes share, in Redis or a Redis Cluster. Without it, the address
+//!   of a store is an error at startup.
+//! - `limits-file`: the limits file. Without it, a `ratelimit.yaml` that is found is an error at
+//!   compile time or at startup.
+//! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database.
+//!   Without it, these are an error at compile time or at startup.
 //! - `sentinel`: Redis Sentinel. `cluster` is a name for `redis`, which includes Redis Cluster.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
-//! - `tower`: layers that limit HTTP requests and add headers to answers; see the module `tower`.
+//! - `tower`: layers that limit HTTP requests and add headers to responses; see the module `tower`.
 //! - `actix`: rejections as actix responses, the extractor `web::ClientIp`, `tower::Limit` and `web::Headers` as middleware.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
 //! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
-//! - `client`: outbound requests that wait for a limiter, and pause as an upstream asks; see the module `client`. With
-//!   `reqwest` also those of `reqwest::Client`.
+//! - `client`: outbound requests that wait for a limiter, and pause when an upstream requests it;
+//!   see the module `client`. With `reqwest` also those of `reqwest::Client`.
 //! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
 //!   [`guide::metrics`].
 //! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
@@ -83,8 +83,8 @@
 //! # What is counted
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
-//! when its age is `per`; refused calls count for nothing. Time is the Redis server's. `algorithm`
-//! chooses a token bucket, a fixed window or a leaky bucket instead: [`guide::algorithms`].
+//! `per` after it was taken; rejected calls do not count. Time is the Redis server's. A limiter can
+//! also use a token bucket, a fixed window or a leaky bucket (`algorithm`): [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(

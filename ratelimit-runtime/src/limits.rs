@@ -1,4 +1,4 @@
-//! The set of limits a program goes by.
+//! The set of limits that a program uses.
 
 mod builder;
 mod file;
@@ -31,12 +31,12 @@ use crate::{
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
 
-/// Sets the program's limits up from the limits file and the environment: the same as
+/// Sets up the program's limits from the limits file and the environment, like
 /// `Limits::builder().install()`.
 ///
 /// # Errors
 ///
-/// Every problem of the limits file and the store that would not go away by itself.
+/// Returns every problem of the limits file and the store that does not resolve by itself.
 ///
 /// # Examples
 ///
@@ -55,24 +55,24 @@ pub async fn init() -> Result<Limits, SetupError> {
     Limits::builder().install().await
 }
 
-/// A store, the numbers from the limits file, and the limiters made so far. Cheap to clone.
+/// A set of rate limits: a store, the settings from the limits file, and the limiters created so far. Cheap to clone.
 ///
-/// A program has one set, [installed](LimitsBuilder::install) at its start; tests make as many as
-/// they like and run annotated functions in a [`scope`](Self::scope).
+/// A program has one set, [installed](LimitsBuilder::install) at its start; tests create as many as
+/// they need and run annotated functions in a [`scope`](Self::scope).
 #[derive(Clone)]
 pub struct Limits {
     services: Arc<Services>,
     made: Arc<Made>,
 }
 
-/// The limiters so far, and what the numbers are read from.
+/// The limiters so far, and the sources of their settings.
 struct Made {
     registry: Registry,
     source: file::Source,
     shadow: Option<bool>,
-    /// The settings of the program that stay what they were at its start.
+    /// The settings of the program that never change after its start.
     settings: [Setting; 2],
-    /// Those of the limits file are in force if there are none here.
+    /// If there are none here, those of the limits file are in force.
     #[cfg_attr(
         not(feature = "_web"),
         expect(dead_code, reason = "only web frameworks have clients")
@@ -81,21 +81,21 @@ struct Made {
 }
 
 impl Limits {
-    /// Starts to set limits up; see [`LimitsBuilder`].
+    /// Returns a builder that sets up limits; see [`LimitsBuilder`].
     pub fn builder() -> LimitsBuilder {
         LimitsBuilder::default()
     }
 
-    /// The limits of the code that asks: those of the innermost [`scope`](Self::scope), else the
-    /// installed ones, else the default, which is made on first use from the limits file and the
+    /// Returns the current limits: those of the innermost [`scope`](Self::scope), else the
+    /// installed ones, else a default, which is created on first use from the limits file and the
     /// environment.
     #[must_use]
     pub fn current() -> Self {
         Self::with_scope(|limits, _| limits.clone())
     }
 
-    /// Runs a future with these limits: annotated functions inside use them. Tasks it spawns do
-    /// not inherit them; what this returns borrows nothing of these limits, so that it can be spawned itself.
+    /// Runs a future with these limits: annotated functions inside use them. Tasks that it spawns do not
+    /// inherit them. The returned future borrows nothing from these limits, so it can be spawned.
     ///
     /// # Examples
     ///
@@ -123,12 +123,12 @@ impl Limits {
         SCOPE.scope(Scope::with(self), future)
     }
 
-    /// Returns the limiter with this name, creating it if necessary. What the limits file says for it
-    /// under `limiters`, then `prefixes`, takes precedence over `settings`, setting by setting. A
-    /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone are settings.
+    /// Returns the limiter with this name, creating it if necessary. Its settings in the limits
+    /// file, under `limiters`, then `prefixes`, take precedence over `settings`, one by one. A
+    /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough.
     ///
-    /// Any text is a safe name. One that only consists of what keys may hold is used as it is, so
-    /// that `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
+    /// Any text is a safe name. A name of only characters that keys may contain is used as it is,
+    /// so `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();
@@ -137,19 +137,19 @@ impl Limits {
         Limiter::new(core, Arc::clone(&self.services))
     }
 
-    /// The limiter of this name with the quota of the limits file: its entry under `limiters`, the
-    /// first matching one under `prefixes`, or `default`.
+    /// Returns the limiter with this name and the quota of the limits file: its entry under
+    /// `limiters`, the first matching one under `prefixes`, or `default`.
     ///
-    /// When there is none of them, whatever the store holds is right: so a limiter that belongs to a
-    /// Java service is used without repeating its numbers. When the store holds nothing either, the
-    /// limiter refuses, as [`NotConfigured`](crate::Reason::NotConfigured).
+    /// If none of them exists, the limiter follows the store, so you can share a Java service's
+    /// limiter without repeating its configuration. If the store has none either, calls are
+    /// rejected as [`NotConfigured`](crate::Reason::NotConfigured).
     #[must_use]
     pub fn configured(&self, name: &str) -> Limiter {
         let core = self.registry().named(&self.services, name, Keys::Many, None);
         Limiter::new(core, Arc::clone(&self.services))
     }
 
-    /// Whether this is the address of a proxy whose word about its clients counts.
+    /// Returns whether this is the address of a trusted proxy.
     #[cfg(feature = "_web")]
     pub(crate) fn trusts(&self, address: std::net::IpAddr) -> bool {
         let contains = |proxies: &[Network]| proxies.iter().any(|proxy| proxy.contains(address));
@@ -159,21 +159,21 @@ impl Limits {
         }
     }
 
-    /// Reads the limits file again. Limiters take their new numbers with their next call, which
-    /// calls that wait make at once, and state them to the store once. The store itself, `key_prefix`, `deadline`, `max_remembered` and
-    /// `tls_ca` stay what
-    /// they were when the program started.
+    /// Reads the limits file again. Limiters apply their new settings with their next call, which
+    /// waiting calls make immediately, and announce them to the store once. The store itself,
+    /// `key_prefix`, `deadline`, `max_remembered` and `tls_ca` keep their values until the program
+    /// restarts.
     ///
     /// # Errors
     ///
-    /// Every problem of the file; the old limits stay in force then.
+    /// Returns every problem of the file; the previous limits then stay in force.
     pub fn reload(&self) -> Result<(), SetupError> {
         let Made { source, shadow, .. } = &*self.made;
         reload(&self.services, source, *shadow)
     }
 
     /// Returns whether the store replies and whether the limits file that was read last is in force, as far as this process
-    /// knows. It queries nothing, so that a readiness probe may call it as often as it likes.
+    /// knows. It does not query the store, so a readiness probe may call it at any rate.
     ///
     /// # Examples
     ///
@@ -189,18 +189,18 @@ impl Limits {
         Health::of(&self.services)
     }
 
-    /// Ends these limits: for a graceful shutdown, after the last request was served.
+    /// Ends these limits, for a graceful shutdown after the last request was served.
     ///
     /// - Calls that wait are rejected, as [`StoreUnavailable`](crate::Reason::StoreUnavailable), and so are all calls
     ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone, as
     ///   during an outage, and waits until its permits are free there.
-    /// - What is to be given back or settled is sent to Redis, of dropped calls too.
-    /// - This process leaves those that share the store: the others divide the quota of an outage without it, at once.
+    /// - Refunds and settlements are sent to Redis, including those of dropped calls.
+    /// - This process leaves the members of the store: at once, the others divide the quota of an outage without it.
     /// - The connections are closed and the thread `ratelimit` ends. Afterwards, other methods of a limiter on Redis
     ///   return an error of kind [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
-    /// That takes no longer than the `deadline` of a decision; what does not succeed by then is given up. A second call
-    /// does nothing. [`health`](Self::health) is an error from the first call on.
+    /// Shutdown takes no longer than the `deadline` of a decision; anything unfinished by then is abandoned.
+    /// A second call does nothing. [`health`](Self::health) is an error from the first call on.
     ///
     /// # Examples
     ///
@@ -223,14 +223,14 @@ impl Limits {
         self.services.shut_down(async move { heartbeat::leave(&services).await }).await;
     }
 
-    /// Every limiter with its numbers, where each number came from, its call sites, and what it did
-    /// so far.
+    /// Returns every limiter with its settings, the source of each setting, its call sites, and its
+    /// counts so far.
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(self)
     }
 
-    /// The processes that share the store, as their last heartbeats describe them.
+    /// Returns the processes that share the store, as described by their last heartbeats.
     pub(crate) async fn members(&self) -> Result<Vec<Member>, StoreError> {
         self.services.store.members(&self.services.key_prefix).await
     }
@@ -244,7 +244,7 @@ impl Limits {
     }
 }
 
-/// Reads the limits file again; a bad one leaves everything as it is.
+/// Reads the limits file again; an invalid one changes nothing.
 fn reload(
     services: &Services,
     source: &file::Source,

@@ -1,4 +1,4 @@
-//! How many permits a limiter hands out, and in what time.
+//! Quotas: a number of permits per window.
 
 #[cfg(feature = "serde")]
 mod entry;
@@ -46,9 +46,9 @@ use crate::{Algorithm, CalendarUnit};
 pub struct Quota(spec::Quota);
 
 impl Quota {
-    /// `rate` permits in any second.
+    /// Creates a quota of `rate` permits in any second.
     ///
-    /// For a rate that is known while compiling. Numbers from elsewhere belong in [`new`](Self::new).
+    /// For a rate that is known at compile time; use [`new`](Self::new) for other numbers.
     ///
     /// # Panics
     ///
@@ -62,7 +62,7 @@ impl Quota {
         Self::sliding(rate, 1)
     }
 
-    /// `rate` permits in any minute; see [`per_second`](Self::per_second).
+    /// Creates a quota of `rate` permits in any minute; see [`per_second`](Self::per_second).
     ///
     /// # Panics
     ///
@@ -72,7 +72,7 @@ impl Quota {
         Self::sliding(rate, 60)
     }
 
-    /// `rate` permits in any hour; see [`per_second`](Self::per_second).
+    /// Creates a quota of `rate` permits in any hour; see [`per_second`](Self::per_second).
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl Quota {
         Self(spec::Quota { rate, per, rule: Rule::SlidingWindow })
     }
 
-    /// `rate` permits in any window of length `per`, in whole milliseconds.
+    /// Creates a quota of `rate` permits in any window of length `per`, in whole milliseconds.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl Quota {
         wrap(spec::Quota::new(rate, per))
     }
 
-    /// `rate` permits per calendar window, such as a day in a time zone of the IANA database. A day has
-    /// 23 or 25 hours on daylight saving changes, while `Quota::new(rate, 24 h)?.fixed_window()` always
+    /// Creates a quota of `rate` permits per calendar window, such as a day in a time zone of the IANA database. A
+    /// day has 23 or 25 hours on daylight saving changes, while `Quota::new(rate, 24 h)?.fixed_window()` always
     /// begins at midnight UTC. [`per`](Self::per) is the usual length of a window; of a month, 31 days.
     ///
     /// # Errors
@@ -128,8 +128,8 @@ impl Quota {
         wrap(calendar.and_then(|calendar| spec::Quota::of_calendar(rate, calendar)))
     }
 
-    /// A token bucket with this rate: unused permits are stored, up to `burst`, and can be taken at
-    /// once.
+    /// Returns a token bucket with this rate: unused permits are stored, up to `burst`, and can be
+    /// taken at once.
     ///
     /// # Errors
     ///
@@ -139,8 +139,8 @@ impl Quota {
         wrap(self.0.token_bucket(burst))
     }
 
-    /// A token bucket that warms up: after an idle period of length `warm_up` it grants a third of the
-    /// rate, and more with each permit. Permits are spaced; one request gets at most `rate`.
+    /// Returns a token bucket that warms up: after an idle period of length `warm_up` it grants a third
+    /// of the rate, and more with each permit. Permits are spaced; one request gets at most `rate`.
     ///
     /// # Errors
     ///
@@ -151,8 +151,8 @@ impl Quota {
         wrap(self.0.counted_by(Rule::WarmingBucket { warm_up }))
     }
 
-    /// A leaky bucket with this rate: one permit every `per / rate`, evenly spaced. Unused permits are
-    /// not stored.
+    /// Returns a leaky bucket with this rate: one permit every `per / rate`, evenly spaced. Unused
+    /// permits are not stored.
     ///
     /// # Errors
     ///
@@ -162,45 +162,45 @@ impl Quota {
         wrap(self.0.counted_by(Rule::LeakyBucket))
     }
 
-    /// Fixed windows with this rate: all permits are free again when a window ends. Windows follow each
-    /// other since the Unix epoch; calendar windows stay what they are.
+    /// Returns fixed windows with this rate: all permits are free again when a window ends. Windows
+    /// follow each other since the Unix epoch; calendar windows stay what they are.
     #[must_use]
     pub fn fixed_window(self) -> Self {
         Self(self.0.fixed_window())
     }
 
-    /// Permits per window.
+    /// Returns the permits per window.
     #[must_use]
     pub fn rate(&self) -> u64 {
         self.0.rate
     }
 
-    /// Length of the window; of a calendar window, its usual length.
+    /// Returns the length of the window; of a calendar window, its usual length.
     #[must_use]
     pub fn per(&self) -> Duration {
         self.0.per
     }
 
-    /// How permits are counted.
+    /// Returns how permits are counted.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         Algorithm::of(self.0.rule.algorithm())
     }
 
-    /// The permits that a token bucket stores; `None` for one that warms up, and for every other
-    /// algorithm.
+    /// Returns the permits that a token bucket stores, or `None` for one that warms up and for
+    /// every other algorithm.
     #[must_use]
     pub fn burst(&self) -> Option<u64> {
         self.0.rule.burst().map(u64::from)
     }
 
-    /// How long a token bucket takes to warm up; `None` if it does not.
+    /// Returns how long a token bucket takes to warm up, or `None` if it does not.
     #[must_use]
     pub fn warm_up(&self) -> Option<Duration> {
         self.0.rule.warm_up()
     }
 
-    /// The unit and the time zone of a calendar window, such as `(Day, "Europe/Vienna")`.
+    /// Returns the unit and the time zone of a calendar window, such as `(Day, "Europe/Vienna")`.
     #[must_use]
     pub fn calendar_window(&self) -> Option<(CalendarUnit, &'static str)> {
         let calendar = self.0.rule.calendar()?;
@@ -240,7 +240,7 @@ impl fmt::Debug for Quota {
 impl FromStr for Quota {
     type Err = QuotaError;
 
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Parses the output of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         wrap(text.parse())
     }

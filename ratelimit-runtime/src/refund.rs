@@ -2,7 +2,7 @@
 
 use ratelimit_spec::RefundOn;
 
-/// What a function with `refund_on` returns: every `Result` and, with the web features, responses.
+/// A return type that can represent failure, for `refund_on`: every `Result` and, with the web features, responses.
 #[diagnostic::on_unimplemented(
     message = "a `#[rate_limit]` function with `refund_on` must return a `Result` or a response",
     label = "`{Self}` does not show whether the call failed",

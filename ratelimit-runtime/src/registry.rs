@@ -45,7 +45,7 @@ pub(crate) struct Declared {
 }
 
 impl Registry {
-    /// Remembers about so many limiters.
+    /// Creates a registry that remembers about `most` limiters.
     pub(crate) fn new(most: usize) -> Self {
         Self { declared: Mutex::default(), cores: Arc::new(Cores::new(most)) }
     }
@@ -140,7 +140,7 @@ impl Registry {
 }
 
 impl Declared {
-    /// Whether it is annotated, or it or one of its limiters is in use.
+    /// Returns whether it is annotated, or it or one of its limiters is in use.
     fn is_used(self: &Arc<Self>) -> bool {
         let only = self.only.get();
         let own = 1 + usize::from(only.is_some());

@@ -42,7 +42,7 @@ struct Inner {
     decision: Result<Decision, Uncounted>,
 }
 
-/// What there is to say if no permits were counted.
+/// The details of a rejection without a decision.
 #[derive(Clone)]
 struct Uncounted {
     limiter: Arc<str>,
@@ -60,7 +60,7 @@ impl Rejection {
         Self(Arc::new(Inner { reason, decision: Err(why) }))
     }
 
-    /// The rejection of a request that a limiter refused for this reason, unless a penalty blocks it.
+    /// The rejection of a request by a limiter for this reason, unless a penalty blocks it.
     pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
         let reason = if decision.blocked { Reason::Blocked } else { reason };
         Self(Arc::new(Inner { reason, decision: Ok(decision) }))
@@ -70,7 +70,7 @@ impl Rejection {
         self.with(|why| why.retry_after = retry_after)
     }
 
-    /// The same of a key that is blocked for so long.
+    /// Returns the rejection of a key that is blocked for this long.
     pub(crate) fn blocked_for(mut self, block: Duration) -> Self {
         let inner = Arc::make_mut(&mut self.0);
         inner.reason = Reason::Blocked;
@@ -95,7 +95,7 @@ impl Rejection {
         self.with_detail(detail).with(|why| why.source = Some(error.clone()))
     }
 
-    /// Says more of a rejection without a decision.
+    /// Adds details to a rejection without a decision.
     fn with(mut self, change: impl FnOnce(&mut Uncounted)) -> Self {
         if let Err(why) = &mut Arc::make_mut(&mut self.0).decision {
             change(why);
@@ -114,20 +114,20 @@ impl Rejection {
         }
     }
 
-    /// The limiter's key as it was written, such as `orders:{user_id}`.
+    /// Returns the limiter's key as it was written, such as `orders:{user_id}`.
     #[must_use]
     pub fn limiter(&self) -> &str {
         self.template()
     }
 
-    /// Why the call was rejected.
+    /// Returns the reason for the rejection.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.0.reason
     }
 
-    /// The time until the same call can be admitted, or `None` if waiting does not help or the time is
-    /// unknown.
+    /// Returns the time until the same call can be admitted, or `None` if waiting does not help or
+    /// the time is unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.0.decision {
@@ -136,15 +136,15 @@ impl Rejection {
         }
     }
 
-    /// The exceeded quotas, the shortest window first: more than one only if the key has
+    /// Returns the exceeded quotas, the shortest window first: more than one only if the key has
     /// [several limits](crate::guide::several_limits).
     #[must_use]
     pub fn violated(&self) -> &[Quota] {
         self.several_violated().unwrap_or_else(|| self.quota().as_slice())
     }
 
-    /// The decision that rejected the call, or `None` if no permits were counted: the store was
-    /// unavailable, the request exceeds the capacity, or other callers wait already.
+    /// Returns the decision that rejected the call, or `None` if no permits were counted: the store
+    /// was unavailable, the request exceeds the capacity, or other callers wait already.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.0.decision.as_ref().ok()
@@ -258,7 +258,7 @@ impl std::error::Error for Rejection {
     note = "or let every call wait for its permit, with `wait = \"forever\"`"
 )]
 pub trait FromRejection {
-    /// Turns the rejection into what the function returns.
+    /// Converts the rejection into the return type of the function.
     fn from_rejection(rejection: Rejection) -> Self;
 }
 

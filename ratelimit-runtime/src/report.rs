@@ -1,13 +1,13 @@
-//! What [`Limits::report`](crate::Limits::report) returns: every limiter, its settings, where each came
-//! from, and what the limiter did.
+//! The snapshot that [`Limits::report`](crate::Limits::report) returns: every limiter, its settings
+//! with their sources, and its counts.
 
 use std::fmt;
 
 use crate::Quotas;
 pub use crate::store::Reconciled;
 
-/// Every limiter of a program. It displays as text: settings that no layer sets are left out, unless it is formatted by
-/// `{:#}`; overrides and prefixes are listed as in the limits file. With the feature `serde` it can be serialized.
+/// A snapshot of all limiters. Implements `Display`: settings that no layer sets are left out, unless it is formatted
+/// by `{:#}`; overrides and prefixes are listed as in the limits file. With the feature `serde` it can be serialized.
 ///
 /// # Examples
 ///
@@ -36,18 +36,18 @@ pub struct Report {
     pub settings: Vec<Setting>,
     /// Every limiter that is compiled in, written in the limits file, or was used.
     pub limiters: Vec<LimiterReport>,
-    /// What the limits file sets for names that are built at run time, by how they start. The first match applies.
+    /// The settings of the limits file for names that are built at run time, by prefix. The first match applies.
     pub prefixes: Vec<Entry>,
 }
 
-/// What the limits file sets for some names: an entry of `overrides` or of `prefixes`.
+/// The settings of the limits file for some names: an entry of `overrides` or of `prefixes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Entry {
-    /// A name such as `orders:42`, or how names start, such as `orders:vip-*`.
+    /// A name such as `orders:42`, or a prefix of names, such as `orders:vip-*`.
     pub names: String,
-    /// What it sets, by the names of the limits file.
+    /// Its settings, by their names in the limits file.
     pub settings: Vec<Setting>,
 }
 
@@ -81,11 +81,11 @@ impl Report {
 pub struct LimiterReport {
     /// The key as it is written.
     pub key: String,
-    /// The configured quotas; `None` if none are configured, or the limiter is turned off.
+    /// The configured quotas; `None` if none are configured, or the limiter is disabled.
     pub quotas: Option<Quotas>,
     /// Its settings by their names in the limits file; empty if it has no quota.
     pub settings: Vec<Setting>,
-    /// What the limits file overrides for some of its names. The first match applies.
+    /// The overrides of the limits file for some of its names. The first match applies.
     pub overrides: Vec<Entry>,
     /// The annotated places that use it, as `module::function (file:line)`.
     pub call_sites: Vec<String>,
@@ -101,7 +101,7 @@ pub struct LimiterReport {
     pub shadowed: u64,
     /// Number of calls whose key is beyond `max_keys`, so that it shared a limiter.
     pub shared: u64,
-    /// How often configured and stored numbers were reconciled, and how.
+    /// The outcomes of reconciling the configured and the stored configuration, and the number of each.
     pub reconciled: Vec<(Reconciled, u64)>,
 }
 
@@ -122,11 +122,11 @@ pub struct Setting {
     pub name: &'static str,
     /// Its value, as the limits file writes it.
     pub value: String,
-    /// Where it came from.
+    /// Its source.
     pub source: Source,
 }
 
-/// Where a setting came from; the earlier in this list takes precedence.
+/// The source of a setting; an earlier one in this list takes precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -144,7 +144,7 @@ pub enum Source {
     Annotation,
     /// The limits file as it was when the program was compiled.
     Compiled,
-    /// What is said of all limiters: the limits file's own `shadow`, or the builder's.
+    /// A setting for all limiters: the top-level `shadow` of the limits file, or the builder's.
     Global,
     /// `default` in the limits file.
     Default,

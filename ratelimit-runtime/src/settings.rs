@@ -30,10 +30,10 @@ use crate::{
 /// The least time for which an idle key among many is kept.
 const LEAST_KEPT: Duration = Duration::from_secs(60);
 
-/// Layers of settings. Those of a nearer [`Source`] take precedence, whatever order they are in.
+/// Layers of settings. Those of a nearer [`Source`] take precedence, regardless of their order.
 pub(crate) type Layers<'a> = Vec<(Source, &'a Layer)>;
 
-/// Everything one limiter goes by.
+/// The resolved settings of one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
     /// Each setting with its source. Of several limits, rate, window, algorithm and burst are those of
@@ -51,7 +51,7 @@ pub(crate) enum Keys {
     Many,
 }
 
-/// How long an idle key is kept that is not to stay for ever.
+/// Returns how long an idle key is kept, if it is not kept forever.
 pub(crate) fn kept_idle(per: Duration) -> Duration {
     (per * 2).max(LEAST_KEPT)
 }
@@ -101,8 +101,8 @@ impl Effective {
         self.config_of(&self.quotas[0], kept)
     }
 
-    /// The numbers a store holds of the limits beside the first. They are always kept for a while only:
-    /// a list that changes would leave them behind for ever.
+    /// Returns the stored configurations of the limits after the first. They always expire when
+    /// idle: a list that changes would leave them behind forever.
     pub(crate) fn further(&self) -> Vec<Config> {
         let kept = |quota: &Quota| match self.set.keep_alive {
             None => kept_idle(quota.per()),

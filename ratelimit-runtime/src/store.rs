@@ -52,48 +52,48 @@ pub use crate::algorithm::{
 };
 use crate::{StoreError, algorithm::reconcile::Reconciliation};
 
-/// What a store says of groups: for each its replies by limiter and caller, or its error.
+/// The replies to groups: for each group its replies by limiter and caller, or its error.
 pub type Decided = Vec<Result<Vec<Vec<Reply>>, StoreError>>;
 
-/// Keeps the state of limiters and decides by it.
+/// A store of limiter state, which makes the decisions.
 ///
 /// `tests/store` has what every store must do, as a suite that runs against each of them.
 pub trait Store: Send + Sync + 'static {
     /// Decides groups in order, in one atomic step with one time. The configuration of each
     /// limiter is reconciled first.
     ///
-    /// A caller's replies say which limiters refuse it: one that would have let it through says
+    /// A caller's replies show which limiters reject it: one that would have admitted it replies
     /// [`Outcome::NotTaken`]. If one limiter of a group is `PerClient` or `Unknown`, the group takes
-    /// nothing, and its other limiters say `NotTaken`. The order of limiters changes no outcome.
+    /// nothing, and its other limiters reply `NotTaken`. The order of limiters changes no outcome.
     ///
     /// The replies of one limiter are those of separate calls at one instant, so a later smaller
-    /// cost may be granted after an earlier one was refused. They differ in `outcome`, `remaining`
-    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `replaced`, `ahead_ms`) is in the
-    /// first.
+    /// cost may be granted after an earlier one was rejected. They differ in `outcome`, `remaining`
+    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `replaced`, `ahead_ms`) is
+    /// in the first.
     ///
     /// # Errors
     ///
-    /// The outer error concerns the whole call: the store cannot answer. The error of a group
+    /// The outer error concerns the whole call: the store cannot reply. The error of a group
     /// concerns that group alone: a state that no limiter writes, a key of another type, or a group
-    /// that names a limiter twice or lacks a cost. A limit that is used up is no error. On Redis
+    /// that names a limiter twice or lacks a cost. An exceeded limit is not an error. On Redis
     /// Cluster all limiters of a call are in one slot, or the whole call fails.
     fn decide(
         &self,
         groups: &[Group<'_>],
     ) -> impl Future<Output = Result<Decided, StoreError>> + Send;
 
-    /// Takes permits that are free now or within so many milliseconds, for each of several costs in order
-    /// and in one atomic step, and says when each caller may go: later callers come after it. What is
-    /// free too late is refused, with nothing taken, and so is everything after it; so is all that is
-    /// counted by a rule without reservations ([`Reservation`]). What is
-    /// said once (`reconciled`, `ahead_ms`) is in the first reply.
+    /// Takes permits that are free now or within this many milliseconds, for each of several costs
+    /// in order and in one atomic step, and returns when each caller may proceed; later callers are
+    /// scheduled after it. A cost whose permits are free too late is rejected, with nothing taken,
+    /// and so is every later cost. A rule without reservations rejects every cost
+    /// ([`Reservation`]). What is reported once (`reconciled`, `ahead_ms`) is in the first reply.
     ///
-    /// However long it can wait, nobody reserves further ahead than 2^51 / `rate` milliseconds: 17
-    /// minutes at the greatest rate, and 70 000 years at 1.
+    /// No caller can reserve further ahead than 2^51 / `rate` milliseconds, regardless of its wait:
+    /// 17 minutes at the greatest rate, and 70 000 years at 1.
     ///
     /// # Errors
     ///
-    /// When the store cannot answer, or the limiter's state is none that a limiter writes.
+    /// Returns an error if the store cannot reply, or the state is not one that a limiter writes.
     fn reserve(
         &self,
         request: &Request<'_>,
@@ -101,9 +101,9 @@ pub trait Store: Send + Sync + 'static {
         within_ms: u64,
     ) -> impl Future<Output = Result<Vec<Reservation>, StoreError>> + Send;
 
-    /// Gives back what a grant still holds and nothing of any other, and returns how many permits that
-    /// are: none once its window is over, when the limiter is `per_client`, or when its permits cannot be
-    /// distinguished from those of others any more, since the rule changed. A slot of a leaky bucket comes back
+    /// Gives back the permits that a grant still holds, and none of any other, and returns their
+    /// number: 0 if its window is over, if the limiter is `per_client`, or if a change of the rule
+    /// has made its permits indistinguishable from others. A slot of a leaky bucket is returned
     /// only if nothing was placed after it.
     ///
     /// # Errors
@@ -115,9 +115,9 @@ pub trait Store: Send + Sync + 'static {
         grant: &Grant,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Takes permits for a cost that is known only now: those that are free, and the others as a debt,
-    /// up to `max_debt` in all. Every process pays the debt before it is granted anything. The reply is
-    /// that to a look for one permit afterwards, and [`Outcome::Granted`] wherever the store counts.
+    /// Charges permits for a cost that is known only now: takes those that are free, and records the rest as
+    /// debt, up to `max_debt` in total. Every process pays the debt before it is granted anything. The reply
+    /// is that to a later peek for one permit, with [`Outcome::Granted`] wherever the store counts.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ pub trait Store: Send + Sync + 'static {
         max_debt: u64,
     ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
 
-    /// Says what [`decide`](Self::decide) would of a request of this cost, and changes nothing.
+    /// Returns the reply of [`decide`](Self::decide) to a request of this cost, and changes nothing.
     ///
     /// # Errors
     ///
@@ -140,9 +140,9 @@ pub trait Store: Send + Sync + 'static {
         cost: u32,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
-    /// Gives permits back, those that are owed first and then the oldest ones, and returns how many there
-    /// were to give back: no window can come to hold too many. Nothing when nobody ever configured the
-    /// limiter, when it is `per_client`, or while slots of a leaky bucket are reserved.
+    /// Releases permits, those that are owed first and then the oldest ones, so that no window can
+    /// grant too many, and returns their number: 0 if the limiter was never configured, if it is
+    /// `per_client`, or while slots of a leaky bucket are reserved.
     ///
     /// # Errors
     ///
@@ -153,13 +153,13 @@ pub trait Store: Send + Sync + 'static {
         permits: u32,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Records a rejection, and blocks the limiter if it was refused in as many consecutive windows as its penalty
-    /// allows. Until that ends, [`decide`](Self::decide) grants nothing to requests with a
-    /// [penalty](Request::penalty), and says [`Outcome::Blocked`].
+    /// Records a rejection, and blocks the limiter if it was rejected in as many consecutive
+    /// windows as its penalty allows. Until that ends, [`decide`](Self::decide) grants nothing to
+    /// requests with a [penalty](Request::penalty), and replies [`Outcome::Blocked`].
     ///
     /// # Errors
     ///
-    /// When the store cannot answer.
+    /// Returns an error if the store cannot reply.
     fn penalize(
         &self,
         keys: &StateKeys,
@@ -167,12 +167,12 @@ pub trait Store: Send + Sync + 'static {
         per_ms: u64,
     ) -> impl Future<Output = Result<Refused, StoreError>> + Send;
 
-    /// Forgets in how many windows the limiter was refused and how often it was blocked, and returns whether
-    /// there was anything to forget.
+    /// Resets the counts of rejected windows and of blocks of the limiter, and returns whether
+    /// there were any.
     ///
     /// # Errors
     ///
-    /// When the store cannot answer.
+    /// Returns an error if the store cannot reply.
     fn lift(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Writes a configuration on purpose, and returns whether it did. It stays until a process that is
@@ -190,7 +190,7 @@ pub trait Store: Send + Sync + 'static {
         hold_ms: u64,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Returns the stored configuration, if the limiter has one.
+    /// Returns the stored configuration, or `None` if there is none.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ pub trait Store: Send + Sync + 'static {
         expiry: Expiry,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// How long the limiter has left; nothing when it does not expire or does not exist.
+    /// Returns the time until the limiter expires, or `None` if it does not expire or does not exist.
     ///
     /// # Errors
     ///
@@ -240,19 +240,19 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
 }
 
-/// Under which condition [`Store::write`] writes.
+/// The condition under which [`Store::write`] writes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteWhen {
-    /// Whatever is stored.
+    /// Always.
     Always,
-    /// Only when nothing is, or only a part.
+    /// Only if no complete configuration is stored.
     Absent,
-    /// Only when something is.
+    /// Only if a configuration is stored.
     Present,
 }
 
-/// What happens to permits in use when a quota is changed on purpose.
+/// The effect of a deliberate change of the quota on permits in use.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeepState {
@@ -262,30 +262,30 @@ pub enum KeepState {
     Keep,
 }
 
-/// When a limiter expires.
+/// The time at which a limiter expires.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expiry {
-    /// So many milliseconds from now.
+    /// This many milliseconds from now.
     At(u64),
-    /// So many milliseconds after its last use; 0 is never. Redisson's `keepAliveTime`.
+    /// This many milliseconds after its last use; 0 is never. Redisson's `keepAliveTime`.
     Idle(u64),
-    /// Not, unless it is kept alive for a time after each use.
+    /// Never, unless a keep-alive is set.
     Cleared,
 }
 
-/// What a [`Store`] answers.
+/// The reply of a [`Store`] to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The answer proper.
+    /// The outcome of the request.
     pub outcome: Outcome,
     /// Permits left after it.
     pub remaining: u64,
-    /// Milliseconds until the same request could be granted, if nobody else asks: 0 when it could be
-    /// right now, or never. A grant that took the last permits so tells when the next are free.
+    /// Milliseconds until the same request could be granted if no other arrives: 0 if it could be
+    /// now, or never. After a grant of the last permits, this is the time until the next are free.
     pub retry_after_ms: u64,
-    /// Milliseconds until the whole quota is free, if nobody asks.
+    /// Milliseconds until the whole quota is free, if no request arrives.
     pub reset_after_ms: u64,
     /// Milliseconds until more permits are free than what is left; 0 when all are. As of the end of a
     /// batch, after which others may have less left.
@@ -333,7 +333,7 @@ pub(crate) struct Heartbeat<'a> {
     pub(crate) limiters: &'a str,
 }
 
-/// What a [`Store`] keeps of a limiter's configuration.
+/// The configuration of a limiter, as a [`Store`] holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredConfig {
@@ -344,8 +344,8 @@ pub struct StoredConfig {
 }
 
 impl Grant {
-    /// What a granted reply stands for. `granted_after` is what later callers got of the limiter in the
-    /// same step.
+    /// Returns the grant of a granted reply. `granted_after` is the number of permits that later
+    /// callers got of the limiter in the same step.
     #[must_use]
     pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
         let ends_ms = reply.now_ms.saturating_add(reply.reset_after_ms);
@@ -353,35 +353,35 @@ impl Grant {
     }
 }
 
-/// What a [`Store`] answers to a caller that can wait.
+/// The reply of a [`Store`] to a caller that can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reservation {
-    /// The answer as to any other request, as of after the permits were taken. A limiter whose rule in
-    /// force is no bucket refuses.
+    /// The reply as to any other request, as of after the permits were taken. A limiter rejects if
+    /// its rule in force is not a bucket.
     pub reply: Reply,
-    /// Milliseconds after which the caller may go; 0 unless it was granted.
+    /// Milliseconds after which the caller may proceed; 0 unless it was granted.
     pub wait_ms: u64,
-    /// What identifies it.
+    /// The identity of the reservation.
     pub ticket: Ticket,
 }
 
-/// Whether a [`Store`] handed the permits out.
+/// The outcome of a request to a [`Store`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It did.
+    /// The permits were granted.
     Granted,
     /// Not now.
     Refused,
-    /// Not now: a penalty blocks it. More is free when that ends.
+    /// A penalty blocks the limiter now. More is free when that ends.
     Blocked,
-    /// Not ever: a full window has fewer permits.
+    /// The request exceeds the capacity: a full window has fewer permits.
     ExceedsCapacity,
-    /// Not, though there was room: another limiter that had to grant it too did not. Nothing was taken.
+    /// Permits were free, but another limiter of the joint request rejected it; nothing was taken.
     NotTaken,
     /// The limiter is stored as `per_client`, so the store does not count it.
     PerClient,
-    /// Nothing is stored, and the process has no numbers of its own.
+    /// Nothing is stored, and the process has no configuration of its own.
     Unknown,
 }

@@ -8,8 +8,8 @@ use crate::{
     Limiter, Limits, LimitsBuilder, Reason, Rejection, StoreError, StoreErrorKind, store::AnyStore,
 };
 
-/// Returns limits on an embedded store of their own, and the clock that they go by, which stands still until it is
-/// moved. They read neither a limits file nor the environment.
+/// Returns limits on an embedded store of their own, and the clock that they use, which advances
+/// only on request. They read neither a limits file nor the environment.
 ///
 /// With a limits file: `Limits::builder().memory().limits_file("ratelimit.yaml").clock(time.clone()).build()`.
 ///

@@ -1,7 +1,7 @@
 //! Layers that limit HTTP requests, for every tower service: axum, hyper, tonic.
 //!
-//! [`Limit`] limits routes, before a body is read. [`Headers`](crate::web::Headers) is a layer too: it adds the headers
-//! of rate limits to the answers of handlers that are annotated with [`rate_limit`](crate::rate_limit).
+//! [`Limit`] limits routes, before a body is read. [`Headers`](crate::web::Headers) is a layer too: it adds the
+//! headers of rate limits to the responses of handlers that are annotated with [`rate_limit`](crate::rate_limit).
 //!
 //! ```
 //! # #[cfg(feature = "axum")] mod shop {
@@ -26,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! `{ip}` is the [`ClientIp`](crate::web::ClientIp) unless [`Limit::key`] says otherwise. It needs the address of the peer:
-//! serve axum with `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into
-//! the extensions of the requests.
+//! `{ip}` is the [`ClientIp`](crate::web::ClientIp) unless [`Limit::key`] overrides it. It needs
+//! the address of the peer: serve axum with `into_make_service_with_connect_info::<SocketAddr>()`,
+//! or insert a `SocketAddr` into the extensions of the requests.
 //!
 //! With the feature `actix` both are middleware of actix, for `App::wrap`, `Scope::wrap` and `Resource::wrap`.
 //!

@@ -1,8 +1,8 @@
-//! HTTP: who sent a request, and what the answer says of rate limits.
+//! HTTP: the client of a request, and rate limits in the response.
 //!
 //! - [`ClientIp`] is the address of the client, also behind proxies.
-//! - [`Headers`] says which headers describe the limits.
-//! - [`response`] is the answer to a rejected request, for frameworks without a feature here.
+//! - [`Headers`] selects the headers that describe the limits.
+//! - [`response`] is the response to a rejected request, for frameworks without a feature here.
 
 #[cfg(feature = "actix")]
 pub(crate) mod actix;
@@ -29,7 +29,7 @@ pub(crate) use self::problem::title;
 pub use self::{client_ip::ClientIp, headers::Headers};
 use crate::{Reason, Rejection};
 
-/// Answers a rejected request: the status, the headers and an RFC 9457 problem as JSON.
+/// Returns the response to a rejected request: the status, the headers and an RFC 9457 problem as JSON.
 ///
 /// | reason | status | `Retry-After` |
 /// |---|---|---|
@@ -39,8 +39,8 @@ use crate::{Reason, Rejection};
 /// | `StoreMisconfigured` | 503 | none |
 /// | `NotConfigured` | 500 | none |
 ///
-/// The body names the violated limits by their templates. Neither it nor the headers say which values
-/// are in the key, or what the store returned.
+/// The body names the violated limits by their templates. Neither it nor the headers contain the
+/// values of the key, or the reply of the store.
 ///
 /// # Examples
 ///

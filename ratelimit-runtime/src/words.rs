@@ -86,7 +86,7 @@ words! {
 }
 
 words! {
-    /// What a call gets while the store is unavailable; see [`guide::outages`](crate::guide::outages).
+    /// How calls are decided while the store is unavailable; see [`guide::outages`](crate::guide::outages).
     OnStoreError {
         /// This process counts by itself, with its share of the quota.
         Local,
@@ -98,12 +98,12 @@ words! {
 }
 
 words! {
-    /// What happens to the state of a limiter when its configured quota changes; see
+    /// The effect of a change of the configured quota on the state of a limiter; see
     /// [`guide::reconciliation`](crate::guide::reconciliation).
     OnDrift {
-        /// The limiter starts afresh.
+        /// The state is reset: the whole quota is free.
         Reset,
-        /// Permits that are in use stay in use.
+        /// Permits in use still count.
         Carry,
     }
 }

@@ -26,7 +26,7 @@ words!(
 );
 
 impl Algorithm {
-    /// The rule of this word. A token bucket stores `burst` permits; the other rules ignore it.
+    /// Returns the rule of this word. A token bucket stores `burst` permits; the other rules ignore it.
     #[must_use]
     pub const fn rule(self, burst: u32) -> Rule {
         match self {
@@ -39,7 +39,7 @@ impl Algorithm {
 }
 
 impl Rule {
-    /// The word for this rule in an attribute and a limits file.
+    /// Returns the word for this rule in an attribute and a limits file.
     #[must_use]
     pub fn algorithm(self) -> Algorithm {
         match self {

@@ -1,4 +1,4 @@
-//! Windows by the calendar: a day is what the clocks of a time zone call one.
+//! Calendar windows, such as a day in a time zone.
 
 #[cfg(feature = "calendar")]
 mod zones;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::words::{WordError, words};
 
-/// The length of a window that the calendar knows.
+/// The length of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarUnit {
     /// `minute`: begins with each full minute.
     Minute,
-    /// `hour`: begins whenever the clocks show a full hour.
+    /// `hour`: begins with each full hour of the clocks.
     Hour,
     /// `day`: begins at midnight.
     Day,
@@ -41,7 +41,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl CalendarUnit {
-    /// How long a window usually is; the longest month counts.
+    /// Returns the usual length of a window; of a month, that of the longest.
     #[must_use]
     pub const fn nominal(self) -> Duration {
         match self {
@@ -53,8 +53,8 @@ impl CalendarUnit {
         }
     }
 
-    /// How long a window is at the least: clocks are put forward by up to two hours, and a zone that
-    /// changes the side of the date line leaves a day out.
+    /// Returns the least length of a window: clocks are put forward by up to two hours, and a zone
+    /// that crosses the date line skips a day.
     #[must_use]
     pub const fn shortest(self) -> Duration {
         match self {
@@ -94,13 +94,13 @@ impl CalendarUnit {
 pub struct TimeZone(u16);
 
 impl TimeZone {
-    /// Its name, such as `Europe/Vienna`.
+    /// Returns its name, such as `Europe/Vienna`.
     #[must_use]
     pub fn name(self) -> &'static str {
         zones::name(self.0)
     }
 
-    /// When its clocks were changed, in the format of RFC 9636.
+    /// Returns the changes of its clocks, in the format of RFC 9636.
     #[must_use]
     pub fn tzif(self) -> &'static [u8] {
         zones::tzif(self.name())
@@ -134,12 +134,12 @@ impl fmt::Debug for TimeZone {
     }
 }
 
-/// By which clocks windows begin, written `day@Europe/Vienna`.
+/// Calendar windows in a time zone, written `day@Europe/Vienna`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Calendar {
-    /// How long a window is.
+    /// The length of a window.
     pub unit: CalendarUnit,
-    /// Whose clocks say so.
+    /// The time zone in which windows begin.
     pub zone: TimeZone,
 }
 

@@ -11,12 +11,12 @@ use crate::words::Mode;
 
 /// The smaller a source, the nearer its layer.
 impl<S: Copy + Ord> Merged<S> {
-    /// Whether both are set, and `one` in a nearer layer, so that it can replace `other`.
+    /// Returns whether both are set, and `one` in a nearer layer, so that it can replace `other`.
     fn is_nearer(&self, one: &str, other: &str) -> bool {
         self.is_beside(one, other) && !self.is_beside(other, one)
     }
 
-    /// Whether both are set, and `other` in no nearer layer, so that it does not replace `one`.
+    /// Returns whether both are set, and `other` in no nearer layer, so that it does not replace `one`.
     fn is_beside(&self, one: &str, other: &str) -> bool {
         match (self.source_of(one), self.source_of(other)) {
             (Some(one), Some(other)) => one <= other,
@@ -44,7 +44,7 @@ impl<S: Copy + Ord> Merged<S> {
         self
     }
 
-    /// How permits are counted; `None` if that is unknown.
+    /// Returns how permits are counted, or `None` if that is unknown.
     #[must_use]
     pub fn rule(&self) -> Option<Rule> {
         let (algorithm, rate) = (self.algorithm?.value, self.rate?.value);

@@ -3,7 +3,7 @@
 //! One grammar for the attribute and the limits file: whole numbers with a unit, the units getting
 //! smaller from left to right. There is no sign, no fraction, no space and no default unit: a bare
 //! `60` has been read as seconds, minutes and milliseconds by different programs, and the limit is
-//! then wrong by a factor that nobody notices.
+//! then silently wrong by a large factor.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub const MAX_PER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a duration such as `500ms`, `1s` or `1h30m`.
+/// Parses a duration such as `500ms`, `1s` or `1h30m`.
 ///
 /// # Errors
 ///
-/// When the text is not of that form, or the duration is shorter than [`MIN_PER`] or longer than
-/// [`MAX_PER`]. The error's text says what to write.
+/// Returns an error if the text is not of that form, or the duration is shorter than [`MIN_PER`] or
+/// longer than [`MAX_PER`]. The error's text says what to write.
 ///
 /// # Examples
 ///
@@ -92,7 +92,7 @@ fn split_term(text: &str) -> Result<(u64, &str, &str), Kind> {
 /// Writes a duration the way [`parse_duration`] reads it, with the largest units that fit: `1h30m`,
 /// not `90m`.
 ///
-/// What is less than a millisecond is left off; nothing at all is `0s`.
+/// Parts of a millisecond are dropped; zero is `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let mut rest = duration.as_millis();
@@ -166,7 +166,7 @@ impl fmt::Display for DurationError {
 
 impl std::error::Error for DurationError {}
 
-/// The unit that somebody wrote out or in capitals.
+/// Returns the unit of a word that is written out or in capitals.
 fn spelled_out(unit: &str) -> Option<&'static str> {
     let unit = unit.to_ascii_lowercase();
     Some(match unit.as_str() {

@@ -1,4 +1,4 @@
-//! From values to names: no two lists of values give one name, and every name is safe in Redis.
+//! Renders keys: distinct values give distinct names, and every name is safe in Redis.
 //!
 //! A limiter called `n` owns three Redis keys: `n` itself, and `n` with `:value` and `:permits`
 //! appended (in braces when it has none, so that all three hash to one cluster slot). Names come
@@ -27,17 +27,17 @@ const MAX_IPV4: usize = 15;
 /// The most bytes of a key prefix.
 const MAX_PREFIX: usize = 31;
 
-/// What stands for a value that is not there.
+/// The text for an absent value.
 const ABSENT: &str = "~";
 
-/// What stands for a value that is there but empty.
+/// The text for an empty value.
 const EMPTY: &str = "~~";
 
 /// Writes the name of a limiter: literals of a template, and values between them.
 ///
-/// A value keeps its letters, digits and `_`, `.`, `-`; every other byte becomes `%XX`. What would
-/// get longer than 64 bytes becomes `~` and 32 digits of its hash. So a name holds nothing of a
-/// value that Redis, a terminal or a separator could take for something else.
+/// A value keeps its letters, digits and `_`, `.`, `-`; every other byte becomes `%XX`. A value
+/// that would be longer than 64 bytes becomes `~` and 32 digits of its hash. So a name holds
+/// nothing of a value that Redis, a terminal or a separator could take for something else.
 ///
 /// # Examples
 ///
@@ -66,7 +66,7 @@ impl KeyWriter {
         Self { name }
     }
 
-    /// Writes what stands in the template, as it is.
+    /// Writes a literal of the template unchanged.
     #[inline]
     pub fn literal(&mut self, text: &str) {
         self.name.push_str(text);
@@ -79,7 +79,7 @@ impl KeyWriter {
         if part.is_too_long() { part.hash(value) } else { part.end() }
     }
 
-    /// Writes a value as it displays itself.
+    /// Writes a value by its `Display`.
     pub fn display(&mut self, value: &impl fmt::Display) {
         let mut part = Part::start(&mut self.name);
         // A value that fails to display counts as what it wrote until then: a key must not panic.
@@ -111,12 +111,12 @@ impl KeyWriter {
         self.name.push_str(std::str::from_utf8(&text[first + 1..]).unwrap_or_default());
     }
 
-    /// Writes that there is no value. No value is written like this.
+    /// Writes that a value is absent. No value is written like this.
     pub fn absent(&mut self) {
         self.name.push_str(ABSENT);
     }
 
-    /// The name.
+    /// Returns the name.
     ///
     /// One that another limiter's counter or log could have, such as `{orders}:value`, ends in one
     /// more `~`. Only a template with literal braces can come to that.
@@ -200,12 +200,12 @@ impl fmt::Write for Part<'_> {
     }
 }
 
-/// Whether a byte of a value stands for itself.
+/// Returns whether a byte of a value stands for itself.
 fn is_plain(byte: u8) -> bool {
     is_value_char(char::from(byte)) && !matches!(byte, b'%' | b'~')
 }
 
-/// Makes a name built at run time fit for Redis. Different names stay different.
+/// Makes a name that is built at run time safe for Redis. Different names stay different.
 ///
 /// A name is kept as it is when it has 1 to 480 bytes, no control character, `%` or `~`, and either
 /// no braces or a hash tag that works on a cluster. In any other, control characters, `{`, `}`, `%`
@@ -248,7 +248,7 @@ pub fn safe_name(raw: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 ///
-/// When it is longer than 31 bytes, or holds a brace or a control character.
+/// Returns an error if it is longer than 31 bytes, or contains a brace or a control character.
 pub fn check_prefix(prefix: &str) -> Result<(), PrefixError> {
     if prefix.len() > MAX_PREFIX {
         Err(PrefixError("is too long; write at most 31 bytes"))
@@ -275,12 +275,12 @@ impl fmt::Display for PrefixError {
 
 impl std::error::Error for PrefixError {}
 
-/// Whether a value, once written, can hold this character. A separator needs another.
+/// Returns whether a value, once written, can hold this character. A separator needs another.
 pub(crate) fn is_value_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '%' | '~')
 }
 
-/// Whether the three Redis keys of this name hash to one slot.
+/// Returns whether the three Redis keys of this name hash to one slot.
 ///
 /// With a `{` in the name the other two are made by appending, so that the name's own hash tag (from
 /// its first `{` to the next `}`, not empty) must decide. Without one they get the whole name in
@@ -292,8 +292,8 @@ pub(crate) fn works_on_cluster(name: &str) -> bool {
     }
 }
 
-/// Whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`, and
-/// `{a}:value:` and the id of a process, which never ends in `~`, that of one process.
+/// Returns whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`,
+/// and `{a}:value:` and the id of a process, which never ends in `~`, that of one process.
 pub(crate) fn is_derived(name: &str) -> bool {
     let appended = |suffix: &str| {
         name.match_indices(suffix)

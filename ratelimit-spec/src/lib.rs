@@ -1,11 +1,11 @@
-//! The grammar of `ratelimit-runtime`: what an attribute and a limits file may say.
+//! The grammar of `ratelimit-runtime`: the arguments of the attribute, and the limits file.
 //!
 //! A procedural macro cannot export functions, yet the same text (a duration, a key, the limits
 //! file) is read twice: by the macro while a program is compiled and by the runtime while it
-//! starts. Both read it here, so that they cannot disagree.
+//! starts. Both parse it here, so they cannot disagree.
 //!
-//! Text goes in, values come out. Nothing here waits, opens a file, reads a clock or the
-//! environment, and no input makes it panic.
+//! Everything here is a pure function from text to values: no I/O, no clock, no environment, and no
+//! panics on any input.
 
 pub mod algorithm;
 pub mod calendar;

@@ -1,4 +1,4 @@
-//! Several limits on one key, and which of them can never be the one that refuses.
+//! Several limits on one key, and which of them can never be the one that rejects.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ pub struct Limit {
     pub rate: u32,
     /// The window.
     pub per: Duration,
-    /// How permits are counted; without it, as the key says.
+    /// The algorithm (that of the key by default).
     pub algorithm: Option<Algorithm>,
-    /// What a token bucket stores; without it, as many permits as the rate.
+    /// The permits that a token bucket stores (the rate by default).
     pub burst: Option<u32>,
 }
 
 impl Limit {
-    /// A limit that is counted as its key says.
+    /// Creates a limit that uses the algorithm of its key.
     #[must_use]
     pub fn new(rate: u32, per: Duration) -> Self {
         Self { rate, per, algorithm: None, burst: None }
     }
 
-    /// The numbers of this limit under a key with this algorithm.
+    /// Returns the quota of this limit under a key with this algorithm.
     #[must_use]
     pub fn quota(&self, algorithm: Algorithm) -> Quota {
         let rule = self.algorithm.unwrap_or(algorithm).rule(self.burst.unwrap_or(self.rate));
@@ -65,7 +65,7 @@ impl Quota {
         }
     }
 
-    /// Whether its steady rate is at most the other's.
+    /// Returns whether its steady rate is at most the other's.
     fn is_as_slow_as(&self, other: &Self) -> bool {
         u128::from(self.rate) * other.per_ms() <= u128::from(other.rate) * self.per_ms()
     }
@@ -82,8 +82,8 @@ impl Quota {
         other.most_within(own)
     }
 
-    /// Whether it never refuses what another one grants. Where it may, if only for an instant, or
-    /// where that is hard to tell, the answer is no.
+    /// Returns whether it never refuses what another one grants. Where it may, if only for an
+    /// instant, or where that is hard to tell, the answer is no.
     fn never_refuses_under(&self, other: &Self) -> bool {
         match self.rule {
             Rule::SlidingWindow | Rule::FixedWindow { .. } => {
@@ -117,8 +117,8 @@ impl Quota {
     }
 }
 
-/// The limits in the order in which they are counted and reported, whatever order they were written
-/// in: by window, then by algorithm.
+/// Returns the limits in the order in which they are counted and reported, regardless of their
+/// order in the source: by window, then by algorithm.
 #[must_use]
 pub fn in_order(limits: impl IntoIterator<Item = Quota>) -> Vec<Quota> {
     let mut limits: Vec<Quota> = limits.into_iter().collect();
@@ -149,9 +149,9 @@ pub fn together(limits: impl IntoIterator<Item = Quota>) -> Result<Vec<Quota>, Q
     }
 }
 
-/// Finds what is wrong with limits that are to apply together: a number that cannot be counted, two
-/// limits with one window and one algorithm, a limit that can never be the one that refuses. There is
-/// at most one problem for each limit.
+/// Finds the problems of limits that are to apply together: a number that cannot be counted, two
+/// limits with one window and one algorithm, a limit that can never be the one that rejects. There
+/// is at most one problem for each limit.
 #[must_use]
 pub(crate) fn check_limits(written: &[Limit], algorithm: Algorithm) -> Vec<Conflict> {
     let limits: Vec<Quota> = written.iter().map(|limit| limit.quota(algorithm)).collect();

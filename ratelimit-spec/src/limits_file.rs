@@ -1,9 +1,9 @@
 //! The limits file: `ratelimit.yaml`.
 //!
-//! A file is read whole or refused whole, with every problem in one report and each at its line and
-//! column. Reading one is cheap whatever it holds: at most 256 KiB, 16 levels and 10 000 limiters,
-//! and no YAML that a list of limits can do without (anchors, tags, block scalars, several
-//! documents, values over several lines).
+//! A file is accepted or rejected as a whole, and one report has every problem with its line and
+//! column. Parsing is always cheap: at most 256 KiB, 16 levels and 10 000 limiters, and no YAML
+//! that a list of limits does not need (anchors, tags, block scalars, several documents, values
+//! over several lines).
 //!
 //! Every option:
 //!
@@ -64,15 +64,15 @@ pub struct LimitsFile {
     /// Where state is kept, as written: `${..}` is not expanded. It may hold a password, so the
     /// [`Debug`](fmt::Debug) of this type leaves it out.
     pub store: Option<String>,
-    /// What the name of every limiter starts with.
+    /// The prefix of the name of every limiter.
     pub key_prefix: Option<String>,
-    /// Which of two different files is the later one.
+    /// The revision, which decides which of two different files is the later one.
     pub revision: Option<u64>,
     /// Whether every annotated key must be declared.
     pub strict: bool,
     /// What to do with an entry that matches no limiter.
     pub unmatched: Unmatched,
-    /// Whether limiters that do not say so themselves only count whom they would refuse.
+    /// Whether limiters without a `shadow` of their own only count the calls that they would reject.
     pub shadow: bool,
     /// How long a decision may take.
     pub deadline: Option<Duration>,
@@ -82,9 +82,9 @@ pub struct LimitsFile {
     pub max_remembered: Option<u32>,
     /// The file with the certificates that a TLS connection trusts, as written.
     pub tls_ca: Option<String>,
-    /// The proxies whose word about the address of a client counts.
+    /// The proxies that are trusted to name the address of a client.
     pub trusted_proxies: Vec<Network>,
-    /// What applies where nothing else does.
+    /// The settings that apply if no others do.
     pub default: Settings,
     /// The limiters, in the order of the file.
     pub limiters: Vec<LimiterEntry>,
@@ -99,9 +99,9 @@ pub struct LimitsFile {
 pub struct LimiterEntry {
     /// The key, which is a valid [`Template`](crate::Template).
     pub key: String,
-    /// What applies to all its names.
+    /// The settings of all its names.
     pub settings: Settings,
-    /// What applies to some of its names instead; the first that matches decides.
+    /// The settings of some of its names instead; the first match decides.
     pub overrides: Vec<Override>,
 }
 
@@ -114,7 +114,7 @@ pub struct Override {
     pub settings: Settings,
 }
 
-/// Which names something is for. Names are without the key prefix.
+/// The names that an entry matches, without the key prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     /// `key`: the one with this name.
@@ -124,7 +124,7 @@ pub enum Match {
 }
 
 impl Match {
-    /// Whether it is for this name.
+    /// Returns whether it matches this name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         match self {
@@ -137,16 +137,16 @@ impl Match {
 /// One entry under `prefixes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixEntry {
-    /// What the names start with.
+    /// The prefix of the names.
     pub prefix: String,
     /// What applies to them.
     pub settings: Settings,
 }
 
-/// What to do with an entry that matches no limiter of the program.
+/// The treatment of an entry that matches no limiter of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unmatched {
-    /// `warn`: say so. Several programs may share one file.
+    /// `warn`: report it. Several programs may share one file.
     #[default]
     Warn,
     /// `error`: do not start.
@@ -158,7 +158,7 @@ pub enum Unmatched {
 words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error, "ignore" => Ignore);
 
 impl Default for LimitsFile {
-    /// What an empty file says.
+    /// Returns the settings of an empty file.
     fn default() -> Self {
         Self {
             store: None,
@@ -181,20 +181,19 @@ impl Default for LimitsFile {
 }
 
 impl LimitsFile {
-    /// Reads a limits file.
+    /// Parses a limits file.
     ///
     /// # Errors
     ///
-    /// When there is anything wrong with it: every problem in the order of the file, or after 50 that
-    /// there are more. What is no YAML is one problem. Without the feature `limits-file` every text is
-    /// refused.
+    /// Returns every problem in the order of the file, or after 50 that there are more. Text that
+    /// is not YAML is one problem. Without the feature `limits-file`, every text is an error.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let (file, problems) = Self::parse_in_part(text);
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 
-    /// Reads as much of a limits file as can be read, and tells what cannot: for who has more to say
-    /// of a file that is refused. What has a problem is left out.
+    /// Parses the valid parts of a limits file and returns the problems of the rest, so that
+    /// callers can add their own. Parts with a problem are left out.
     #[must_use]
     pub fn parse_in_part(text: &str) -> (Self, Vec<Problem>) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -208,13 +207,13 @@ impl LimitsFile {
         (file, report.finish())
     }
 
-    /// The entry under `limiters` with exactly this key.
+    /// Returns the entry under `limiters` with exactly this key.
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {
         self.limiters.iter().find(|entry| entry.key == key)
     }
 
-    /// The limiter and the setting that stand at a position.
+    /// Returns the limiter and the setting at a position.
     #[must_use]
     pub fn context(&self, position: Position) -> Context<'_> {
         let keys = self.root.keys_to(position).unwrap_or_default();
@@ -226,7 +225,7 @@ impl LimitsFile {
         Context { limiter, setting }
     }
 
-    /// Where something stands in the file: a value, or the key of a list or map.
+    /// Returns the position of a value, or of the key of a list or map.
     #[must_use]
     pub fn position(&self, path: &[Step<'_>]) -> Option<Position> {
         self.root.find(path)

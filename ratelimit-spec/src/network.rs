@@ -24,8 +24,8 @@ use crate::quote::Quoted;
 pub struct Network(IpNet);
 
 impl Network {
-    /// Whether the address is in this range. An IPv4 address that is mapped into IPv6 is an IPv4
-    /// address.
+    /// Returns whether the address is in this range. An IPv4 address that is mapped into IPv6 is an
+    /// IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())

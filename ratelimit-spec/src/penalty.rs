@@ -1,16 +1,16 @@
-//! Penalties: keys that are refused in many windows in a row are blocked for a while.
+//! Penalties: keys that are rejected in many consecutive windows are blocked for a while.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::duration::format_duration;
 
-/// When a key is blocked, and for how long.
+/// The condition and the length of the block of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Penalty {
-    /// In how many windows in a row it has to be refused, at least 1.
+    /// The consecutive windows in which it has to be rejected, at least 1.
     pub after: u32,
-    /// How long the first block is. Each further one is twice as long.
+    /// The length of the first block. Each further one is twice as long.
     pub block: Duration,
     /// The longest block, at least `block`; and for how long after a block the next one is longer.
     pub up_to: Duration,

@@ -1,4 +1,4 @@
-//! The window of a limiter: a length, or what a calendar calls a day.
+//! The window of a limiter: a fixed length or a calendar unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::quote::Quoted;
 use crate::suggest::nearest;
 use crate::words::WordError;
 
-/// What `per` can be: `1d` is 24 hours, and `day` is what the clocks call one.
+/// A window: a fixed length such as `1d` (24 hours), or a calendar unit such as `day`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Per {
     /// The length; of a unit, the usual one.
@@ -67,11 +67,11 @@ impl fmt::Display for Per {
 }
 
 impl Per {
-    /// Reads the window of one of several limits, which is a length.
+    /// Parses the window of one of several limits, which is a length.
     ///
     /// # Errors
     ///
-    /// When it is a unit of the calendar, or no duration.
+    /// Returns an error if it is a calendar unit, or not a duration.
     pub fn parse_length(text: &str) -> Result<Duration, WordError> {
         if let Ok(unit) = text.parse::<CalendarUnit>() {
             let length = format_duration(unit.nominal());

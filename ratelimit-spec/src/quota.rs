@@ -1,4 +1,4 @@
-//! The numbers of a limit: how many permits, in what time, and how they are counted.
+//! The quota of a limit: permits, window and algorithm.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// A sliding window.
+    /// Creates a sliding window.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Quota {
         Ok(Self { rate, per, rule: Rule::SlidingWindow })
     }
 
-    /// Fixed windows of a calendar.
+    /// Creates fixed windows of a calendar.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Quota {
         Ok(Self { rate, per: calendar.unit.nominal(), rule })
     }
 
-    /// A token bucket with the same rate and window.
+    /// Returns a token bucket with the same rate and window.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Quota {
         self.counted_by(Rule::TokenBucket { burst })
     }
 
-    /// Another rule with the same rate and window.
+    /// Returns the same rate and window under another rule.
     ///
     /// # Errors
     ///
@@ -80,13 +80,13 @@ impl Quota {
         Ok(Self { rule, ..self })
     }
 
-    /// Fixed windows with the same rate; calendar windows stay what they are.
+    /// Returns fixed windows with the same rate; calendar windows stay unchanged.
     #[must_use]
     pub fn fixed_window(self) -> Self {
         Self { rule: Rule::FixedWindow { calendar: self.rule.calendar() }, ..self }
     }
 
-    /// The most permits one request can get.
+    /// Returns the most permits that one request can get.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.rule.capacity(self.rate)
@@ -153,7 +153,7 @@ const LEAKY_BUCKET: &str = "leaky bucket";
 impl FromStr for Quota {
     type Err = QuotaError;
 
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Parses the output of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let unreadable = || {
             let example = "`100 per 1s` or `100 per 1s, token bucket of 500`";

@@ -1,4 +1,4 @@
-//! How messages repeat what somebody typed.
+//! Quotes user input in messages.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 const MAX_SHOWN: usize = 60;
 
 /// Shows a text in backticks, on one line and not at length: a message must stay readable, and a
-/// terminal intact, whatever the text holds.
+/// terminal intact, for any text.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {

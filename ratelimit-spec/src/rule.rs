@@ -42,7 +42,7 @@ const MAX_TICKS: u64 = 1 << 52;
 const MAX_WARM_UP_TICKS: u64 = 1 << 40;
 
 impl Rule {
-    /// The most permits one request can get at this rate.
+    /// Returns the most permits that one request can get at this rate.
     #[must_use]
     pub fn capacity(self, rate: u64) -> u64 {
         match self {
@@ -55,7 +55,7 @@ impl Rule {
         }
     }
 
-    /// The permits that a token bucket stores.
+    /// Returns the permits that a token bucket stores.
     #[must_use]
     pub fn burst(self) -> Option<u32> {
         match self {
@@ -67,7 +67,7 @@ impl Rule {
         }
     }
 
-    /// The same rule with another burst, where it has one.
+    /// Returns the same rule with another burst, if it has one.
     #[must_use]
     pub fn map_burst(self, change: impl FnOnce(u32) -> u32) -> Self {
         match self {
@@ -79,7 +79,7 @@ impl Rule {
         }
     }
 
-    /// How long a token bucket takes to warm up.
+    /// Returns how long a token bucket takes to warm up.
     #[must_use]
     pub fn warm_up(self) -> Option<Duration> {
         match self {
@@ -91,7 +91,7 @@ impl Rule {
         }
     }
 
-    /// The clocks by which fixed windows begin.
+    /// Returns the calendar of fixed windows.
     #[must_use]
     pub fn calendar(self) -> Option<Calendar> {
         match self {

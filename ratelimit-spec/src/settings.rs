@@ -14,12 +14,12 @@ use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
-/// A setting, and which layer it came from.
+/// A setting, and the layer it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sourced<T, S> {
     /// The setting.
     pub value: T,
-    /// Where it came from.
+    /// Its layer.
     pub source: S,
 }
 
@@ -91,7 +91,7 @@ macro_rules! settings {
             mode: Mode = Mode::Overall => argument(LitStr, "\"per_client\"");
             /// How permits are counted.
             algorithm: Algorithm = Algorithm::SlidingWindow => argument(LitStr, "\"token_bucket\"");
-            /// What a token bucket stores.
+            /// How many permits a token bucket stores.
             burst: u32 => number(1 "", MAX_RATE) argument(Number, "200");
             /// How long a token bucket takes to warm up.
             warm_up: Duration => argument(LitStr, "\"10s\"");
@@ -101,11 +101,11 @@ macro_rules! settings {
             max_waiters: u32 = 10_000 => number(0 " (no call waits)", u32::MAX);
             /// How many permits can be owed for charges.
             max_debt: u32 => number(0 " (no debt)", u32::MAX);
-            /// What a call gets while the store is unavailable.
+            /// How calls are decided while the store is unavailable.
             on_store_error: OnStoreError = OnStoreError::Local => argument(LitStr, "\"reject\"");
             /// Which calls give their permits back, by their result.
             refund_on: RefundOn = RefundOn::Never => argument(LitStr, "\"err\"");
-            /// When a key that is refused again and again is blocked, and for how long.
+            /// When a key that is rejected repeatedly is blocked, and for how long.
             penalty: Penalty =>;
             /// What happens to the state when the numbers change.
             on_drift: OnDrift = OnDrift::Reset =>;
@@ -121,7 +121,7 @@ macro_rules! settings {
 
 macro_rules! layers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty $(= $default:expr)? => $($kind:ident $more:tt)*;)+) => {
-        /// What one layer says of a limiter. A setting that is absent is decided elsewhere.
+        /// The settings of a limiter in one layer. A field that is `None` falls back to the next source.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Settings {
             $($(#[$doc])* pub $name: Option<$ty>,)+
@@ -156,7 +156,7 @@ macro_rules! layers {
                 )+}
             }
 
-            /// Sets what no layer says and what has a default.
+            /// Sets the default of each setting that no layer sets.
             #[must_use]
             pub fn or_built_in(self, source: S) -> Self {
                 Self {$(
@@ -164,7 +164,7 @@ macro_rules! layers {
                 )+}
             }
 
-            /// The settings that are not absent, as a report shows them.
+            /// Returns the settings that are set, as a report shows them.
             #[must_use]
             pub fn rows(&self) -> Vec<(&'static str, String, S)> {
                 let mut rows = Vec::new();
@@ -176,7 +176,7 @@ macro_rules! layers {
                 rows
             }
 
-            /// The layer that a setting came from.
+            /// Returns the layer that a setting came from.
             #[must_use]
             pub fn source_of(&self, name: &str) -> Option<S> {
                 match name {
@@ -205,7 +205,7 @@ macro_rules! default_of {
 settings!(layers);
 
 impl Settings {
-    /// The length of the window.
+    /// Returns the length of the window.
     #[must_use]
     pub fn length(&self) -> Option<Duration> {
         self.per.map(|per| per.length)

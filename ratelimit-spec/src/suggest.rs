@@ -1,10 +1,10 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
-/// The known name that an unknown one was most likely meant to be.
+/// Returns the known name that an unknown one was most likely meant to be, or `None` if none is near.
 ///
-/// Nearness is the number of letters inserted, left out, changed or swapped with their neighbour,
-/// whatever the case. A third of the name's letters may be wrong, at least one and at most three,
-/// but never all of them. Of equally near names the first is taken.
+/// Nearness is the number of letters inserted, left out, changed or swapped with their neighbor,
+/// ignoring case. A third of the name's letters may be wrong, at least one and at most three, but
+/// never all of them. Of equally near names the first is taken.
 ///
 /// # Examples
 ///

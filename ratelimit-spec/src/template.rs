@@ -52,17 +52,17 @@ pub struct Placeholder {
     pub path: Vec<String>,
     /// Whether it ends in `?`: the value may be absent.
     pub optional: bool,
-    /// Where it stands in the template, in bytes and with its braces.
+    /// Its position in the template, in bytes and with its braces.
     pub span: Range<usize>,
 }
 
 impl Template {
-    /// Reads a template and checks it.
+    /// Parses and validates a template.
     ///
     /// # Errors
     ///
-    /// When a brace is unbalanced, a placeholder is not a path, the rendered name could get too
-    /// long, two placeholders are not told apart, or the literal braces break Redis Cluster.
+    /// Returns an error if a brace is unbalanced, a placeholder is not a path, the rendered name could
+    /// get too long, two placeholders are not separated, or the literal braces break Redis Cluster.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let template = parse::parse(text)?;
         template.check_length()?;
@@ -71,32 +71,32 @@ impl Template {
         Ok(template)
     }
 
-    /// The template as it was written.
+    /// Returns the template as it was written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What stands before, between and after the placeholders, so always one more than those.
+    /// Returns the literals before, between and after the placeholders, always one more than those.
     /// Escaped braces are single here.
     #[must_use]
     pub fn literals(&self) -> &[String] {
         &self.literals
     }
 
-    /// The placeholders, from left to right.
+    /// Returns the placeholders, from left to right.
     #[must_use]
     pub fn placeholders(&self) -> &[Placeholder] {
         &self.placeholders
     }
 
-    /// Whether there are no placeholders, so that there is one name only.
+    /// Returns whether there are no placeholders, so that there is one name only.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.placeholders.is_empty()
     }
 
-    /// Whether some list of values renders to this name.
+    /// Returns whether some list of values renders to this name.
     ///
     /// # Examples
     ///
@@ -115,7 +115,7 @@ impl Template {
         self.is_filled_in(name) || shorter.is_some_and(|name| self.is_filled_in(name))
     }
 
-    /// Whether some list of values renders to a name that starts like this.
+    /// Returns whether some list of values renders to a name with this prefix.
     #[must_use]
     pub fn can_start_with(&self, prefix: &str) -> bool {
         if self.is_static() {
@@ -124,7 +124,7 @@ impl Template {
         self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
     }
 
-    /// Whether a text is this template with values in its places.
+    /// Returns whether a text is this template with values in its places.
     fn is_filled_in(&self, name: &str) -> bool {
         let [first, others @ ..] = self.literals.as_slice() else {
             return false;
@@ -217,7 +217,7 @@ impl TemplateError {
         Self { span, message }
     }
 
-    /// What is wrong, as a range of bytes in the template.
+    /// Returns the position of the error, as a range of bytes in the template.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.span.clone()

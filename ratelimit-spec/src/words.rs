@@ -9,7 +9,7 @@ use crate::duration::{format_duration, parse_duration};
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
 
-/// The greatest rate, 2³¹ − 1: the greatest every peer of the shared state counts with.
+/// The greatest rate, 2³¹ − 1: the greatest that every peer of the shared state supports.
 pub const MAX_RATE: u32 = 2_147_483_647;
 
 /// A word that is not one of those expected. Its [`Display`](fmt::Display) names the nearest one.
@@ -75,7 +75,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// Who shares one budget.
+/// The processes that share one budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// `overall`: all processes together.
@@ -87,27 +87,27 @@ pub enum Mode {
 
 words!(Mode, "mode", "overall" => Overall, "per_client" => PerClient);
 
-/// What a call gets while the store does not answer.
+/// How calls are decided while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreError {
-    /// `local`: this process limits on its own, with its share of the quota.
+    /// `local`: this process counts by itself, with its share of the quota.
     #[default]
     Local,
-    /// `allow`: the call goes through.
+    /// `allow`: the call is admitted.
     Allow,
-    /// `reject`: the call is refused.
+    /// `reject`: the call is rejected.
     Reject,
 }
 
 words!(OnStoreError, "on_store_error", "local" => Local, "allow" => Allow, "reject" => Reject);
 
-/// What happens to a limiter's state when its configured numbers have changed.
+/// The effect of a change of a limiter's configuration on its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDrift {
-    /// `reset`: the limiter starts afresh.
+    /// `reset`: the state is reset.
     #[default]
     Reset,
-    /// `carry`: what was already used stays used.
+    /// `carry`: permits in use still count.
     Carry,
 }
 
@@ -130,10 +130,10 @@ words!(RefundOn, "refund_on", "never" => Never, "err" => Err, "ok" => Ok);
 /// How long a call may wait for its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// `forever`: until the permit is there.
+    /// `forever`: until the permit is free.
     #[default]
     Forever,
-    /// `none`: not at all.
+    /// `none`: the call does not wait.
     None,
     /// A duration: at most this long.
     UpTo(Duration),
@@ -143,7 +143,7 @@ impl Wait {
     /// Every word; a duration is the third possibility.
     pub const WORDS: &[&str] = &["forever", "none"];
 
-    /// The word, or the duration, that stands for this value.
+    /// Returns the word or the duration that stands for this value.
     #[must_use]
     pub fn as_str(self) -> Cow<'static, str> {
         match self {

@@ -11,7 +11,7 @@ use super::{
     warm_up::Heat,
 };
 
-/// What became of a charge.
+/// The result of a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charged {
     /// Permits that were free.

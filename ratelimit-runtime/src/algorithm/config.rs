@@ -19,12 +19,12 @@ pub struct Config {
     pub mode: Mode,
     /// How permits are counted.
     pub rule: Rule,
-    /// How long an idle limiter is kept, in milliseconds; 0 is for ever.
+    /// How long an idle limiter is kept, in milliseconds; 0 is forever.
     pub keep_alive_ms: u64,
 }
 
 impl Config {
-    /// A sliding window whose idle state is kept for ever.
+    /// Creates a sliding window whose idle state is kept forever.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64, mode: Mode) -> Self {
         Self { rate, per_ms, mode, rule: Rule::SlidingWindow, keep_alive_ms: 0 }
@@ -58,8 +58,8 @@ impl Config {
         Self { rate, per_ms, rule: quota.rule(), ..self }
     }
 
-    /// The part of one of so many processes, rounded down. Where that is less than a permit in each
-    /// window, it is one in a longer one.
+    /// Returns the share of one of `processes`, rounded down. If that is less than a permit per
+    /// window, it is one permit in a longer window.
     pub(crate) fn shared_by(self, processes: u32) -> Self {
         let n = u64::from(processes.max(1));
         let rule = self.rule.map_burst(|burst| (burst / processes.max(1)).max(1));
@@ -72,7 +72,7 @@ impl Config {
         Self { rate: 1, per_ms, rule, ..self }
     }
 
-    /// Whether both limit alike; how long they are kept does not matter.
+    /// Returns whether both limit alike; how long they are kept does not matter.
     #[must_use]
     pub fn same_limit(&self, other: &Self) -> bool {
         let kept_alike = Self { keep_alive_ms: other.keep_alive_ms, ..*self };
@@ -97,7 +97,7 @@ impl Config {
         self.rule.calendar()
     }
 
-    /// Whether permits are handed out one request after the other.
+    /// Returns whether permits are handed out one request after the other.
     pub(crate) fn is_spaced(&self) -> bool {
         match self.rule {
             Rule::LeakyBucket | Rule::WarmingBucket { .. } => true,
@@ -105,7 +105,7 @@ impl Config {
         }
     }
 
-    /// Whether it is counted by a bucket, which drains bit by bit.
+    /// Returns whether it is counted by a bucket, which drains bit by bit.
     pub(crate) fn drains(&self) -> bool {
         match self.rule {
             Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket => true,
@@ -146,14 +146,14 @@ impl Config {
         }
     }
 
-    /// The milliseconds in which so many permits come back, at the steady rate; rounded down.
+    /// Returns the milliseconds in which this many permits become free, at the steady rate; rounded down.
     pub(crate) fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(permits) * u128::from(self.per_ms);
         u64::try_from(ms / u128::from(self.rate.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// The fewest milliseconds in which a caller gets its permits after so many others got theirs, from
-    /// the first one's turn on. Whoever `waits` for a fixed window has its turn when one begins.
+    /// The fewest milliseconds in which a caller gets its permits after `ahead` others got theirs, from
+    /// the first one's turn on. A caller that `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let all = ahead.saturating_add(permits);
         let windows = all.saturating_sub(1).checked_div(self.rate).unwrap_or(0);

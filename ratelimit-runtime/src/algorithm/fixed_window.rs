@@ -29,7 +29,7 @@ pub(super) struct Count {
 }
 
 impl Window {
-    /// Whether it is one of these windows.
+    /// Returns whether it is one of these windows.
     pub(super) fn fits(&self, config: &Config) -> bool {
         // A calendar's are of several lengths.
         self.calendar == config.calendar() && (self.calendar.is_some() || self.per == config.per_ms)
@@ -87,7 +87,7 @@ impl Window {
 
     /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
     /// stepped back into the window before, this one stays in force: another would admit its permits
-    /// again. What is further ahead, which would lock everybody out, counts in a window that begins
+    /// again. What is further ahead, which would lock all callers out, counts in a window that begins
     /// now: the one that is now may end in a moment. One of a calendar counts as the one that is now.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
         let mut count = Count { window: *self, rate: config.rate, now, ahead: 0, paid: 0 };
@@ -107,14 +107,14 @@ impl Window {
         count
     }
 
-    /// Whether the window that follows this one is now, wherever this one began.
+    /// Returns whether the window that follows this one is now, wherever this one began.
     fn is_before(&self, now: u64) -> bool {
         self.calendar.is_none() && self.end() <= now && now < self.end().saturating_add(self.per)
     }
 }
 
 impl Count {
-    /// The window that is now, of which so many permits were taken; what it does not have is owed.
+    /// The window that is now, of which this many permits were taken; what it does not have is owed.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
         let (start, per) = config.window_at(now);
         let calendar = config.calendar();
@@ -132,7 +132,7 @@ impl Count {
         self.paid += paid;
     }
 
-    /// Whether something that was owed is paid now.
+    /// Returns whether something that was owed is paid now.
     pub(super) fn has_paid(&self) -> bool {
         self.paid > 0
     }

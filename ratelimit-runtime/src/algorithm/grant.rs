@@ -30,7 +30,7 @@ impl Grant {
         Self { moved, ..self }
     }
 
-    /// What a reservation stands for.
+    /// Returns the grant of a reservation.
     #[must_use]
     pub fn reserved(config: Config, permits: u32, ticket: Ticket) -> Self {
         let ends_ms = ticket.empty_at_ms.saturating_add(u64::from(ticket.ticks > 0));

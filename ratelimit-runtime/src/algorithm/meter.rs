@@ -1,4 +1,4 @@
-//! What the rules have in common that know how much is used, and not by whom or when.
+//! The interface of algorithms at one instant: they know how much is used, but not by whom or when.
 
 use super::Verdict;
 
@@ -10,10 +10,10 @@ pub(super) trait Meter {
     /// The permits one request could get now.
     fn free(&self) -> u64;
 
-    /// Takes so many permits, which are free.
+    /// Takes this many permits, which are free.
     fn take(&mut self, permits: u64);
 
-    /// The milliseconds until so many permits could be taken, which are not above the capacity.
+    /// Returns the milliseconds until this many permits, at most the capacity, can be taken.
     fn wait(&self, permits: u64) -> u64;
 
     /// The milliseconds until everything is free.

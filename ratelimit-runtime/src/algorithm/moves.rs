@@ -65,7 +65,7 @@ impl Moves {
         self.largest.max(per).saturating_add(earlier).saturating_add(later)
     }
 
-    /// Whether reservations go in the order in which they were made.
+    /// Returns whether reservations go in the order in which they were made.
     pub(super) fn are_in_order(&self) -> bool {
         self.overtook == [0, 0]
     }

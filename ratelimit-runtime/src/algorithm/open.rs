@@ -1,4 +1,4 @@
-//! What is at hand of limiters at one instant, to be taken of one of them or of several at once.
+//! Limiter states opened at one instant, for one limiter or several at once.
 
 use ratelimit_spec::Rule;
 
@@ -17,7 +17,7 @@ pub(super) enum Form<'a> {
     Bucket(Sheet<Level>, &'a mut State),
     Warm(Sheet<Heat>, &'a mut State),
     Window(Sheet<Count>, &'a mut State),
-    /// Nobody is admitted.
+    /// No call is admitted.
     Nothing,
 }
 
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Open<'_> {
-    /// Leaves behind what was made of the state.
+    /// Writes back a changed state.
     pub(crate) fn close(self, now: u64) {
         match self.0 {
             Form::Bucket(Sheet { meter, changed: true }, state) => {
@@ -167,8 +167,8 @@ impl Meter for Open<'_> {
     }
 }
 
-/// Takes permits of all limiters or of none for each caller in order, and says to each what room there
-/// was: who found some everywhere got its permits, if anybody is to be admitted.
+/// Takes permits of all limiters or of none for each caller in order, and returns to each the room
+/// that there was: a caller with room everywhere got its permits, if calls are admitted.
 ///
 /// `costs` has a row for each limiter and in it one cost for each caller.
 pub(crate) fn decide_jointly(

@@ -1,9 +1,9 @@
 //! Penalties: a key that is refused in many windows in a row is blocked, each time for longer.
 //!
-//! Windows are as long as the limiter's, and follow each other since the Unix epoch, whatever its
-//! algorithm. A window counts once, with its first refusal. One without a refusal ends the row. Nothing
-//! counts while a key is blocked. A block is remembered for as long as the longest one is, after it is over: a key
-//! that was blocked since then is blocked for twice as long.
+//! Windows are as long as the limiter's, and follow each other since the Unix epoch, regardless of
+//! its algorithm. A window counts once, with its first refusal. One without a refusal ends the row.
+//! Nothing counts while a key is blocked. A block is remembered for as long as the longest one is,
+//! after it is over: a key that was blocked since then is blocked for twice as long.
 
 use ratelimit_spec::Penalty;
 
@@ -22,14 +22,14 @@ pub(crate) struct Refusals {
     until_ms: u64,
 }
 
-/// What a refusal led to; times in milliseconds from now.
+/// The effect of a rejection; times in milliseconds from now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// For how long the key is blocked; 0 if it is not.
     pub blocked_for_ms: u64,
     /// Whether this refusal blocked it.
     pub began: bool,
-    /// When the window of now ends: until then a refusal changes nothing.
+    /// The end of the current window: until then a rejection changes nothing.
     pub window_ends_in_ms: u64,
 }
 
@@ -67,7 +67,7 @@ impl Refusals {
         refused
     }
 
-    /// Whether it says no more than nothing would.
+    /// Returns whether it is equivalent to no record.
     pub(crate) fn is_over(&self, penalty: &Penalty, per_ms: u64, now: u64) -> bool {
         self.counted_ms.saturating_add(per_ms) <= now
             && (self.blocks == 0 || self.until_ms.saturating_add(whole_ms(penalty.up_to)) <= now)

@@ -107,7 +107,7 @@ impl Stored {
         Self { epoch, heartbeat_ms: now, change: None, ..self.replaced_by(config, now) }
     }
 
-    /// Whether a configuration is newer.
+    /// Returns whether a configuration is newer.
     fn is_older_than(&self, epoch: Epoch, now: u64) -> bool {
         match &self.change {
             Some(change) => {
@@ -119,8 +119,8 @@ impl Stored {
         }
     }
 
-    /// Whether a configuration may reset the limiter: at most once per window, and one that is new to
-    /// the key.
+    /// Returns whether a configuration may reset the limiter: at most once per window, and one that
+    /// is new to the key.
     fn may_reset_to(&self, config: &Config, now: u64) -> bool {
         let Some(past) = &self.past else { return true };
         let window_ms = config.per_ms.max(self.config.per_ms);
@@ -150,7 +150,7 @@ pub enum Assertion {
     First(OnDrift),
 }
 
-/// How the configured and the stored configuration of a limiter were reconciled.
+/// The outcome of reconciling the configured and the stored configuration of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -16,16 +16,15 @@ pub(crate) struct Booking {
 }
 
 impl Config {
-    /// Whether permits can be reserved: who comes later then comes after.
+    /// Returns whether permits can be reserved; later callers are then scheduled after.
     pub(crate) fn reserves(&self) -> bool {
         self.drains()
     }
 }
 
 impl State {
-    /// Takes permits for several requests in order, as far as they are free within so many
-    /// milliseconds: after the first that is refused so are the others. What other rules count is
-    /// refused.
+    /// Takes permits for several requests in order, if they are free within this many milliseconds:
+    /// after the first rejected one, all are rejected. Other rules reject every request.
     pub(crate) fn reserve(
         &mut self,
         config: &Config,
@@ -59,9 +58,9 @@ impl Booking {
     }
 }
 
-/// A meter that knows when it will have so many permits.
+/// A meter that knows when it will have a number of permits.
 trait Reserving: Meter {
-    /// What somebody who reserved holds, before which so much was stored.
+    /// Returns the ticket of a caller that reserved, before which `stored` was stored.
     fn ticket(&self, now: u64, stored: u64) -> Ticket;
 
     fn stored(&self) -> u64 {
@@ -96,7 +95,7 @@ impl Reserving for Heat {
     }
 }
 
-/// Takes permits that are free within so many milliseconds, until there are none for somebody.
+/// Takes permits that are free within this many milliseconds, until there are none for a caller.
 fn book_all(
     meter: &mut impl Reserving,
     costs: &[u32],

@@ -29,7 +29,7 @@ struct Entry {
 }
 
 impl Log {
-    /// A log of so many permits that were just taken; what is above the rate is owed.
+    /// Creates a log of this many permits that were just taken; permits above the rate are owed.
     pub(super) fn taken(used: u64, rate: u64, now: u64) -> Self {
         let permits = used.min(rate);
         let entry = Some(Entry { at: now, permits }).filter(|entry| entry.permits > 0);
@@ -117,8 +117,8 @@ impl Log {
         self.entries.len() < before
     }
 
-    /// What is owed takes permits as they become free, and they are dated then: a debt is paid in the
-    /// same time whether anybody calls or not.
+    /// What is owed takes permits as they become free, and they are dated then: a debt is paid in
+    /// the same time whether calls arrive or not.
     fn pay_as_freed(&mut self, rate: u64, per: u64, now: u64) {
         let Some(newest) = self.entries.back().map(|newest| newest.at) else { return };
         if self.used <= rate {
@@ -205,7 +205,7 @@ impl Log {
         permits - left
     }
 
-    /// Whether it says no more than a new one.
+    /// Returns whether it is equivalent to a new one.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         self.debt == 0
             && self.entries.back().is_none_or(|newest| newest.at.saturating_add(per) <= now)
@@ -238,7 +238,7 @@ impl Log {
         place
     }
 
-    /// Until so many permits can be taken, counted oldest first: 0 when they can be now, or never.
+    /// Returns the time until this many permits can be taken, oldest first: 0 if they can be now, or never.
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         // What is owed is paid first. What it takes is free again a window later.
         let ahead = permits.saturating_add(self.debt);

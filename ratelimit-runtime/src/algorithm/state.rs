@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// Whether it says no more than a new one; `per` is the window it was last counted with.
+    /// Returns whether it is equivalent to a new one; `per` is the window it was last counted with.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         match self {
             Self::Log(log) => log.is_idle(per, now),
@@ -125,14 +125,14 @@ impl State {
         }
     }
 
-    /// Whether there is nothing to count, as long as nobody is admitted. A log can say even then when
-    /// it will be empty; another state is left for the numbers that come after.
+    /// Returns whether there is nothing to count, as long as no call is admitted. A log can say
+    /// even then when it will be empty; another state is left for the numbers that come after.
     pub(super) fn is_moot(&self, config: &Config) -> bool {
         let logged = matches!(self, Self::Log(_)) && config.rule == Rule::SlidingWindow;
         config.rate == 0 && !logged
     }
 
-    /// Whether it was counted by another rule, or by numbers that make it mean something else.
+    /// Returns whether it was counted by another rule, or by numbers that make it mean something else.
     pub(super) fn is_foreign(&self, config: &Config) -> bool {
         match (self, config.rule) {
             (Self::Log(_), Rule::SlidingWindow) => false,
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// The log, made of whatever else there was.
+    /// Returns the log, converted from any other state.
     pub(super) fn as_log(&mut self, config: &Config, now: u64) -> &mut Log {
         if !matches!(self, Self::Log(_)) {
             *self = Self::Log(self.take_log(config, now));
@@ -196,8 +196,8 @@ impl State {
         }
     }
 
-    /// What other numbers, or another rule, left in use: it counts to the last permit, as if it had been
-    /// taken now.
+    /// Returns the permits in use under another configuration or rule: all of them count as taken
+    /// now.
     fn carried(&self, config: &Config, now: u64) -> Promised {
         let taken = |permits| Promised { permits, ..Promised::default() };
         match self {

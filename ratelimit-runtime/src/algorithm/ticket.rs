@@ -26,8 +26,8 @@ impl Promised {
     }
 }
 
-/// What a reservation left behind. As long as it is still there nobody reserved after it, and the
-/// slot can be given back.
+/// What a reservation left behind. As long as it is still there, no caller reserved after it, and
+/// the slot can be given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
     /// When the bucket is empty, in milliseconds since the Unix epoch.

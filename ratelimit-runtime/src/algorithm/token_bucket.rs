@@ -44,7 +44,7 @@ pub(super) struct Level {
 }
 
 impl Bucket {
-    /// Whether it is counted by these numbers.
+    /// Returns whether it is counted by these numbers.
     pub(super) fn fits(&self, config: &Config) -> bool {
         (self.rate, self.per) == (config.rate, config.per_ms)
     }
@@ -111,8 +111,8 @@ impl Bucket {
         })
     }
 
-    /// Takes permits that are free, and says how many are left; nothing where the clock stepped back,
-    /// somebody reserved, or other numbers count.
+    /// Takes permits that are free, and returns how many are left, or `None` if the clock stepped
+    /// back, permits are reserved, or other numbers count.
     #[inline]
     pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
         let is_plain = now >= self.at && self.last == 0 && self.moves.is_none();
@@ -147,8 +147,8 @@ impl Level {
         }
     }
 
-    /// A bucket of which so many permits were just taken, also beyond what it holds: they were promised.
-    /// Whoever reserves by these numbers comes after all of them.
+    /// A bucket of which this many permits were just taken, also beyond what it holds: they were
+    /// promised. Every reservation by these numbers comes after all of them.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let mut level = Self { lead: used.lead, ..Self::empty(config) };
         level.backlog = used.ticks(level.rate, level.per).min(level.most_in_all());
@@ -304,7 +304,7 @@ impl Meter for Level {
         self.capacity
     }
 
-    /// A leaky bucket hands out whatever one request asks for, once it is empty.
+    /// A leaky bucket grants any single request, once it is empty.
     fn free(&self) -> u64 {
         match self.spaced {
             true if self.backlog == 0 => self.capacity,

@@ -33,7 +33,7 @@ pub(crate) struct Warm {
 pub(super) struct Heat {
     /// The ticks until the next caller may go.
     pending: u64,
-    /// The ticks of what was not taken; nothing is added while somebody is pending.
+    /// The ticks of what was not taken; nothing is added while a caller is pending.
     stored: u64,
     rate: u64,
     per: u64,
@@ -49,7 +49,7 @@ fn threshold(rate: u64, warm_up: u64) -> u64 {
 }
 
 impl Warm {
-    /// Whether it is counted by these numbers.
+    /// Returns whether it is counted by these numbers.
     pub(super) fn fits(&self, config: &Config) -> bool {
         (self.rate, self.per, self.warm_up) == (config.rate, config.per_ms, config.warm_up_ms())
     }
@@ -69,7 +69,7 @@ impl Warm {
         heat.pending.saturating_add(cold).div_ceil(self.rate.max(1))
     }
 
-    /// Whether it is as cold as a new one.
+    /// Returns whether it is as cold as a new one.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let heat = self.now(now);
         heat.pending == 0 && heat.stored == heat.most()
@@ -99,8 +99,8 @@ impl Warm {
 }
 
 impl Heat {
-    /// A bucket of which so many permits were just taken, also beyond what it holds: they were promised.
-    /// A cold one, unless there were any.
+    /// A bucket of which this many permits were just taken, also beyond what it holds: they were
+    /// promised. A cold one, unless there were any.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms());
         let pending =
@@ -151,7 +151,7 @@ impl Heat {
         self.lead = self.lead.min(self.pending.saturating_sub(self.per).div_ceil(self.rate));
     }
 
-    /// Somebody reserved, and goes after so many milliseconds.
+    /// Records a reservation, which begins after this many milliseconds.
     pub(super) fn promise(&mut self, wait: u64) {
         self.lead = self.lead.max(wait);
     }
@@ -190,7 +190,7 @@ impl Heat {
         threshold(self.rate, self.warm_up).saturating_mul(2)
     }
 
-    /// What so many permits make the next caller wait for, in ticks.
+    /// Returns how long this many permits make the next caller wait, in ticks.
     fn cost(&self, permits: u64) -> u64 {
         let plain = permits.saturating_mul(self.per);
         let left = self.extra(self.stored.saturating_sub(plain));

@@ -20,7 +20,7 @@ use crate::{
     limits::Observer,
 };
 
-/// What one attribute requests; nothing if its `skip_if` exempts the call.
+/// The request of one attribute; empty if its `skip_if` exempts the call.
 #[derive(Debug)]
 pub struct Request(Option<Wanted>);
 
@@ -31,14 +31,14 @@ struct Wanted {
 }
 
 impl CallSite {
-    /// Returns what this attribute requests.
+    /// Returns the request of this attribute.
     #[inline]
     #[must_use]
     pub fn request(&'static self, permits: u64, parts: &[Part<'_>]) -> Request {
         Request(Some(Wanted { site: self, key: self.key(parts), permits }))
     }
 
-    /// How long a call waits; a function that cannot return a rejection waits as long as necessary.
+    /// Returns how long a call waits; a function that cannot return a rejection waits as long as necessary.
     fn wait(&self, core: &Core, services: &Services) -> Wait {
         if self.annotation.fallible { core.wait(services) } else { Wait::Forever }
     }
@@ -50,7 +50,7 @@ pub fn skipped() -> Request {
     Request(None)
 }
 
-/// What a call keeps of its permits: nothing, or the permit of each attribute.
+/// The permits that a call keeps: none, or the permit of each attribute.
 pub trait Kept<const N: usize>: Sized + Unpin {
     #[doc(hidden)]
     const KEEPS: bool;

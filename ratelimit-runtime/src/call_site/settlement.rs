@@ -1,4 +1,4 @@
-//! What becomes of a call's permits once its body has returned.
+//! Settles a call's permits once its body has returned.
 //!
 //! Each function returns how many permits the call really used, or `None` if the ones it took stand. A refund is a call
 //! that used none.

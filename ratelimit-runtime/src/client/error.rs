@@ -1,4 +1,4 @@
-//! Why a request has no answer.
+//! The error of a request without a response.
 
 use std::{error::Error, fmt};
 

@@ -1,4 +1,4 @@
-//! The layer, and the service that it makes.
+//! The layer, and its service.
 
 use std::{
     fmt,
@@ -21,12 +21,12 @@ use crate::{Limiter, Reason, Rejection};
 
 /// A layer that lets each outbound request wait for a permit of the limiter that a function names.
 ///
-/// Requests of one limiter are sent first come, first served. A request whose future is dropped before it was sent leaves its
-/// place and takes nothing.
+/// Requests of one limiter are sent first come, first served. A request whose future is dropped
+/// before it was sent leaves the queue and takes nothing.
 ///
-/// A pause that the upstream asks for holds in this process, for all requests of the same limiter through this layer, its
-/// clones and the services that they made; it is at most a day. Answers are passed on as they are: a refused request is
-/// not sent again. [`ThrottleService`] says which answers ask for a pause.
+/// A pause that the upstream requests applies in this process, to all requests of the same limiter through
+/// this layer, its clones and their services; it is at most a day. Responses are passed on unchanged: a
+/// rejected request is not resent. [`ThrottleService`] lists the responses that request a pause.
 #[must_use = "a throttle has no effect until it is a layer of a service"]
 pub struct Throttle<F> {
     limiter: Arc<F>,
@@ -58,8 +58,8 @@ impl<F> Throttle<F> {
         Self { limiter: Arc::new(limiter), at_most: None, pauses: Arc::default() }
     }
 
-    /// Lets a request wait no longer than this, pauses included; for ever otherwise. One that cannot be sent in time is
-    /// rejected at once, with [`WaitTooLong`](Reason::WaitTooLong).
+    /// Lets a request wait no longer than this, pauses included (forever by default). One that
+    /// cannot be sent in time is rejected immediately, with [`WaitTooLong`](Reason::WaitTooLong).
     pub fn timeout(self, at_most: Duration) -> Self {
         Self { at_most: Some(at_most), ..self }
     }
@@ -89,15 +89,15 @@ impl<S, F> Layer<S> for Throttle<F> {
     }
 }
 
-/// A service whose requests wait for their permits; made by a [`Throttle`].
+/// A service whose requests wait for their permits; created by a [`Throttle`].
 ///
-/// It is always ready, and asks the inner service whether that is only when a request has its permit: a request in
-/// line occupies no connection.
+/// It is always ready, and polls the inner service for readiness only when a request has its
+/// permit: a queued request occupies no connection.
 ///
-/// | the answer has | pause |
+/// | the response has | pause |
 /// |---|---|
 /// | status 429 or 503, and `Retry-After` | until then |
-/// | `RateLimit` with `r=0` (IETF draft 11), whatever the status | its `t`, the longest of several |
+/// | `RateLimit` with `r=0` (IETF draft 11), with any status | its `t`, the longest of several |
 /// | a gRPC status with `RetryInfo` (feature `tonic`) | its `retry_delay` |
 pub struct ThrottleService<S, F> {
     inner: S,

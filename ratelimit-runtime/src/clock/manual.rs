@@ -1,4 +1,4 @@
-//! A clock that is moved by hand.
+//! A clock that advances only on request.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::whole_ms;
 
-/// A clock that stands still until it is moved, for tests that must not sleep.
+/// A clock that advances only on request, for tests without sleeps.
 ///
 /// Clones share one time.
 ///
@@ -45,22 +45,21 @@ struct Manual {
 }
 
 impl ManualClock {
-    /// A clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
+    /// Creates a clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
     #[must_use]
     pub fn new() -> Self {
         Self::at(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
     }
 
-    /// A clock that stands at this time, of which parts of a millisecond are dropped. Before 1970 is
-    /// 1970.
+    /// Creates a clock that stands at this time, without parts of a millisecond. A time before 1970
+    /// counts as 1970.
     #[must_use]
     pub fn at(time: SystemTime) -> Self {
         let now_ms = whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
         Self(Arc::new(Manual { now_ms: AtomicU64::new(now_ms), moved: Notify::new() }))
     }
 
-    /// Moves the time forward and wakes the tasks that sleep until then. Parts of a millisecond are
-    /// dropped.
+    /// Advances the clock and wakes sleepers that are due. Parts of a millisecond are dropped.
     pub fn advance(&self, duration: Duration) {
         self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);
         self.0.moved.notify_waiters();

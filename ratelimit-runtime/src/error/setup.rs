@@ -1,4 +1,4 @@
-//! What keeps limits from being set up: every problem, each with its place.
+//! Setup errors: every problem, with its position.
 
 use std::{
     error::Error,
@@ -9,9 +9,8 @@ use std::{
 
 use super::StoreError;
 
-/// Why the limits could not be set up: every problem that was found, in one report. Its
-/// [`Debug`](fmt::Debug) is its text, too, so that a `main` that returns it shows the problems line by
-/// line.
+/// The error of a failed setup, with every problem that was found. Its [`Debug`](fmt::Debug) output
+/// is its text, so that a `main` that returns it shows the problems line by line.
 ///
 /// ```text
 /// rate limits could not be set up, 2 problems:
@@ -92,17 +91,17 @@ pub struct Problem {
 pub enum ProblemKind {
     /// A file cannot be read.
     File,
-    /// The limits file is not the YAML that it has to be.
+    /// The limits file is not valid YAML of the supported subset.
     Syntax,
-    /// A setting is unknown, or its value cannot be.
+    /// A setting is unknown, or its value is invalid.
     Setting,
     /// Two places contradict each other.
     Conflict,
     /// An entry of the limits file matches no limiter of the program.
     Unmatched,
-    /// The address of the store is wrong, or the store refuses for a reason that lasts.
+    /// The address of the store is invalid, or the store returns an error that lasts.
     Store,
-    /// Limits are in force already.
+    /// Limits are already in force.
     AlreadyInstalled,
 }
 
@@ -136,7 +135,7 @@ impl Problem {
         Self::new(ProblemKind::File, format!("cannot be read: {error}")).at(place).caused_by(error)
     }
 
-    /// Returns what kind of problem it is.
+    /// Returns the kind of the problem.
     #[must_use]
     pub fn kind(&self) -> ProblemKind {
         self.kind
@@ -178,7 +177,7 @@ impl Error for Problem {
     }
 }
 
-/// Where a problem is, such as `ratelimit.yaml:12:7`.
+/// The position of a problem, such as `ratelimit.yaml:12:7`.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     path: PathBuf,

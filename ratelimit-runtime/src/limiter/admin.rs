@@ -1,5 +1,4 @@
-//! What can be done to a limiter besides taking permits: done to each of a key's limits, and to each
-//! shard of one that is split.
+//! Management operations, applied to all limits of a key and to all shards of a split limiter.
 
 use std::{sync::Arc, time::Duration};
 
@@ -248,7 +247,7 @@ impl Core {
         self.rule(limits).shards().is_some()
     }
 
-    /// Something may be free before its time.
+    /// Wakes waiting calls, because permits may be free early.
     pub(super) fn changed(&self) {
         self.denials.forget();
         self.queue.stir();

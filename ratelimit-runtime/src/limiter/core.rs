@@ -1,4 +1,4 @@
-//! One limiter under one key: what this process knows of it.
+//! The state that this process keeps for one limiter.
 
 use std::{
     ops::Range,
@@ -34,19 +34,19 @@ pub(crate) struct Core {
     pub(super) rare: OnceBox<Rare>,
     pub(super) denials: Denials,
     pub(crate) keys: StateKeys,
-    /// Where the name without `key_prefix`, which overrides and prefixes go by, stands in its key.
+    /// The position of the name without `key_prefix`, which overrides and prefixes match, in its key.
     name: Range<u32>,
     pub(super) rule: ArcSwap<Rule>,
-    /// The number of the last rule that this process has stated to the store.
+    /// The number of the last rule that this process has announced to the store.
     stated: AtomicU64,
     /// Whether it is an additional limit of a key, which is decided with the first.
     pub(super) is_further: bool,
-    /// What the store last said is in force.
+    /// The configuration in force, as of the last reply of the store.
     in_force: Mutex<InForce>,
 }
 
-/// What this process is configured with for a key, as of one generation of the limits. Keys of which
-/// nothing special is said share one.
+/// The configuration of this process for a key, as of one generation of the limits. Keys without
+/// special settings share one.
 pub(super) struct Rule {
     /// No other rule of this process has it; above 0.
     pub(super) number: u64,
@@ -60,9 +60,9 @@ pub(super) struct Rule {
     pub(super) numbers: Result<Numbers, Unresolved>,
     /// The stored limiters of the key.
     pub(super) members: Members,
-    /// The number of the rule before, if it stated the same.
+    /// The number of the previous rule, if it announced the same.
     pub(super) continues: Option<u64>,
-    /// The configuration, for all limiters that go by it.
+    /// The configuration, for all limiters that use it.
     pub(super) config: OnceLock<Arc<Config>>,
     /// What they are counted by in this process.
     pub(super) terms: OnceLock<Arc<Terms>>,
@@ -115,8 +115,8 @@ struct InForce {
 }
 
 impl InForce {
-    /// Whether a reply is older than what is known: the callers of a process read theirs in any
-    /// order. A clock that stepped back makes nothing old.
+    /// Returns whether a reply is older than what is known: the callers of a process read theirs in
+    /// any order. A clock that stepped back makes nothing old.
     fn has_overtaken(&self, reply: &Reply) -> bool {
         const UNDER_WAY_MS: u64 = 5_000;
         let age = self.at_ms.saturating_sub(reply.now_ms);
@@ -175,7 +175,7 @@ impl Core {
         self.made()?.share
     }
 
-    /// Whether this process has stated the numbers of the rule to the store.
+    /// Returns whether this process has announced the configuration of the rule to the store.
     pub(super) fn is_stated(&self, rule: &Rule) -> bool {
         self.stated.load(Ordering::Acquire) == rule.number
     }
@@ -185,7 +185,7 @@ impl Core {
         self.stated.fetch_max(rule.number, Ordering::AcqRel);
     }
 
-    /// Takes what was stated of the rule before as stated of this one, which says the same.
+    /// Marks this rule as announced if the previous one, which has the same configuration, was.
     pub(super) fn state_again(&self, rule: &Rule) {
         let before = rule.continues.unwrap_or(rule.number);
         let stated = (Ordering::AcqRel, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Refusals of the store that are still certain.
+//! A cache of denials that the store cannot lift yet.
 //!
 //! Nothing becomes free before its time, so until then the same request is refused without a query.
 //! Permits that are free before their time, such as those that another process releases, are noticed
@@ -77,7 +77,7 @@ pub(super) struct Mark {
 }
 
 impl Denials {
-    /// Whether there is anything to look up.
+    /// Returns whether there is anything to look up.
     pub(super) fn has_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }

@@ -15,15 +15,15 @@ use crate::{
     store::{Expiry, WriteWhen},
 };
 
-/// One limiter under one key. Cheap to clone; clones are the same limiter.
+/// A limiter for one key. Cheap to clone; all clones share one limiter.
 ///
-/// Made by [`Limits::limiter`](crate::Limits::limiter), or for a declared key by
-/// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with
-/// answers that say more; [the guide](crate::guide::redisson) has them side by side.
+/// Created by [`Limits::limiter`](crate::Limits::limiter), or for a declared key by
+/// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with more
+/// detailed results; [the guide](crate::guide::redisson) compares them.
 ///
 /// A request for 0 permits is free: it is granted without a call to the store. In
 /// [shadow mode](crate::guide::shadow) no limit rejects or delays a request;
-/// [`Decision::shadowed`] says what it would have done.
+/// [`Decision::shadowed`] returns the reason for which it would have.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Limiter {
     core: Arc<Core>,
-    /// The limiters that a call takes from besides.
+    /// The other limiters that a call takes from.
     others: Vec<Arc<Core>>,
     pub(super) limits: Arc<Services>,
 }
@@ -58,8 +58,8 @@ impl Limiter {
         Self { core, others: Vec::new(), limits }
     }
 
-    /// The name its state lives under, `key_prefix` included; of limiters that were
-    /// [combined](Self::and), that of the first.
+    /// Returns the name under which its state is stored, `key_prefix` included; of
+    /// [combined](Self::and) limiters, that of the first.
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.keys.config()
@@ -70,8 +70,8 @@ impl Limiter {
     /// of the others. Both have to belong to the same [`Limits`](crate::Limits).
     ///
     /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
-    /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like are of all of them; a change of the rate
-    /// is refused, because it does not name one.
+    /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like apply to all of them; a change of
+    /// the rate is an error, because it does not name one.
     ///
     /// # Examples
     ///
@@ -104,7 +104,7 @@ impl Limiter {
         self
     }
 
-    /// The clock that its waits go by.
+    /// Returns the clock that its waits use.
     #[cfg(feature = "client")]
     pub(crate) fn clock(&self) -> &crate::Clock {
         &self.limits.clock
@@ -120,19 +120,19 @@ impl Limiter {
         std::iter::once(&self.core).chain(&self.others)
     }
 
-    /// Takes permits, waiting for them as long as it takes, first come, first served among the
-    /// callers of this process. A dropped future gives its place up; if it is dropped during the call to
-    /// Redis, the permits may be spent.
+    /// Acquires permits, waiting as long as necessary, first come, first served among the callers
+    /// of this process. Dropping the future leaves the queue; permits may be spent if it is dropped
+    /// during a Redis call.
     ///
     /// # Errors
     ///
-    /// Returns [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) if the quota has fewer permits, and what
-    /// the store and its policy reject.
+    /// Returns [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) if the quota has fewer permits,
+    /// and the rejections of the store and its policy.
     pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::Forever).await
     }
 
-    /// Takes permits if they are free, without waiting.
+    /// Acquires permits if they are free, without waiting.
     ///
     /// # Errors
     ///
@@ -142,13 +142,13 @@ impl Limiter {
         self.take(permits, Wait::None).await
     }
 
-    /// Takes permits, waiting for them no longer than `at_most`, in whole milliseconds. A dropped future
-    /// does what one of [`acquire`](Self::acquire) does.
+    /// Acquires permits, waiting for at most `at_most`, in whole milliseconds. Dropping the future
+    /// has the same effect as for [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// Returns [`WaitTooLong`](crate::Reason::WaitTooLong) at once if they cannot be free in time; otherwise
-    /// as for [`acquire`](Self::acquire).
+    /// Returns [`WaitTooLong`](crate::Reason::WaitTooLong) immediately if they cannot be free in
+    /// time; otherwise as for [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
         &self,
         permits: u64,
@@ -192,22 +192,22 @@ impl Limiter {
         strictest.ok_or_else(|| self.core.unknown())
     }
 
-    /// Takes permits for a cost that is known only now, such as that of a long answer: as many as are free, and the
-    /// rest is owed. It neither waits nor is rejected by a limit. To correct the cost of a call, use
-    /// [`Permit::settle`].
+    /// Charges permits for a cost that is known only afterwards, such as that of a long answer. Takes the permits that
+    /// are free and records the rest as debt. A charge never waits, and no limit rejects it. To correct the cost of a
+    /// call, use [`Permit::settle`].
     ///
-    /// The debt is kept in the store, and every process pays it first: permits are granted when they and
-    /// all that is owed are free, so that the quota holds in the long run. The debt is at most
-    /// `max_debt`, by default what the limiter can ever grant at once. It is forgotten when the limiter
-    /// is [deleted](Self::delete) or its state reset.
+    /// The debt is kept in the store, and every process pays it first: permits are granted once
+    /// they and the whole debt are free, so that the quota holds in the long run. The debt is at
+    /// most `max_debt`, by default what the limiter can ever grant at once. It is discarded if the
+    /// limiter is [deleted](Self::delete) or its state is reset.
     ///
     /// Once polled it finishes even if the future is dropped.
     ///
     /// # Errors
     ///
-    /// Returns an error if no quota is configured, or the store is misconfigured or unavailable; nothing
-    /// is owed then. With `on_store_error: local` this process's share is charged while the store is
-    /// unavailable.
+    /// Returns an error if no quota is configured, or the store is misconfigured or unavailable; no
+    /// debt is recorded then. With `on_store_error: local` this process's share is charged while
+    /// the store is unavailable.
     ///
     /// # Examples
     ///
@@ -231,8 +231,8 @@ impl Limiter {
         self.limits.finish(charge).await
     }
 
-    /// The quotas in force, the shortest window first: the store's as of the last decision, or the
-    /// configured ones before any. `None` if none is known. Nothing is queried.
+    /// Returns the quotas in force, the shortest window first, or `None` if none is known: the store's
+    /// as of the last decision, or before any decision the configured ones. The store is not queried.
     #[must_use]
     pub fn quotas(&self) -> Option<Quotas> {
         let mut all = Vec::new();
@@ -243,11 +243,11 @@ impl Limiter {
         Some(Quotas::stored(all))
     }
 
-    /// Permits that are free now; of several limits, the fewest. Nothing is taken or written.
+    /// Returns the permits that are free now; of several limits, the fewest. Nothing is taken or written.
     ///
     /// # Errors
     ///
-    /// What keeps the store from answering; no policy stands in for it.
+    /// Returns an error if the store does not reply or is misconfigured; no policy applies.
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
         let mut least = u64::MAX;
         for core in self.cores() {
@@ -256,10 +256,10 @@ impl Limiter {
         Ok(least)
     }
 
-    /// Gives permits back, and lets waiting callers of this process look again at once. The oldest
-    /// ones are given back, so that no window can come to hold too many; those of one call go back by
-    /// [`Permit::give_back`]. What is owed is paid with them first. Returns how many there were
-    /// to give back, which is fewer if fewer are in use; of several limits, the most.
+    /// Releases permits and wakes waiting callers of this process. The oldest permits are released,
+    /// so that no window can grant too many; [`Permit::give_back`] releases those of one call. The
+    /// permits pay a debt first. Returns the number of permits released, which is lower if fewer
+    /// are in use; of several limits, the highest.
     ///
     /// # Errors
     ///
@@ -276,9 +276,9 @@ impl Limiter {
     /// Sets the quota if none is stored, and returns whether it did.
     ///
     /// All processes apply a quota that was set on purpose until a process starts that is configured
-    /// differently, or the limits file of one changes what it says of this limiter.
-    /// [`RateChange::hold`] keeps the quota for longer. Of several limits it changes the one with the
-    /// same window and algorithm.
+    /// differently, or the limits file of one changes its settings for this limiter.
+    /// [`RateChange::hold`] keeps the quota for longer. Of several limits it changes the one with
+    /// the same window and algorithm.
     ///
     /// # Errors
     ///
@@ -288,7 +288,7 @@ impl Limiter {
         self.change(to.into(), WriteWhen::Absent).await
     }
 
-    /// Sets the quota unconditionally, and forgets what was used unless the change
+    /// Sets the quota unconditionally, and resets the usage unless the change
     /// [carries](RateChange::carry) it. The stored mode and keep-alive stay, unless the change sets
     /// them.
     ///
@@ -322,7 +322,7 @@ impl Limiter {
         self.core.write(&self.limits, &change.quotas, write).await
     }
 
-    /// Returns what the store holds now, or `None` if the limiter is not stored.
+    /// Returns the stored configuration, or `None` if the limiter is not stored.
     ///
     /// # Errors
     ///
@@ -335,7 +335,7 @@ impl Limiter {
         Ok(LimiterConfig::of(&stored))
     }
 
-    /// Whether the limiter is stored.
+    /// Returns whether the limiter is stored.
     ///
     /// # Errors
     ///
@@ -344,8 +344,8 @@ impl Limiter {
         Ok(self.config().await?.is_some())
     }
 
-    /// Deletes the limiter with everything that is used and its penalty, and returns whether there was one. The next
-    /// request of a process that has numbers for it makes it anew.
+    /// Deletes the limiter with its usage and its penalty, and returns whether it existed. The next
+    /// request of a process that has a configuration for it creates it again.
     ///
     /// # Errors
     ///
@@ -358,8 +358,8 @@ impl Limiter {
         Ok(deleted)
     }
 
-    /// Lets the limiter expire after this time, in whole milliseconds, and returns whether there was
-    /// one. Where a keep-alive is set the next use puts that in its place.
+    /// Lets the limiter expire after this time, in whole milliseconds, and returns whether it
+    /// exists. If a keep-alive is set, it replaces this time at the next use.
     ///
     /// # Errors
     ///
@@ -368,7 +368,7 @@ impl Limiter {
         self.set_expiry(Expiry::At(expiry_ms(after))).await
     }
 
-    /// Takes an expiry away, and returns whether there was one.
+    /// Removes the expiry, and returns whether there was one.
     ///
     /// # Errors
     ///
@@ -377,9 +377,9 @@ impl Limiter {
         self.set_expiry(Expiry::Cleared).await
     }
 
-    /// Lets the limiter expire when it was not used for this long, in whole milliseconds, or never
-    /// with `None`; returns whether there was one. It is the stored keep-alive: the limits file's
-    /// `keep_alive` takes its place when a process starts that has one. One shorter than the window
+    /// Lets the limiter expire once it was idle for this long, in whole milliseconds, or never with
+    /// `None`; returns whether it exists. This is the stored keep-alive: the `keep_alive` of the
+    /// limits file replaces it when a process starts that has one. A time shorter than the window
     /// counts as the window.
     ///
     /// # Errors
@@ -393,7 +393,7 @@ impl Limiter {
         Ok(changed)
     }
 
-    /// How long the limiter, or the last of its limits, has left; `None` when it does not expire, or does not exist.
+    /// Returns the time until the limiter, or the last of its limits, expires, or `None` if it never does.
     ///
     /// # Errors
     ///

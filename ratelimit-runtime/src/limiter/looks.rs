@@ -20,7 +20,7 @@ impl Looks {
         self.due_ms.load(Ordering::Acquire)
     }
 
-    /// Whether this caller is to look now.
+    /// Returns whether this caller is to look now.
     pub(super) fn begin(&self, now: u64, stated: bool, keep_alive_ms: u64) -> bool {
         let due = self.due_ms();
         if stated && now < due {

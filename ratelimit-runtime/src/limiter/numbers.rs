@@ -1,4 +1,4 @@
-//! What a process is configured with for one key, and how that changes.
+//! The configuration of a process for one key, and its changes.
 
 use std::sync::{
     Arc, OnceLock, PoisonError,
@@ -106,7 +106,7 @@ impl Rule {
 }
 
 impl Core {
-    /// What this process goes by, read anew after a reload.
+    /// Returns the configuration that this process uses, read again after a reload.
     pub(crate) fn numbers(&self, limits: &Services) -> Result<Numbers, Rejection> {
         self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
@@ -128,7 +128,7 @@ impl Core {
         rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
     }
 
-    /// Whether the limiter is in shadow mode, as of the last reading of the limits.
+    /// Returns whether the limiter is in shadow mode, as of the last reading of the limits.
     pub(super) fn is_shadowed(&self, limits: &Services) -> bool {
         self.rule(limits).is_shadowed()
     }
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Whether a request states the numbers, and how.
+    /// Returns whether a request announces the configuration, and how.
     pub(super) fn assertion(&self, rule: &Rule, numbers: &Numbers) -> Assertion {
         if numbers.follow {
             Assertion::Follow { first: !self.is_stated(rule) }
@@ -191,14 +191,14 @@ impl Core {
         renewed
     }
 
-    /// Lets nobody count without this limiter.
+    /// Ends leases, so that no call counts without this limiter.
     pub(super) fn withdraw(&self, limits: &Services) {
         if let AnyStore::Memory(store) = &limits.store {
             store.withdraw(&self.keys);
         }
     }
 
-    /// Goes by another rule from now on.
+    /// Uses another rule from now on.
     pub(super) fn adopt(&self, renewed: &Arc<Rule>) {
         self.state_again(renewed);
         self.rule.store(Arc::clone(renewed));
@@ -208,7 +208,7 @@ impl Core {
     }
 }
 
-/// What a limiter of this name goes by, as of one reading of the limits.
+/// Returns the settings of a limiter with this name, as of one reading of the limits.
 pub(super) fn resolve(
     current: &Current,
     family: &Family,

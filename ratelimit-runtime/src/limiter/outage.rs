@@ -174,7 +174,7 @@ impl Begun {
         (counted, granted)
     }
 
-    /// Whether the store knows of everything that was granted here, and no charge is on its way.
+    /// Returns whether the store knows of everything that was granted here, and no charge is on its way.
     fn is_charged(&self, limits: &Services) -> bool {
         self.known.try_lock().is_ok_and(|known| self.granted(limits, &known).1 == 0)
     }
@@ -229,7 +229,7 @@ async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Result<()
     charged
 }
 
-/// What is used of a process's share, going by the last reply.
+/// Returns the usage of a process's share, as of the last reply.
 fn known(limits: &Services, part: &Part<'_>) -> State {
     let (whole, mut state) = (part.in_force(), State::default());
     let Some(left) = part.core.left() else { return state };

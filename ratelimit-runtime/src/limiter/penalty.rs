@@ -27,9 +27,9 @@ impl Rule {
 }
 
 impl Limiter {
-    /// Ends the block of a key with a [penalty](crate::Penalty), and forgets in how many windows it was refused and
-    /// how often it was blocked. Returns whether there was anything to forget. Permits in use stay in use. Other
-    /// processes notice within a second.
+    /// Ends the block of a key with a [penalty](crate::Penalty), and resets the counts of its
+    /// rejected windows and its blocks. Returns whether there were any. Permits in use stay in use.
+    /// Other processes notice within a second.
     ///
     /// # Errors
     ///
@@ -107,8 +107,8 @@ impl Core {
         Ok(lifted)
     }
 
-    /// Whether no rejection was reported to the store in this window. The caller then reports its own, within the
-    /// deadline.
+    /// Returns whether no rejection was reported to the store in this window. The caller then
+    /// reports its own, within the deadline.
     fn is_news(&self, limits: &Services) -> bool {
         let (known, now) = (&self.rare().refused_until_ms, limits.clock.now_ms());
         let (until, reported) = (known.load(Ordering::Relaxed), now + whole_ms(limits.deadline));
@@ -122,7 +122,7 @@ impl Core {
     }
 }
 
-/// Whether the call was rejected because of the numbers in the store.
+/// Returns whether the call was rejected because of the numbers in the store.
 fn is_refusal(rejection: &Rejection) -> bool {
     matches!(rejection.reason(), Reason::Limited | Reason::WaitTooLong)
         && !rejection.decision().is_some_and(crate::Decision::is_degraded)

@@ -1,4 +1,4 @@
-//! Limiters with a budget for each process: counted here, with only their configuration in the store.
+//! `per_client` limiters: permits are counted in this process, and only the configuration is stored.
 
 use std::iter;
 
@@ -15,8 +15,8 @@ use crate::{
     store::{Assertion, Config, MemoryStore},
 };
 
-/// Takes permits in this process, from all limiters or from none, with a look at their stored
-/// configurations now and then. `None` if a look found that the store counts one of them again.
+/// Takes permits in this process, from all limiters or from none, and refreshes their stored
+/// configurations periodically. Returns `None` if the store counts one of them again.
 pub(super) async fn take(
     limits: &Services,
     asked: &[&Asked<'_>],
@@ -115,12 +115,12 @@ impl Part<'_> {
     }
 }
 
-/// The numbers as they count within one process, whatever the mode of the limiter.
+/// Returns the configuration as it counts within one process, regardless of the limiter's mode.
 pub(super) fn counted_here(config: Config) -> Config {
     Config { mode: Mode::Overall, ..config }
 }
 
-/// The share of a quota that this process may grant while the store is unavailable.
+/// Returns the share of a quota that this process may grant while the store is unavailable.
 pub(super) fn local_share(limits: &Services, config: Config) -> Config {
     counted_here(config).shared_by(limits.instances())
 }

@@ -1,4 +1,4 @@
-//! What a call holds once it is admitted.
+//! The permits of an admitted call.
 
 use std::{
     fmt,
@@ -26,8 +26,8 @@ use crate::{
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
 /// not held.
 ///
-/// It dereferences to the [`Decision`] that granted the permits. A cost that turns out otherwise is
-/// corrected by [`settle`](Self::settle), or by [`record`](Self::record) if it becomes known in steps;
+/// It dereferences to the [`Decision`] that granted the permits. If the real cost differs,
+/// [`settle`](Self::settle) corrects it, or [`record`](Self::record) if it becomes known in steps;
 /// [`give_back`](Self::give_back) returns the permits of a call that did not happen.
 ///
 /// # Examples
@@ -55,7 +55,7 @@ pub struct Permit {
     recorded: AtomicU64,
 }
 
-/// What a permit is made of.
+/// The contents of a permit.
 enum Made {
     /// The reply of one limiter, which decided at once. Few callers look at the decision.
     OfReply(Replied, OnceBox<Decision>),
@@ -73,7 +73,7 @@ struct Replied {
     granted_after: u64,
 }
 
-/// What was taken, and of which limits.
+/// The permits that were taken, and their limits.
 struct Held {
     taken: Taken,
     limits: Arc<Services>,
@@ -153,7 +153,7 @@ impl Permit {
         }
     }
 
-    /// What a call got of two limiters together.
+    /// Combines the permits that a call got from two limiters.
     pub(super) fn and(mut self, mut other: Self) -> Self {
         let decision = (*self).clone().and((*other).clone());
         let held = match (self.take(), other.take()) {
@@ -177,7 +177,7 @@ impl Permit {
         }
     }
 
-    /// What is left of a limiter, without its decision.
+    /// Returns the permits left, without building the decision.
     pub(super) fn left(&self) -> u64 {
         match &self.made {
             Made::OfReply(replied, _) => replied.reply.remaining,
@@ -185,9 +185,9 @@ impl Permit {
         }
     }
 
-    /// The number of permits that this grant took: 0 if nothing was counted, because the call was
-    /// free, the limiter is in shadow mode or turned off, or `on_store_error` is `allow`. The methods
-    /// below do nothing then.
+    /// Returns the number of permits that this grant took: 0 if nothing was counted, because the
+    /// call was free, the limiter is in shadow mode or disabled, or `on_store_error` is `allow`.
+    /// The methods below do nothing then.
     #[must_use]
     pub fn permits(&self) -> u64 {
         match &self.made {
@@ -224,8 +224,8 @@ impl Permit {
         limits.finish(async move { taken.settle(&kept, actual).await }).await
     }
 
-    /// Returns what this grant took to the limiter, and returns how many permits were returned: fewer
-    /// than were taken if some are free again already.
+    /// Gives the permits of this grant back to the limiter, and returns their number: fewer than
+    /// were taken if some are free again already.
     ///
     /// Once polled it finishes even if the future is dropped.
     ///

@@ -216,7 +216,7 @@ impl Rule {
         rule
     }
 
-    /// Whether the key has several limits.
+    /// Returns whether the key has several limits.
     pub(super) fn is_joint(&self) -> bool {
         matches!(self.members, Members::All(_))
     }

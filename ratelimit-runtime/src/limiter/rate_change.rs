@@ -1,4 +1,4 @@
-//! A change of a limiter's quota on purpose, and what the store holds.
+//! A deliberate change of a limiter's quota, and the stored configuration.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A change of a limiter's quota, for [`Limiter::set_rate`](crate::Limiter::set_rate) and its
-/// relatives. A [`Quota`] or [`Quotas`] alone is a change that forgets what was used.
+/// relatives. A [`Quota`] or [`Quotas`] alone is a change that resets the usage.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ pub struct RateChange {
 }
 
 impl RateChange {
-    /// A change to these quotas that forgets what was used. The stored mode and keep-alive stay.
+    /// Creates a change to these quotas that resets the usage. The stored mode and keep-alive stay.
     ///
     /// Of a limiter with [several limits](crate::guide::several_limits), each quota changes the limit
     /// with the same window and algorithm.
@@ -113,13 +113,13 @@ impl From<Quotas> for RateChange {
     }
 }
 
-/// What the store holds of a limiter: [`Limiter::config`](crate::Limiter::config).
+/// The stored configuration of a limiter: [`Limiter::config`](crate::Limiter::config).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimiterConfig {
     /// The quotas that all processes apply.
     pub quotas: Quotas,
-    /// One budget for the fleet, or one for each process.
+    /// Whether all processes share one budget, or each has its own.
     pub mode: Mode,
     /// How long an idle limiter is kept, or `None` if it is kept for good.
     pub keep_alive: Option<Duration>,

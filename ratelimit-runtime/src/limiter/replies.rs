@@ -40,7 +40,7 @@ impl Replies {
         Self { each, granted_after: 0, degraded: false }
     }
 
-    /// Whether every limit granted the request.
+    /// Returns whether every limit granted the request.
     pub(super) fn grant(&self) -> bool {
         self.each.iter().all(|reply| reply.outcome == Outcome::Granted)
     }

@@ -65,7 +65,7 @@ pub(super) const ENDED: u64 = u64::MAX;
 /// The last reading of the limits file.
 pub(crate) struct Reading {
     generation: AtomicU64,
-    /// Wakes the calls that wait when the limits are read anew.
+    /// Wakes waiting calls when the limits are read again.
     renewed: Notify,
     current: ArcSwap<Current>,
     /// One reload at a time.
@@ -107,7 +107,7 @@ impl Reading {
         }
     }
 
-    /// Makes no other reading the last one: limiters look at what they go by when they see the number.
+    /// Makes no other reading the last one: limiters refresh their configuration when they see the number.
     fn end(&self) {
         self.generation.store(ENDED, Ordering::Release);
         self.renewed.notify_waiters();
@@ -124,7 +124,7 @@ impl Services {
         self.limits.generation.load(Ordering::Acquire)
     }
 
-    /// Whether every call is rejected.
+    /// Returns whether every call is rejected.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.generation() == ENDED
     }
@@ -148,7 +148,7 @@ impl Services {
         self.local.counts.forget_idle();
     }
 
-    /// Waits until the limits are read anew, or have been since this generation.
+    /// Waits until the limits are read again, or have been since this generation.
     pub(crate) async fn renewed(&self, since: u64) {
         let mut renewed = pin!(self.limits.renewed.notified());
         renewed.as_mut().enable();

@@ -1,4 +1,4 @@
-//! What a call took, and where: given back by its grant, which affects no other.
+//! The permits that a call took, and where: given back by its grant, which affects no other.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -117,12 +117,12 @@ impl Taken {
         self.permits
     }
 
-    /// Whether the call was counted.
+    /// Returns whether the call was counted.
     pub(crate) fn is_counted(&self) -> bool {
         !matches!(self.grants, Grants::None)
     }
 
-    /// Whether this process counted everything, so that giving it back needs no store.
+    /// Returns whether this process counted everything, so that giving it back needs no store.
     fn is_here(&self) -> bool {
         self.counted().iter().all(|counted| counted.source != Source::Store)
     }
@@ -257,7 +257,7 @@ pub(super) async fn charge_all(
     Ok(most)
 }
 
-/// What a call took so far. Given back if the call is dropped before it has everything.
+/// The permits that a call took so far. They are given back if the call is dropped before it has all of them.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     limits: &'a Arc<Services>,

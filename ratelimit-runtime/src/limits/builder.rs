@@ -26,17 +26,17 @@ use crate::{
     store::{AnyStore, MemoryStore, RedisStore},
 };
 
-/// Collects what [`Limits`] are to be, then builds or installs them.
+/// Configures [`Limits`], then builds or installs them.
 ///
-/// Everything is optional. What is not said here is taken from the environment, then from the
+/// Everything is optional. A setting that is not set here comes from the environment, then from the
 /// limits file, then from the defaults.
 ///
-/// | said by | store | limits file |
+/// | source | store | limits file |
 /// |---|---|---|
-/// | here | [`redis`](Self::redis), [`memory`](Self::memory) | [`limits_file`](Self::limits_file) |
+/// | builder | [`redis`](Self::redis), [`memory`](Self::memory) | [`limits_file`](Self::limits_file) |
 /// | environment | `RATELIMIT_STORE` | `RATELIMIT_LIMITS` |
 /// | limits file | `store` | |
-/// | otherwise | `REDIS_URL`, else embedded | `ratelimit.yaml` in the working directory, if there |
+/// | otherwise | `REDIS_URL`, else embedded | `ratelimit.yaml` in the working directory, if it exists |
 ///
 /// A relative `RATELIMIT_LIMITS` starts at the working directory: here that of the program, for the
 /// attribute that of the compiler, which is the root of the workspace with cargo. Messages name the
@@ -79,11 +79,11 @@ pub struct LimitsBuilder {
 }
 
 impl LimitsBuilder {
-    /// Keeps limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
-    /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes
-    /// several hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's
-    /// name: `redis-sentinel://a:26379,b:26379/0?master=main`. The login of an address is that of the
-    /// servers; sentinels that demand one take it from `&sentinel_user=` and `&sentinel_password=`.
+    /// Stores limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
+    /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes several
+    /// hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's name:
+    /// `redis-sentinel://a:26379,b:26379/0?master=main`. The login of an address is that of the servers;
+    /// sentinels that demand one take it from `&sentinel_user=` and `&sentinel_password=`.
     ///
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     #[cfg(feature = "redis")]
@@ -92,7 +92,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Keeps limits in this process.
+    /// Stores limits in this process.
     pub fn memory(mut self) -> Self {
         self.store = Some("memory".to_owned());
         self
@@ -112,50 +112,49 @@ impl LimitsBuilder {
         self
     }
 
-    /// Reads no limits file, wherever one may lie.
+    /// Reads no limits file, even if one exists.
     pub fn no_limits_file(mut self) -> Self {
         self.source = file::Source::Nothing;
         self
     }
 
-    /// Puts this before every key in the store: at most 31 bytes, without braces.
+    /// Sets the prefix of every key in the store: at most 31 bytes, without braces.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
         self
     }
 
-    /// How long a decision may take, connection set-up included: 1 ms to 1 min, and 100 ms unless said
-    /// otherwise. After that `on_store_error` decides.
+    /// Sets how long a decision may take, connection setup included: 1 ms to 1 min (100 ms by
+    /// default). After that `on_store_error` decides.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// How many limiters this process remembers, of all keys together: 1 to 10^8, and 100 000 by default. Those that are in
-    /// use, and those of the embedded store whose permits are, are remembered in any case. A limiter that was
-    /// forgotten is made again when it is used: its state is in the store.
+    /// Sets how many limiters this process caches, of all keys together: 1 to 10^8 (100 000 by
+    /// default). Limiters in use, and those of the embedded store with permits in use, are never
+    /// evicted. An evicted limiter is created again when it is used: its state is in the store.
     pub fn max_remembered(mut self, limiters: usize) -> Self {
         self.max_remembered = Some(limiters);
         self
     }
 
-    /// How many processes share each quota while the store is unavailable. By default as many as last
-    /// shared the store: each sends a heartbeat every ten seconds.
+    /// Sets how many processes share each quota while the store is unavailable. The default is the
+    /// number that last shared the store: each sends a heartbeat every ten seconds.
     pub fn instances(mut self, instances: u32) -> Self {
         self.instances = Some(instances);
         self
     }
 
-    /// Whether all limiters are in [shadow mode](crate::guide::shadow), whatever the limits file says
-    /// of all of them. One with a `shadow` of its own in the limits file goes by that.
+    /// Sets [shadow mode](crate::guide::shadow) for all limiters. Overrides the top-level `shadow`
+    /// of the limits file, but not the `shadow` of a single limiter.
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = Some(shadow);
         self
     }
 
-    /// The revision of this process's configuration. Between two processes that disagree the
-    /// greater revision wins, and between equal revisions the process that started later. The greatest is
-    /// 2^53 − 1.
+    /// Sets the revision of this process's configuration. If two processes disagree, the greater
+    /// revision wins; between equal revisions, the process that started later. At most 2^53 − 1.
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = Some(revision);
         self
@@ -170,7 +169,7 @@ impl LimitsBuilder {
 
     /// Trusts these proxies to name the client of a request, in `Forwarded` or `X-Forwarded-For`: address
     /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
-    /// `web::ClientIp` says how they are used.
+    /// `web::ClientIp` describes how they are used.
     #[cfg(feature = "_web")]
     pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
         self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
@@ -184,7 +183,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Looks at the limits file this often, and [reloads](Limits::reload) it when it changed.
+    /// Checks the limits file at this interval, and [reloads](Limits::reload) it if it changed.
     #[cfg(feature = "limits-file")]
     pub fn watch(mut self, every: Duration) -> Self {
         self.watch = Some(every);
@@ -205,8 +204,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Opens a span for one of every `one_in` decisions, beginning with the first; for none if it is 0, as it is unless
-    /// this is called. Its duration is what the store and the wait took; a decision that takes neither has no span.
+    /// Opens a span for one of every `one_in` decisions, beginning with the first; for none if it is 0 (the
+    /// default). Its duration is that of the store call and the wait; a decision that takes neither has no span.
     ///
     /// Spans have the target `ratelimit`, the name `ratelimit.decision` and the level `INFO`, with the fields `limiter` (the
     /// template), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the
@@ -217,15 +216,15 @@ impl LimitsBuilder {
         self
     }
 
-    /// Checks everything and makes these limits the program's.
+    /// Validates everything and installs these limits for the whole program.
     ///
-    /// A Redis that does not answer is no error: it is reported, and `on_store_error` decides until
-    /// it is back.
+    /// An unavailable Redis is not an error: it is reported as an event, and `on_store_error`
+    /// decides until Redis is available again.
     ///
     /// # Errors
     ///
-    /// Every problem of the limits file, and what a store refuses for a reason that lasts. Also
-    /// when limits are installed already, or a rate-limited function ran before.
+    /// Returns every problem of the limits file, and store errors that last. Returns an error, too,
+    /// if limits are already installed or a rate-limited function ran before.
     pub async fn install(self) -> Result<Limits, SetupError> {
         let limits = self.build().await?;
         INSTALLED.set(limits.clone()).map_err(|_| {
@@ -238,7 +237,7 @@ impl LimitsBuilder {
         Ok(limits)
     }
 
-    /// Checks everything and returns limits that are not the program's: for tests, which run
+    /// Validates everything and returns limits without installing them: for tests, which run
     /// annotated functions in their [`scope`](Limits::scope).
     ///
     /// # Errors
@@ -268,14 +267,14 @@ impl LimitsBuilder {
         Ok(limits)
     }
 
-    /// Limits on the embedded store that read nothing but this clock.
+    /// Returns limits on the embedded store that read nothing but this clock.
     #[cfg(feature = "test-util")]
     pub(crate) fn by_hand(clock: crate::clock::ManualClock) -> Limits {
         let limits = Self::default().memory().no_limits_file().clock(clock).assemble(None, None);
         limits.expect("an embedded store without a file has nothing to fail on")
     }
 
-    /// The limits of a program that installed none. What is wrong with them shows with each call.
+    /// Returns the limits of a program that installed none. Their problems show with each call.
     pub(super) fn unattended() -> Limits {
         let attempt = || {
             let builder = Self::default();

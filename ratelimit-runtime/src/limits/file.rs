@@ -42,7 +42,7 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A limits file that was read, with the name it goes by in messages.
+/// A limits file that was read, with its name in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadedFile {
     shown: PathBuf,

@@ -1,11 +1,11 @@
-//! What is known of the store and of the limits file.
+//! The health of the store and of the limits file.
 
 use crate::{SetupError, StoreError, limiter::Services};
 
-/// What a process knows of its store and of its limits file; see [`Limits::health`](crate::Limits::health).
+/// The health of the store and the limits file; see [`Limits::health`](crate::Limits::health).
 ///
 /// Neither problem stops the limits: `on_store_error` decides while the store is unavailable, and the last good
-/// limits file stays in force. So whether a process that has one is ready is for the program to decide.
+/// limits file stays in force. The program decides whether a process with such a problem is ready.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {

@@ -1,4 +1,4 @@
-//! Tells the other processes that share a store that this one lives.
+//! Reports to the other processes that share a store that this one lives.
 
 use std::{
     cmp::Reverse,

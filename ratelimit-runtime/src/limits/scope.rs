@@ -90,9 +90,9 @@ impl Scope {
 /// Runs a future, and returns its output with the outcomes of the annotated calls inside, in the order in which they were
 /// decided.
 ///
-/// An admitted call has one [`Decision`] for each of its attributes, except for those whose `skip_if` exempts it. A
-/// rejected call has one [`Rejection`], also if its function turned that into something else. Calls of tasks that the
-/// future spawns are not observed.
+/// An admitted call has one [`Decision`] for each of its attributes, except for attributes whose
+/// `skip_if` exempts it. A rejected call has one [`Rejection`], even if its function converted that
+/// into something else. Calls of tasks that the future spawns are not observed.
 ///
 /// # Examples
 ///

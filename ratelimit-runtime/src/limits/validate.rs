@@ -1,4 +1,4 @@
-//! Holds the limits file against the compiled program, before any traffic.
+//! Validates the limits file against the compiled call sites at startup.
 
 mod conflicts;
 mod overlap;
@@ -199,7 +199,7 @@ fn written(
     }
 }
 
-/// What a call site cannot live with.
+/// Finds the settings that a call site cannot work with.
 fn unusable(
     key: &str,
     site: &Annotation,

@@ -36,7 +36,7 @@ enum Held {
 }
 
 impl Quotas {
-    /// Quotas of which every call needs permits from all. Their order does not matter.
+    /// Combines quotas; every call needs permits from all of them. Their order does not matter.
     ///
     /// # Errors
     ///

@@ -55,7 +55,7 @@ impl Ages {
         self.default.max(prefixes).max(entry(key)).max(entry(name))
     }
 
-    /// Whether an entry of this name changed.
+    /// Returns whether an entry of this name changed.
     pub(super) fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }

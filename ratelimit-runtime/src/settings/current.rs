@@ -1,4 +1,4 @@
-//! What the limits file says, as of its last reading.
+//! The settings of the limits file, as of its last reading.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ pub(crate) struct Current {
     /// This process as others know it, where others share the store.
     member: Option<MemberId>,
     pub(crate) file: Option<LimitsFile>,
-    /// What is said of all limiters.
+    /// The settings of all limiters.
     global: Settings,
 }
 
-/// What the builder, or else the file, says of all limiters. A file that says `shadow: false` leaves
-/// it to `default`.
+/// Returns the settings for all limiters, of the builder or else of the file. `shadow: false` in a
+/// file leaves it to `default`.
 pub(crate) fn global(file: Option<&LimitsFile>, shadow: Option<bool>) -> Settings {
     let in_file = file.and_then(|file| file.shadow.then_some(true));
     Settings { shadow: shadow.or(in_file), ..Settings::default() }
@@ -96,7 +96,7 @@ impl Current {
         self.limits().and_then(|limits| limits.instances)
     }
 
-    /// Whether `max_keys` is set for names that are built at run time.
+    /// Returns whether `max_keys` is set for names that are built at run time.
     pub(crate) fn bounds_names(&self) -> bool {
         self.limits().is_some_and(|limits| {
             let mut prefixes = limits.prefixes.iter();
@@ -116,7 +116,7 @@ impl Current {
         Some(format!("{}*", prefix.prefix))
     }
 
-    /// What a limiter goes by whose numbers only the store has.
+    /// Returns the settings of a limiter whose quota only the store has.
     pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
         let per = Per { length: Duration::from_secs(1), unit: None };
         let nothing = Settings { rate: Some(0), per: Some(per), ..Settings::default() };
@@ -152,7 +152,7 @@ impl Current {
         Some(Bound { most, kept_ms: (idle_ms + idle_ms / 4).max(1) })
     }
 
-    /// Whether the limits file names this key of a family itself.
+    /// Returns whether the limits file names this key of a family itself.
     pub(crate) fn names(&self, family: &Family, name: &str) -> bool {
         let mut overrides = self.entry(family, name).into_iter().flat_map(|entry| &entry.overrides);
         overrides.any(|own| matches!(&own.matches, Match::Key(key) if key == name))
@@ -185,7 +185,7 @@ impl Current {
         layers
     }
 
-    /// What the limits file overrides for some names of a limiter.
+    /// Returns the overrides of the limits file for some names of a limiter.
     pub(crate) fn overrides(&self, key: &str) -> Vec<Entry> {
         let limiter = self.limits().and_then(|limits| limits.limiter(key));
         let overrides = limiter.into_iter().flat_map(|limiter| &limiter.overrides);
@@ -198,7 +198,7 @@ impl Current {
         overrides.map(entry).collect()
     }
 
-    /// What the limits file says of names that are built at run time.
+    /// Returns the settings of the limits file for names that are built at run time.
     pub(crate) fn prefixes(&self) -> Vec<Entry> {
         let prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
         let entry = |own: &PrefixEntry| {
@@ -207,7 +207,7 @@ impl Current {
         prefixes.map(entry).collect()
     }
 
-    /// Whether the limits file says nothing of this name but what it says of every name of the family.
+    /// Returns whether the limits file says nothing of this name but what it says of every name of the family.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
         if self.ages.has(name) {
             return false;
@@ -226,7 +226,7 @@ impl Current {
     }
 }
 
-/// What one layer says, as a report shows it.
+/// Returns the settings of one layer, as a report shows them.
 fn said(source: Source, settings: &Settings) -> Vec<Setting> {
     let rows = Merged::of(&[(source, settings)]).rows().into_iter();
     rows.map(|(name, value, source)| Setting { name, value, source }).collect()

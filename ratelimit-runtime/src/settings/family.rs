@@ -69,7 +69,7 @@ impl Family {
         self.measured.reconciled(outcome.word());
     }
 
-    /// Whether its names are those with a prefix in the limits file.
+    /// Returns whether its names are those with a prefix in the limits file.
     pub(crate) fn is_of_a_prefix(&self) -> bool {
         self.annotation.is_none() && self.key.ends_with('*')
     }
@@ -79,7 +79,7 @@ impl Family {
         if self.is_unnamed() { UNNAMED } else { &self.key }
     }
 
-    /// Whether it is one name that was built at run time.
+    /// Returns whether it is one name that was built at run time.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.number == 0
     }

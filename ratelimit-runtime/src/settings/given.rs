@@ -1,4 +1,4 @@
-//! What code says of a limiter.
+//! The settings of a limiter in code.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use ratelimit_spec as spec;
 use super::{Penalty, written};
 use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 
-/// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas, and
-/// what a limits file could say beside. A [`Quota`] or [`Quotas`] alone are settings, too.
+/// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas,
+/// and the other settings of a limits file. A [`Quota`] or [`Quotas`] alone are settings, too.
 ///
-/// The limits file takes precedence, setting by setting; what neither of them says comes from its
-/// `default`.
+/// The limits file takes precedence, setting by setting; a setting that neither of them makes comes
+/// from its `default`.
 ///
 /// With the feature `serde`, settings can be a part of another configuration file (YAML, JSON, TOML), with the fields
 /// and the messages of an entry under `limiters`; `enabled`, `max_keys`, `refund_on`, `shards` and
@@ -37,7 +37,7 @@ use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 pub struct Settings(spec::Settings);
 
 impl Settings {
-    /// Settings with these quotas; everything else is left to the limits file and the defaults.
+    /// Creates settings with these quotas; everything else is left to the limits file and the defaults.
     pub fn new(quotas: impl Into<Quotas>) -> Self {
         Self(match &*quotas.into() {
             [quota] => spec::Settings {
@@ -64,13 +64,13 @@ impl Settings {
         self.with(|said| said.mode = Some(mode.word()))
     }
 
-    /// Sets how long a call may wait where the caller does not say it, such as in a web layer. The
+    /// Sets how long a call may wait if the caller does not specify it, such as in a web layer. The
     /// methods of a [`Limiter`](crate::Limiter) wait as their names say.
     pub fn wait(self, wait: Wait) -> Self {
         self.with(|said| said.wait = Some(wait.word()))
     }
 
-    /// Sets what a call gets while the store is unavailable; by default this process counts by itself.
+    /// Sets how calls are decided while the store is unavailable; by default this process counts by itself.
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         self.with(|said| said.on_store_error = Some(on_store_error.word()))
     }
@@ -81,8 +81,8 @@ impl Settings {
         self.with(|said| said.on_drift = Some(on_drift.word()))
     }
 
-    /// Sets when a key that is refused again and again is blocked, and for how long. It has no effect on a limiter in
-    /// mode [`PerClient`](Mode::PerClient), or one that the limits file splits into shards.
+    /// Sets when a key that is rejected repeatedly is blocked, and for how long. It has no effect on a
+    /// limiter in mode [`PerClient`](Mode::PerClient), or one that the limits file splits into shards.
     ///
     /// # Examples
     ///
@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-/// What only a limits file can say.
+/// Settings that only a limits file can make.
 #[cfg(feature = "serde")]
 const OF_A_FILE: [&str; 4] = ["enabled", "max_keys", "refund_on", "shards"];
 

@@ -70,7 +70,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Whether this reading of the limits file leaves every key a limiter of its own.
+    /// Returns whether this reading of the limits file leaves every key a limiter of its own.
     pub(crate) fn are_unbounded(&self, generation: u64) -> bool {
         self.unbounded_in.load(Ordering::Relaxed) == generation
     }

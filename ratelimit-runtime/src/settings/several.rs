@@ -9,7 +9,7 @@ use crate::{Quota, Quotas, report::Source};
 /// Several limits as a layer has them.
 type Limits = Sourced<Arc<[Limit]>, Source>;
 
-/// What kept a limiter from having numbers.
+/// The reason why a limiter has no quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unresolved {
     /// No layer sets this.

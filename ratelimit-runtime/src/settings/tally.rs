@@ -1,4 +1,4 @@
-//! What the limiters of a key did so far.
+//! Counts of what the limiters of a key did.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

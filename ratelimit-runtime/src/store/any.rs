@@ -128,12 +128,12 @@ impl AnyStore {
         }
     }
 
-    /// Whether other processes count in it too.
+    /// Returns whether other processes count in it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))
     }
 
-    /// Whether one call can decide about both limiters.
+    /// Returns whether one call can decide about both limiters.
     pub(crate) fn one_call(&self, one: &StateKeys, other: &StateKeys) -> bool {
         match self {
             Self::Memory(_) => true,

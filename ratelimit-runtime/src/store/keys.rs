@@ -1,14 +1,14 @@
-//! The names of what a store holds.
+//! The names of a limiter's state in a store.
 
 use std::sync::Arc;
 
-/// The names one limiter's state lives under, by Redisson's rule: the configuration under the
-/// limiter's own name, counter and log beside it in the same cluster slot.
+/// The names under which a limiter's state is stored, by Redisson's scheme: the configuration under
+/// the limiter's own name, counter and log beside it in the same cluster slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateKeys(Arc<str>);
 
 impl StateKeys {
-    /// The names for a limiter of this name.
+    /// Returns the names for a limiter with this name.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
@@ -22,7 +22,7 @@ impl StateKeys {
         [open, name, end, suffix].concat()
     }
 
-    /// The name of the limiter, under which its configuration lives.
+    /// Returns the name of the limiter, under which its configuration is stored.
     #[must_use]
     pub fn config(&self) -> &str {
         &self.0
@@ -41,19 +41,19 @@ impl StateKeys {
         tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(name)
     }
 
-    /// Where the counter lives.
+    /// Returns the name of the counter.
     #[must_use]
     pub fn counter(&self) -> String {
         self.beside("value")
     }
 
-    /// Where it is remembered in how many windows it was refused.
+    /// Returns the name of the record of rejected windows.
     #[must_use]
     pub fn penalty(&self) -> String {
         self.beside("penalty")
     }
 
-    /// Where the log lives.
+    /// Returns the name of the log.
     #[must_use]
     pub fn log(&self) -> String {
         self.beside("permits")

@@ -1,4 +1,4 @@
-//! The processes that share a store: which announced a configuration, and what each does.
+//! The processes that share a store: which announced a configuration, and their counts.
 
 use std::{
     fmt::{self, Write as _},
@@ -72,7 +72,7 @@ impl FromStr for MemberId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
-    /// Which process it is.
+    /// The identity of the process.
     pub id: MemberId,
     /// The file name of its program.
     pub program: String,
@@ -82,13 +82,13 @@ pub struct Member {
     pub host: String,
     /// Its number on the host.
     pub pid: u32,
-    /// Since when it runs, in microseconds by the store's clock.
+    /// The time of its start, in microseconds by the store's clock.
     pub since_us: u64,
-    /// Its busiest limiters by their keys as they are written, and what they did since the process started.
+    /// Its busiest limiters by their keys as they are written, with their counts since the process started.
     pub limiters: Vec<(String, Counts)>,
 }
 
-/// What the limiters of a template did in one process.
+/// The counts of a template's limiters in one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

@@ -28,17 +28,17 @@ use crate::{
     clock,
 };
 
-/// Keeps limiters in this process; it cannot fail, unless a test wants that.
+/// A store in this process. It cannot fail, unless a test requests it.
 ///
-/// State that means nothing any more is dropped: an idle limiter costs memory for one window, and for a few
-/// seconds after its last call. A busy one holds about 115 log entries of 16 bytes at most.
+/// State that has no effect any more is dropped: an idle limiter costs memory for one window, and for a
+/// few seconds after its last call. A busy one holds about 115 log entries of 16 bytes at most.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
     slots: Slots,
     configs: Configs,
     penalties: Penalties,
-    /// What every call gets instead of its answer.
+    /// The error that every call returns instead of its reply.
     #[cfg(feature = "test-util")]
     failure: arc_swap::ArcSwapOption<StoreError>,
 }
@@ -48,7 +48,7 @@ pub struct MemoryStore {
 struct UnknownAt(u64);
 
 impl MemoryStore {
-    /// An empty store that reads this clock.
+    /// Creates an empty store that reads this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -237,7 +237,7 @@ impl MemoryStore {
         self.change(keys, |state, _| *state = State::default());
     }
 
-    /// Lets nobody [count](Slot::take) here without a look at its configuration.
+    /// Ends leases, so that no call [counts](Slot::take) here without a look at its configuration.
     pub(crate) fn withdraw(&self, keys: &StateKeys) {
         self.change(keys, |state, _| state.withdraw());
     }

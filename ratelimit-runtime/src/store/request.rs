@@ -1,4 +1,4 @@
-//! What a store is asked.
+//! A request to a store.
 
 use ratelimit_spec::{Calendar, Penalty};
 use tokio::time::Instant;
@@ -9,18 +9,18 @@ use super::{Assertion, Config, MemberId, StateKeys};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Request<'a> {
-    /// The names its state lives under.
+    /// The names under which its state is stored.
     pub keys: &'a StateKeys,
-    /// What the asking process is configured with.
+    /// The configuration of the requesting process.
     pub config: Config,
     /// The revision of that configuration; a greater one is newer.
     pub revision: u64,
-    /// Since when the process has it; between equal revisions the later one is newer.
+    /// The time at which the process received it; between equal revisions the later one is newer.
     pub since: Instant,
-    /// Whether the process states its configuration with this request.
+    /// Whether the process announces its configuration with this request.
     pub assertion: Assertion,
-    /// The calendar that was last found in force, for a process that may go by another's. It is not
-    /// needed: a store that lacks it takes longer.
+    /// The calendar that was last found in force, for a process that may follow another one's. It
+    /// is optional: a store without it takes longer.
     pub in_force: Option<Calendar>,
     /// The process itself, if it sends heartbeats.
     pub member: Option<MemberId>,
@@ -31,7 +31,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request from a process that uses what is stored.
+    /// Creates a request of a process that follows the stored configuration.
     #[must_use]
     pub fn new(keys: &'a StateKeys, config: Config, since: Instant) -> Self {
         let assertion = Assertion::Steady;
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Says which calendar was last found in force.
+    /// Sets the calendar that was last found in force.
     #[must_use]
     pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
         self.in_force = calendar;
@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// States the configuration with this request.
+    /// Announces the configuration with this request.
     #[must_use]
     pub fn assertion(mut self, assertion: Assertion) -> Self {
         self.assertion = assertion;

@@ -9,7 +9,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether a collection of this size is to be swept, if it has at least `least` entries.
+    /// Returns whether a collection of this size is to be swept, if it has at least `least` entries.
     pub(crate) fn is_due(&self, len: usize, least: usize) -> bool {
         len >= self.next.max(least)
     }

@@ -1,4 +1,4 @@
-//! The body of an answer: the inner service's, or that of a rejection.
+//! The body of a response: the inner service's, or that of a rejection.
 
 use std::{
     fmt,
@@ -11,8 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response of a [`LimitService`](super::LimitService): that of the inner service, or what a rejection
-    /// says.
+    /// The body of a response of a [`LimitService`](super::LimitService): that of the inner
+    /// service, or of a rejection.
     pub struct LimitBody<B> {
         #[pin]
         kind: Kind<B>,

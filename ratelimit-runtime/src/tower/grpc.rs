@@ -8,7 +8,7 @@ use crate::{
     web::{Headers, Reported},
 };
 
-/// Whether a request is a gRPC call.
+/// Returns whether a request is a gRPC call.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     let of = |value: &HeaderValue| {
         let rest = value.as_bytes().strip_prefix(b"application/grpc");

@@ -1,4 +1,4 @@
-//! The layer that adds headers to the answers of annotated handlers.
+//! The layer that adds headers to the responses of annotated handlers.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ impl<S> Layer<S> for Headers {
     }
 }
 
-/// A service whose answers have the headers of rate limits; made by the layer
+/// A service whose responses have the headers of rate limits; created by the layer
 /// [`Headers`](crate::web::Headers).
 #[derive(Clone)]
 pub struct HeadersService<S> {

@@ -15,15 +15,15 @@ use crate::{Limits, Settings, SetupError, annotation::LayerKey, web::Headers};
 
 /// A layer that limits requests, before their bodies are read.
 ///
-/// A rejected request is answered as [`web::response`](crate::web::response) says; a gRPC request by a status without a
-/// body. The inner service is not called, and nothing of the request's body is read. Requests do not wait
-/// for a permit unless [`Settings::wait`] or the limits file says so.
+/// A rejected request gets the response of [`web::response`](crate::web::response); a gRPC request
+/// gets a status without a body. The inner service is not called, and nothing of the request's body
+/// is read. Requests do not wait for a permit unless [`Settings::wait`] or the limits file sets it.
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
-/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the quota. Make a
-/// limit before the limits are installed, and keep it or its layer: only then is its template known when the limits file is checked
-/// against the program. What differs from request to request is the value of a placeholder, not a part of the template: templates
-/// are labels of metrics.
+/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the
+/// quota. Create a limit before the limits are installed, and keep it or its layer: only then is its template
+/// known when the limits file is checked against the program. Text that differs from request to request
+/// is the value of a placeholder, not a part of the template: templates are labels of metrics.
 ///
 /// # Examples
 ///
@@ -61,7 +61,7 @@ impl Limit {
     }
 
     /// Limits the requests of each key of this template by the quota of the limits file, or else by
-    /// what the store holds. Without either, requests are answered by 500.
+    /// the stored one. Without either, requests are answered by 500.
     pub fn configured(template: &str) -> Self {
         Self::of(template, None)
     }
@@ -82,7 +82,7 @@ impl Limit {
     /// Sets the value of a placeholder: of `{name}`, or by an `Option` of `{name?}`. All requests without
     /// a value share a limiter.
     ///
-    /// This and the methods below are about all limits that were [joined](Self::and) before.
+    /// This and the methods below apply to all limits that were [joined](Self::and) before.
     pub fn key<P: IntoPart>(
         self,
         name: &str,
@@ -96,21 +96,21 @@ impl Limit {
         self.with_each(|member| member.values.push(value.clone()))
     }
 
-    /// Sets the number of permits that a request takes, 1 otherwise. A request for 0 permits is free;
-    /// one for more than the limiter can ever grant is answered by 422.
+    /// Sets the number of permits that a request takes (1 by default). A request for 0 permits is
+    /// free; one for more than the limiter can ever grant is answered by 422.
     pub fn permits(self, cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static) -> Self {
         let cost: OfRequest<u64> = Arc::new(cost);
         self.with_each(|member| member.permits = Some(Arc::clone(&cost)))
     }
 
-    /// Exempts requests.
+    /// Exempts the requests for which `skip` returns `true`.
     pub fn skip_if(self, skip: impl Fn(&request::Parts) -> bool + Send + Sync + 'static) -> Self {
         let skip: OfRequest<bool> = Arc::new(skip);
         self.with_each(|member| member.skip_if = Some(Arc::clone(&skip)))
     }
 
-    /// Gives the permits of a request back if this says so of the response. If the inner service fails
-    /// or the client hangs up, the permits stay taken.
+    /// Refunds the permits of a request if this returns `true` for the response. If the inner
+    /// service fails or the client hangs up, the permits stay taken.
     pub fn refund_if(
         self,
         refund: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,
@@ -120,7 +120,7 @@ impl Limit {
     }
 
     /// Reads from the response how many permits the request really cost. With `None` the estimate
-    /// stands. A refund goes first.
+    /// stands. A refund takes precedence.
     pub fn actual(
         self,
         actual: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
@@ -136,7 +136,7 @@ impl Limit {
         self
     }
 
-    /// Sets which headers describe the limits, in all answers; [`Headers::Ietf`] otherwise.
+    /// Sets which headers describe the limits, in all responses ([`Headers::Ietf`] by default).
     pub fn headers(self, headers: Headers) -> Self {
         Self { headers, ..self }
     }
@@ -147,7 +147,7 @@ impl Limit {
         Self { limits: Some(limits.clone()), ..self }
     }
 
-    /// Checks what [`layer`](Layer::layer) would panic on.
+    /// Validates the limit; [`layer`](Layer::layer) panics if it is invalid.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl<S> Layer<S> for Limit {
 
     /// # Panics
     ///
-    /// If the limit is not valid; [`check`](Limit::check) returns the same as an error.
+    /// Panics if the limit is invalid; [`check`](Limit::check) returns the same as an error.
     fn layer(&self, inner: S) -> LimitService<S> {
         LimitService::new(inner, self.valid())
     }

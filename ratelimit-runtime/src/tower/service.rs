@@ -1,4 +1,4 @@
-//! The service that a layer makes.
+//! The service of a layer.
 
 use std::{
     fmt, mem,

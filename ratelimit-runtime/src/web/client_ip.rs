@@ -1,4 +1,4 @@
-//! Who sent a request, also behind proxies.
+//! The client of a request, also behind proxies.
 
 use std::{
     fmt,
@@ -21,11 +21,11 @@ const PREFIX: u8 = 64;
 /// The address of the client that sent a request.
 ///
 /// It is the address of the peer, unless the peer is a [trusted proxy]. Then it is the rightmost address
-/// in `Forwarded` or `X-Forwarded-For` that is no trusted proxy: what stands further to the left was
-/// written by the client, or by a proxy that only the client trusts. Without trusted proxies both headers
-/// are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what is behind it, and the
-/// proxy that wrote it counts as the client. So does the peer if the two headers contradict each other, since only one
-/// of them was written by the proxy.
+/// in `Forwarded` or `X-Forwarded-For` that is no trusted proxy: entries further to the left were
+/// written by the client, or by a proxy that only the client trusts. Without trusted proxies both
+/// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what
+/// is behind it, and the proxy that wrote it counts as the client. So does the peer if the two
+/// headers contradict each other, since only one of them was written by the proxy.
 ///
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
 /// mapped into IPv6 is an IPv4 address.
@@ -65,7 +65,7 @@ impl ClientIp {
         Limits::with_scope(|limits, _| Self::found(peer, headers, |ip| limits.trusts(ip)))
     }
 
-    /// The address itself.
+    /// Returns the address.
     #[must_use]
     pub fn addr(&self) -> IpAddr {
         self.address

@@ -1,4 +1,4 @@
-//! What a decision looks like in the headers of an answer.
+//! A decision in the headers of a response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 use sfv::{KeyRef, ListSerializer, StringRef};
@@ -38,13 +38,13 @@ struct Written {
     value: HeaderValue,
 }
 
-/// How the headers of an answer describe the limits of a request.
+/// The headers of a response that describe the limits of a request.
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1.
 ///
-/// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to the answers of annotated
-/// handlers.
+/// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
+/// the responses of annotated handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
@@ -59,9 +59,9 @@ pub enum Headers {
     #[default]
     Ietf,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit.
-    /// The last is when the whole quota is free again, in seconds since the Unix epoch.
+    /// The last is the time at which the whole quota is free again, in seconds since the Unix epoch.
     XRateLimit,
-    /// None but `Retry-After`.
+    /// Only `Retry-After`.
     Off,
 }
 
@@ -168,8 +168,8 @@ fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
     }
 }
 
-/// Whether what remains is a promise that holds: a store's, of a limit that is in force. While the
-/// store is away each process only knows of its own calls.
+/// Returns whether what remains is a promise that holds: a store's, of a limit that is in force.
+/// While the store is away each process only knows of its own calls.
 fn is_reported(part: &Decision) -> bool {
     part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
 }

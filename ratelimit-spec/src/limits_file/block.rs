@@ -1,4 +1,4 @@
-//! Settings of one limiter in another file than a limits file, with the same fields and messages.
+//! Settings of one limiter outside a limits file, with the same fields and messages.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::per::Per;
 use crate::settings::Settings;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
-/// Reads a block with some of the settings of a limiter; messages call it by `noun`. It says how many permits there are
-/// and in what time, and is counted by a sliding window unless it says otherwise.
+/// Reads a block with some of the settings of a limiter; messages call it by `noun`. It sets the
+/// quota; the algorithm is a sliding window by default.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
-//! What is wrong with a limits file, and where.
+//! The problems of a limits file, with their positions.
 
 use std::fmt;
 
 /// The most problems in one report.
 const MAX_PROBLEMS: usize = 50;
 
-/// A place in a limits file. The first is 1:1.
+/// A position in a limits file. The first is 1:1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line, counted from 1.
@@ -29,7 +29,7 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// What a place in a limits file belongs to.
+/// The limiter and the setting at a position in a limits file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context<'a> {
     /// The key of the limiter.
@@ -38,14 +38,14 @@ pub struct Context<'a> {
     pub setting: Option<&'static str>,
 }
 
-/// One thing that is wrong with a limits file.
+/// One problem of a limits file.
 ///
 /// It displays as `12:7: message`; the name of the file belongs in front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it is; `None` when it is about the whole file.
+    /// Its position; `None` if it concerns the whole file.
     pub position: Option<Position>,
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
     /// Whether the text is not the YAML that a limits file is written in, so that nothing was read.
     pub is_syntax: bool,
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Whether there is a problem so far.
+    /// Returns whether there is a problem so far.
     #[cfg(feature = "serde")]
     pub(super) fn has_problems(&self) -> bool {
         !self.problems.is_empty()

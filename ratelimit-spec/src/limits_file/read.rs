@@ -1,4 +1,4 @@
-//! What a limits file means.
+//! Converts the values of a limits file to settings.
 
 use super::fields::{Field, Section};
 use super::node::{self, Node};

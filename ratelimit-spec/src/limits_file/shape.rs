@@ -2,7 +2,7 @@
 
 use crate::quote::either;
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     Flag,

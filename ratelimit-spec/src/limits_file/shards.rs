@@ -1,10 +1,10 @@
 //! How the permits of one very hot limiter are split.
 
-/// The most parts of one limiter. Each costs a call to the store when all of them are used up.
+/// The most shards of one limiter. Each costs a store call when all of them are exhausted.
 pub const MAX_SHARDS: u32 = 256;
 
-/// What one of `shards` parts gets of a number that all of them add up to. Those with a lower
-/// `index` get what cannot be divided.
+/// Returns one shard's part of a number that all `shards` add up to. The shards with the lowest
+/// `index` get the remainder, one each.
 ///
 /// # Examples
 ///

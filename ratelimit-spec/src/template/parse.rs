@@ -99,8 +99,8 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
     TemplateError::new(span, message)
 }
 
-/// Whether this can name a parameter or a field. A keyword other than these can (`r#type`), since
-/// the attribute knows how to write it.
+/// Returns whether this can name a parameter or a field. A keyword other than these can (`r#type`),
+/// since the attribute knows how to write it.
 fn is_identifier(segment: &str, first: bool) -> bool {
     let mut chars = segment.chars();
     let starts = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
@@ -110,7 +110,7 @@ fn is_identifier(segment: &str, first: bool) -> bool {
         && (first || segment != "self")
 }
 
-/// Whether this can be a field of a tuple.
+/// Returns whether this can be a field of a tuple.
 fn is_index(segment: &str) -> bool {
     segment == "0"
         || segment.len() <= 4

@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// The same for a limiter of a family, by its name: where the embedded store knows what a limiter goes by,
-/// it need not be remembered.
+/// The same for a limiter of a family, by its name: where the embedded store knows a limiter's
+/// configuration, it need not be remembered.
 #[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
     let spent = by_name(limits, family, name, permits, |slot, whose, generation| {
@@ -127,7 +127,7 @@ fn begin(
     take(limits, family, name, permits)
 }
 
-/// Counts a call that took permits, of which so many are left of so many.
+/// Counts a call that took permits; `spent` has the permits left and the capacity.
 #[inline]
 fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
     if let Some((left, capacity)) = spent {

@@ -85,7 +85,7 @@ impl MemoryStore {
         decide(&mut states, &in_force, costs, now)
     }
 
-    /// Counts against numbers that are reconciled elsewhere, on all limiters or on none: so many
+    /// Counts against numbers that are reconciled elsewhere, on all limiters or on none: this many
     /// permits on each.
     ///
     /// The limiters are all different; if they are not, nobody knows them.
@@ -136,7 +136,7 @@ impl InForce {
     }
 }
 
-/// Decides for each caller in turn. Nobody gets anything while one limiter is not counted here.
+/// Decides for each caller in turn. No caller gets anything while one limiter is not counted here.
 fn decide(
     states: &mut [MutexGuard<'_, State>],
     in_force: &[InForce],

@@ -133,7 +133,7 @@ impl Reservation {
         Self { reply, wait_ms: booking.wait, ticket: booking.ticket }
     }
 
-    /// What its caller can give back, of so many permits; nothing unless it was granted.
+    /// What its caller can give back, of this many permits; nothing unless it was granted.
     #[cfg(feature = "test-util")]
     #[must_use]
     pub fn grant(&self, permits: u32) -> Option<Grant> {

@@ -1,4 +1,4 @@
-//! What the embedded store holds for one limiter, under a lock of its own.
+//! The state of one limiter in the embedded store, under a lock of its own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::{
     store::{Assertion, Config, Reply, Request},
 };
 
-/// One limiter's configuration and what is used of it. Whoever holds one finds the same state in it for ever.
+/// The configuration and the usage of one limiter. Its holders always find the same state in it.
 ///
 /// In this order in memory: a look-up compares the name, and most of them count then.
 #[repr(C)]
@@ -45,7 +45,7 @@ pub(super) struct State {
     pub(super) stored: Option<Stored>,
 }
 
-/// Leave to count in a slot by these numbers without reconciling them again.
+/// A lease to count in a slot by these numbers, without reconciling them again until it expires.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) terms: Arc<Terms>,
@@ -53,7 +53,7 @@ pub(crate) struct Lease {
     pub(crate) until_ms: u64,
 }
 
-/// Numbers to count by, for all limiters that go by the same ones.
+/// A configuration to count by, shared by all limiters that use it.
 #[derive(Debug)]
 pub(crate) struct Terms {
     /// Whose numbers they are; see [`Rule`](crate::limiter).
@@ -66,7 +66,7 @@ pub(crate) struct Terms {
     /// Whether they are this process's own, so that the store may take them as announced again.
     announces: bool,
     rejects: Rejects,
-    /// For how long a limiter is kept after a grant that left nothing owed, if not for ever.
+    /// For how long a limiter is kept after a grant that left nothing owed; `None` is forever.
     idle_ms: Option<u64>,
 }
 
@@ -91,14 +91,14 @@ impl Terms {
         Self { rule, family, generation, config, announces, rejects, idle_ms }
     }
 
-    /// Whether they are these numbers of this family.
+    /// Returns whether they are these numbers of this family.
     pub(crate) fn is(&self, family: u32, config: &Config) -> bool {
         self.family == family && self.config == *config
     }
 }
 
-/// Whose numbers a caller goes by: those of its rule, or those that the limiter was last counted by if that
-/// is one of its family.
+/// The numbers that a caller uses: those of its rule, or those that the limiter was last counted by
+/// if that is one of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Rule(u64),
@@ -192,7 +192,7 @@ impl Slot {
 }
 
 impl Slot {
-    /// Whether a limiter may count here by this rule.
+    /// Returns whether a limiter may count here by this rule.
     pub(crate) fn is_leased(&self, rule: u64) -> bool {
         self.lock().lease.as_ref().is_some_and(|lease| lease.terms.rule == rule)
     }
@@ -267,7 +267,7 @@ impl State {
         Some(terms)
     }
 
-    /// Whether nothing is stored, and no lease is held.
+    /// Returns whether nothing is stored, and no lease is held.
     pub(super) fn is_new(&self) -> bool {
         self.stored.is_none() && self.lease.is_none()
     }
@@ -309,9 +309,9 @@ impl State {
         self.expires_ms.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether it says no more than a new one would: nothing is used, and the next caller writes the
-    /// same configuration. One with a lease was in use a moment ago, and one that is made anew costs its
-    /// next caller many times what a look-up does.
+    /// Returns whether it is equivalent to a new one: nothing is used, and the next caller writes
+    /// the same configuration. One with a lease was in use a moment ago, and one that is created
+    /// again costs its next caller many times what a look-up does.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
         let leased = self.lease.as_ref().is_some_and(|lease| now < lease.until_ms);

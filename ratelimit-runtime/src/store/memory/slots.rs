@@ -86,7 +86,7 @@ fn hash<const PARTS: usize>(hasher: &RandomState, name: [&[u8]; PARTS]) -> u64 {
 }
 
 impl Shard {
-    /// Drops what is idle. What somebody holds stays: it has to be found again under its name.
+    /// Drops what is idle. A slot that is held stays: it has to be found again under its name.
     fn sweep(&mut self, now: u64, hasher: &RandomState) {
         self.slots.retain(|slot| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
         let len = self.slots.len();

@@ -143,7 +143,7 @@ fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
     Some(matches(text.to_owned()))
 }
 
-/// An override for names that the limiter never has would silently limit nobody.
+/// An override for names that the limiter never has would silently limit no call.
 fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
     let key = Quoted(template.text());
     match &entry.matches {
