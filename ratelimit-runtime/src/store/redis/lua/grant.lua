@@ -65,6 +65,6 @@ if last and ready then
     end
   end
 elseif last then
-  decide(first, n, alone and settled and windowed and not vouches and stored, text)
+  decide(first, n, alone and settled and windowed and not (vouches or asserts) and stored, text)
 end
 if last then first, ready = n + 1, true end

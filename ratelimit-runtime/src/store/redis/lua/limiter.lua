@@ -38,5 +38,5 @@ end
 local rule, how = ARGV[word + 3], ARGV[word + 5]
 local rate, per, keep_alive, stored, settled, text, reply
 local member, score, gone, left, fresh, state, lasts, renews, vouches
-local expired = 0
+local expired, event = 0, 0
 ready = ready and (cost or alone)

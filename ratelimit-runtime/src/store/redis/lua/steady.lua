@@ -4,10 +4,10 @@
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local windowed, calendars = rule == '0', string.byte(rule, 3) == 102 -- `0/fixed_window`
 local detail, known, absent
-if ready and (how == 'reset' or how == 'carry') then
-  -- On the first use by a process most limiters are new, and what is stored is never settled.
-  absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0
-elseif ready then
+local asserts = how == 'reset' or how == 'carry'
+-- On the first use by a process most limiters are new.
+if ready and asserts then absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0 end
+if ready and not absent then
   stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm',
     windowed and 'debt' or calendars and 'calendar' or 'burst', 'state', 'vouched')
   rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
@@ -20,9 +20,19 @@ elseif ready then
         and (detail and '0/' .. stored[5] .. '/' .. detail or '0/' .. stored[5]) == rule
     end
     settled = known and stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == '0'
-      and (how == 'steady' or windowed and how == 'following')
+      and (how == 'steady' or asserts or windowed and how == 'following')
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
-    if settled and how == 'steady' then
+    if settled and asserts then
+      -- There is nothing to announce if the same numbers were announced later, or by this process: see history.lua.
+      local origin, numbers = redis.pcall('HMGET', KEYS[key], 'epoch', 'changed'),
+        ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
+      local revision, since, name = string.match(origin[1] or '', '^(%d+):(%d+)@?%x*:(.+)$')
+      local our_revision, ours_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
+      if #numbers > 20 then numbers = string.sub(redis.sha1hex(numbers), 1, 8) end -- `name_of`
+      settled = name == numbers and not origin[2] and (tonumber(revision) > tonumber(our_revision)
+        or revision == our_revision and tonumber(since) >= tonumber(ours_since))
+    end
+    if settled and (asserts or how == 'steady') then
       -- A process vouches for the stored numbers every ten seconds. For as long as its keep-alive
       -- from then on a limiter does not expire, so it is renewed with that, or when it counts longer.
       local since = now - (tonumber(stored[8]) or 0)
@@ -30,13 +40,13 @@ elseif ready then
       if not windowed then
         renews = (beats or keep_alive > 0 and since >= keep_alive / 4) and 0 or keep_alive - since
       end
-      vouches = beats or renews == 0
+      vouches = not asserts and (beats or renews == 0)
     end
     -- Without a state of its own a limiter may have a log from before.
     if settled and not (windowed or state) then
       settled = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
     end
-  elseif string.byte(how) ~= 102 -- `follow`
+  elseif not asserts and string.byte(how) ~= 102 -- `follow`
     and not (stored[2] or stored[3] or stored[5] or detail or state or stored.err) then
     absent = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
   end
@@ -53,3 +63,4 @@ if absent and cost and string.byte(rule) == 48 then
     end
   end
 end
+if fresh then event = 1 elseif settled and asserts then event = 2 end -- created, unchanged

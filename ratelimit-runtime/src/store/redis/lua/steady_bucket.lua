@@ -45,7 +45,7 @@ if (settled or fresh) and cost and not (windowed or calendars) then
         if more + left > most then more = 0 end
       end
       lasts = (backlog + -backlog % rate) / rate
-      reply = struct.pack(PACKED, fresh and 1 or 0, free, lasts, now, (more + -more % rate) / rate, moved,
+      reply = struct.pack(PACKED, event, free, lasts, now, (more + -more % rate) / rate, moved,
         over > 0 and (over + -over % rate) / rate or 0)
       if kept_until > now + lasts then lasts = kept_until - now end
     end

@@ -51,7 +51,7 @@ if windowed and ready then
       member = member or struct.pack('<Bc0I', #id, id, taken)
       left = free - taken
       if left == tonumber(text) then left = nil end
-      reply = struct.pack(PACKED, 0, free, score + per - now, now,
+      reply = struct.pack(PACKED, event, free, score + per - now, now,
         math.ceil(math.min(next_at or score, score)) + per - now, 0, 0)
     elseif alone and whole and not over and free >= 0 and free < cost and cost <= rate then
       local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
@@ -62,7 +62,7 @@ if windowed and ready then
           for i = 1, #oldest, 2 do
             need = need - (#oldest[i] > 4 and struct.unpack('<I', oldest[i], #oldest[i] - 3) or 0)
             if need <= 0 then
-              reply = struct.pack(PACKED, 0, free, math.ceil(tonumber(newest)) + per - now, now,
+              reply = struct.pack(PACKED, event, free, math.ceil(tonumber(newest)) + per - now, now,
                 math.ceil(next_at) + per - now, 0,
                 math.ceil(tonumber(oldest[i + 1])) + per - now)
               break
@@ -81,6 +81,6 @@ if windowed and ready then
   elseif fresh and taken + cost <= rate then
     score, left = now, rate - taken
     member = struct.pack('<Bc0I', #id, id, taken)
-    reply = struct.pack(PACKED, 1, rate, per, now, per, 0, 0)
+    reply = struct.pack(PACKED, event, rate, per, now, per, 0, 0)
   end
 end

@@ -42,7 +42,7 @@ if (settled or fresh) and calendars and cost and cost <= rate then
     end
     if alone or fitting == count then
       local ends_in = used > 0 and lasts or 0
-      reply = struct.pack(PACKED, fresh and 1 or 0, free, ends_in, now, ends_in, 0,
+      reply = struct.pack(PACKED, event, free, ends_in, now, ends_in, 0,
         used + cost > rate and lasts or 0)
     end
   end
