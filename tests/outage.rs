@@ -474,9 +474,13 @@ async fn a_server_that_loads_its_data_is_waited_for_in_the_background() {
     assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
     let start = Instant::now();
     loop {
-        let rejection = limiter.peek(1).await.expect_err("all 3 are taken");
-        if rejection.decision().is_some_and(|found| !found.is_degraded()) {
-            break;
+        match limiter.peek(1).await {
+            Err(rejection) if rejection.decision().is_some_and(|found| !found.is_degraded()) => {
+                break;
+            }
+            Err(_) => {}
+            // A peek may come before the charge of the third.
+            Ok(decision) => assert!(!decision.is_degraded(), "all 3 are taken"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(start.elapsed() < 20 * SECOND, "it never came back");
