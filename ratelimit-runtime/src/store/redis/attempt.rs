@@ -46,6 +46,11 @@ impl<'a> Attempt<'a> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why the server did not do it yet, for a caller that waits no longer.
+    pub(super) fn excuse(&self) -> Option<StoreError> {
+        self.progress().excuse.take()
+    }
+
     pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause, mut home) = (true, FIRST_PAUSE, None);
         loop {

@@ -18,12 +18,15 @@ impl RedisStore {
         &self,
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
-        let keys = keys(beat.key_prefix);
-        let limit = self.deadline.max(LEAST);
-        let error = match clock::timeout(self.link.engine(), limit, self.beat(&keys, beat)).await {
+        let (keys, attempt) = (keys(beat.key_prefix), Attempt::new(&self.link));
+        let (limit, beating) = (self.deadline.max(LEAST), self.beat(&attempt, &keys, beat));
+        let error = match clock::timeout(self.link.engine(), limit, beating).await {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
-            Err(_) => StoreError::timeout("redis: no reply to a heartbeat"),
+            // A cluster that refuses all calls is no outage of the node that says so.
+            Err(_) => attempt
+                .excuse()
+                .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
         };
         if error.kind() != StoreErrorKind::Misconfigured {
             self.link.close(&keys, error.clone());
@@ -34,11 +37,13 @@ impl RedisStore {
     /// Takes this process out of those that live.
     pub(crate) async fn leave(&self, beat: &Heartbeat<'_>) -> Result<(), StoreError> {
         let keys = keys(beat.key_prefix);
-        self.beat(&keys, &Heartbeat { lives_ms: 0, ..*beat }).await.map(drop)
+        let attempt = Attempt::new(&self.link);
+        self.beat(&attempt, &keys, &Heartbeat { lives_ms: 0, ..*beat }).await.map(drop)
     }
 
     async fn beat(
         &self,
+        attempt: &Attempt<'_>,
         keys: &StateKeys,
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
@@ -51,7 +56,7 @@ impl RedisStore {
             command.arg("").arg(live.server_time(beat.since)).arg(beat.limiters);
             command
         };
-        let ids: Vec<String> = self.ask_about(keys, beat).await?;
+        let ids: Vec<String> = attempt.call(&About { keys, command: beat }).await.and_then(read)?;
         // Slots move, and replicas take over.
         self.link.look_again(&self.link.line());
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
