@@ -25,8 +25,8 @@
 -- bytes each, and are no list if they are alone, since lists take time.
 --
 -- Each call makes the functions of a script anew. So most calls are decided without any, by
--- these variables: whether the stored numbers need no reconciliation (`settled`), and what a grant
--- writes, which grant.lua does: of a limiter that is new, the fields of its rule too (`fresh`).
+-- these variables: whether the stored numbers need no reconciliation (`settled`), what happened (`event`),
+-- and what a grant writes, which grant.lua does: of a limiter that is new, the fields of its rule too (`fresh`).
 local key, word = n * 3 - 2, n * 7 - 6
 local last = n == LIMITERS or string.byte(ARGV[word + 7]) ~= 38 -- `&`
 local alone = last and first == n

@@ -27,10 +27,10 @@ if ready and not absent then
       local origin, numbers = redis.pcall('HMGET', KEYS[key], 'epoch', 'changed'),
         ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
       local revision, since, name = string.match(origin[1] or '', '^(%d+):(%d+)@?%x*:(.+)$')
-      local our_revision, ours_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
+      local our_revision, our_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
       if #numbers > 20 then numbers = string.sub(redis.sha1hex(numbers), 1, 8) end -- `name_of`
       settled = name == numbers and not origin[2] and (tonumber(revision) > tonumber(our_revision)
-        or revision == our_revision and tonumber(since) >= tonumber(ours_since))
+        or revision == our_revision and tonumber(since) >= tonumber(our_since))
     end
     if settled and (asserts or how == 'steady') then
       -- A process vouches for the stored numbers every ten seconds. For as long as its keep-alive
