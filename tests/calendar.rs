@@ -94,7 +94,7 @@ async fn what_is_no_calendar_is_refused_at_startup() {
         let limits = Limits::builder().memory().limits_yaml(yaml).build().await;
         limits.map(drop).expect_err(yaml).to_string()
     };
-    for (yaml, told) in [
+    for (yaml, expected) in [
         (
             "limiters:\n  a: { rate: 1, per: day, time_zone: Europe/Viena, algorithm: fixed_window }\n",
             "limits:2:38: unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?",
@@ -136,7 +136,7 @@ async fn what_is_no_calendar_is_refused_at_startup() {
         ),
     ] {
         let error = refused(yaml).await;
-        assert!(error.ends_with(told), "{error}\n{told}");
+        assert!(error.ends_with(expected), "{error}\n{expected}");
     }
 }
 
@@ -255,10 +255,10 @@ async fn a_zone_nobody_knows_grants_nothing() {
     let _: i64 = server.cli(&["HSET", "lim", "calendar", "day@Mars/Olympus"]);
     let error = limiter.try_acquire(1).await.unwrap_err();
     assert_eq!(error.reason(), Reason::StoreMisconfigured);
-    let told = error.to_string();
+    let error = error.to_string();
     assert!(
-        told.contains("`0/fixed_window/day@Mars/Olympus`, which this process does not support"),
-        "{told}"
+        error.contains("`0/fixed_window/day@Mars/Olympus`, which this process does not support"),
+        "{error}"
     );
     assert_eq!(limiter.peek(1).await.unwrap_err().reason(), Reason::StoreMisconfigured);
     assert!(limiter.config().await.is_err());
