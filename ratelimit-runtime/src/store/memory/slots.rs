@@ -43,9 +43,7 @@ impl Slots {
     ) -> Option<T> {
         let hash = hash(&self.hasher, [prefix.as_bytes(), name.as_bytes()]);
         let shard = self.shard(hash);
-        let is =
-            |slot: &Arc<Slot>| slot.name().strip_prefix(prefix.as_bytes()) == Some(name.as_bytes());
-        ask(shard.slots.find(hash, is)?)
+        ask(shard.slots.find(hash, |slot| slot.is_named(prefix, name))?)
     }
 
     /// The slot of this name, which is made if there is none.
@@ -53,7 +51,7 @@ impl Slots {
         let hash_of = |name: &[u8]| hash(&self.hasher, [name]);
         let hash = hash_of(name.as_bytes());
         let mut shard = self.shard(hash);
-        if let Some(slot) = shard.slots.find(hash, |slot| slot.name() == name.as_bytes()) {
+        if let Some(slot) = shard.slots.find(hash, |slot| slot.is_named("", name)) {
             return Arc::clone(slot);
         }
         if shard.sweep.is_due(shard.slots.len(), SWEEP_AT) {
