@@ -1,6 +1,7 @@
 //! The settings of one limiter: its layers, merged.
 
 mod ages;
+mod count;
 mod current;
 mod family;
 mod given;

@@ -62,7 +62,7 @@ fn busiest(registry: &Registry) -> String {
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             let tally = &family.tally;
             let counts = Counts {
-                admitted: count(&tally.allowed),
+                admitted: tally.allowed.get(),
                 rejected: count(&tally.rejected),
                 waiting: count(&tally.waiting),
                 degraded: count(&tally.degraded),

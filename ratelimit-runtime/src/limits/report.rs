@@ -38,7 +38,7 @@ pub(super) fn report(limits: &Limits) -> Report {
             settings: effective.map_or_else(Vec::new, |effective| effective.rows()),
             overrides: current.overrides(&family.key),
             call_sites: sites.collect(),
-            allowed: tally.allowed.load(Ordering::Relaxed),
+            allowed: tally.allowed.get(),
             rejected: tally.rejected.load(Ordering::Relaxed),
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),

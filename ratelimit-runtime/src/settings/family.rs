@@ -46,7 +46,8 @@ impl Family {
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { number, measured: Measured::new(key), ..Self::unnamed(key, keys) }
+        let (tally, measured) = (Tally::of_many_threads(), Measured::new(key));
+        Self { number, tally, measured, ..Self::unnamed(key, keys) }
     }
 
     /// A name that was built at run time, of which there may be any number.

@@ -5,12 +5,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use super::count::Count;
 use crate::store::Reconciled;
 
 /// Counts of what the limiters of a key did, for `report()`.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) allowed: AtomicU64,
+    pub(crate) allowed: Count,
     pub(crate) rejected: AtomicU64,
     /// Rejections since the last event about them.
     pub(crate) unreported: Arc<AtomicU64>,
@@ -27,6 +28,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// The counts of a key that many threads may use at once.
+    pub(crate) fn of_many_threads() -> Self {
+        Self { allowed: Count::of_many_threads(), ..Self::default() }
+    }
+
     /// A call waits until the result is dropped.
     pub(crate) fn waits(&self) -> Waits<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);

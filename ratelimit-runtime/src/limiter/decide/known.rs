@@ -131,7 +131,7 @@ fn begin(
 #[inline]
 fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
     if let Some((left, capacity)) = spent {
-        family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        family.tally.allowed.increase();
         family.measured.admitted(left, capacity);
     }
     spent.is_some()
@@ -256,13 +256,13 @@ impl Core {
     /// A call was admitted by a reply.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
-        self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        self.family.tally.allowed.increase();
         self.family.measured.admitted(reply.remaining, reply.config.capacity());
     }
 
     /// A call was admitted.
     pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
-        self.family.tally.allowed.fetch_add(1, Ordering::Relaxed);
+        self.family.tally.allowed.increase();
         // A call that went ahead without being counted is near no limit.
         let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
         let (remaining, capacity) = counted.map_or((u64::MAX, u64::MAX), |(remaining, quota)| {
