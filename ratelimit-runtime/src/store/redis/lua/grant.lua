@@ -10,7 +10,7 @@ if ready and not alone then
 end
 if last and ready then
   for m = first, n do
-    local hash, counter, log = KEYS[m * 3 - 2], KEYS[m * 3 - 1], KEYS[m * 3]
+    local hash = KEYS[m * 3 - 2]
     if not alone then
       member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive =
         unpack(plans[m], 1, 12)
@@ -36,6 +36,7 @@ if last and ready then
       redis.call('HSET', hash, 'vouched', at)
     end
     if member then
+      local counter, log = KEYS[m * 3 - 1], KEYS[m * 3]
       -- All three keys expire together: never before what is used is free again, and a quarter
       -- later, so that few grants need to set it again.
       idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0

@@ -2,7 +2,8 @@
 -- are stored just so, or for the first use of a limiter.
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
-local windowed, calendars = rule == '0', string.byte(rule, 3) == 102 -- `0/fixed_window`
+local windowed = rule == '0'
+local calendars = not windowed and string.byte(rule, 3) == 102 -- `0/fixed_window`
 local detail, known, absent
 local asserts = how == 'reset' or how == 'carry'
 -- On the first use by a process most limiters are new.
@@ -10,7 +11,14 @@ if ready and asserts then absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1]
 if ready and not absent then
   stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm',
     windowed and 'debt' or calendars and 'calendar' or 'burst', 'state', 'vouched')
-  rate, per, keep_alive = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[4]) or 0
+  local ours = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2]
+  if ours then
+    -- That they are numbers is known, so no function needs to be called.
+    rate, per = stored[1] + 0, stored[2] + 0
+  else
+    rate, per = tonumber(stored[1]), tonumber(stored[2])
+  end
+  keep_alive = tonumber(stored[4]) or 0
   state, detail = stored[7], stored[6]
   if rate then
     if windowed then
@@ -19,7 +27,7 @@ if ready and not absent then
       known = stored[5] and rate > 0
         and (detail and '0/' .. stored[5] .. '/' .. detail or '0/' .. stored[5]) == rule
     end
-    settled = known and stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2] and stored[3] == '0'
+    settled = known and ours and stored[3] == '0'
       and (how == 'steady' or asserts or windowed and how == 'following')
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
     if settled and asserts then
