@@ -9,8 +9,14 @@ local asserts = how == 'reset' or how == 'carry'
 -- On the first use by a process most limiters are new.
 if ready and asserts then absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0 end
 if ready and not absent then
-  stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm',
-    windowed and 'debt' or calendars and 'calendar' or 'burst', 'state', 'vouched')
+  local field = windowed and 'debt' or calendars and 'calendar' or 'burst'
+  if asserts then
+    stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm', field,
+      'state', 'vouched', 'epoch', 'changed')
+  else
+    stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm', field,
+      'state', 'vouched')
+  end
   local ours = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2]
   if ours then
     -- That they are numbers is known, so no function needs to be called.
@@ -32,12 +38,11 @@ if ready and not absent then
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
     if settled and asserts then
       -- There is nothing to announce if the same numbers were announced later, or by this process: see history.lua.
-      local origin, numbers = redis.pcall('HMGET', KEYS[key], 'epoch', 'changed'),
-        ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
-      local revision, since, name = string.match(origin[1] or '', '^(%d+):(%d+)@?%x*:(.+)$')
+      local numbers = ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
+      local revision, since, name = string.match(stored[9] or '', '^(%d+):(%d+)@?%x*:(.+)$')
       local our_revision, our_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
       if #numbers > 20 then numbers = string.sub(redis.sha1hex(numbers), 1, 8) end -- `name_of`
-      settled = name == numbers and not origin[2] and (tonumber(revision) > tonumber(our_revision)
+      settled = name == numbers and not stored[10] and (tonumber(revision) > tonumber(our_revision)
         or revision == our_revision and tonumber(since) >= tonumber(our_since))
     end
     if settled and (asserts or how == 'steady') then
