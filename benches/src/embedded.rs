@@ -11,7 +11,7 @@ use ratelimit_runtime::{Limiter, Limits, Quota, Rejection, rate_limit};
 
 /// How many users there are.
 pub const USERS: u64 = 100_000;
-/// More than anybody asks for in a second.
+/// More permits than any bench takes in a second.
 pub const UNREACHED: u32 = 2_000_000_000;
 
 /// An annotated function under one key.
@@ -105,7 +105,7 @@ pub fn used_up(limits: &Limits, name: &str) -> Limiter {
     limiter
 }
 
-/// A quota that nobody reaches.
+/// A quota that no bench reaches.
 ///
 /// # Panics
 ///

@@ -1,10 +1,10 @@
 //! What a decision costs, beside our peers, over one Redis.
 //!
-//! - [`peers`]: those who decide.
-//! - [`load`]: how they are asked.
-//! - [`sample`], [`cost`]: what that came to, for the callers and for Redis.
-//! - [`workloads`]: which peers are asked for what, how often.
-//! - [`results`]: the figures as they lie in `target/bench`.
+//! - [`peers`]: the rate limiters that are compared.
+//! - [`load`]: how they are called.
+//! - [`sample`], [`cost`]: what the calls cost the callers, and Redis.
+//! - [`workloads`]: which peers are called for what, and how often.
+//! - [`results`]: the figures in `target/bench`.
 //! - [`embedded`]: limiters for what is measured within the process.
 //! - [`criterion`], [`memory`]: what was measured of them.
 //! - [`growth`]: what many keys take in memory, and for how long.

@@ -1,5 +1,5 @@
-//! What limiters of the embedded store take in memory: the resident set of this process, which
-//! only Linux tells like this.
+//! The memory of limiters of the embedded store: the resident set of this process, read in a way that
+//! only Linux has.
 
 use std::fs;
 

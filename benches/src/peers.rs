@@ -66,7 +66,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Has so many callers ask again as soon as they are answered.
+    /// Has this many callers call again after each reply.
     pub async fn closed(&mut self, callers: usize, time: Duration) -> Sample {
         match self {
             Self::Ours(peer) => load::closed(peer, callers, time).await,
@@ -77,7 +77,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Lets so many callers arrive a second.
+    /// Lets `rate` callers arrive each second.
     pub async fn open(&mut self, rate: u32, time: Duration) -> Sample {
         match self {
             Self::Ours(peer) => load::open(peer, rate, time).await,

@@ -93,7 +93,7 @@ impl AddAssign<&Sample> for Sample {
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
-    /// More of them than threads, so that nobody waits for a lock for long.
+    /// More than threads, so that no task waits long for a lock.
     shards: Vec<Mutex<Sample>>,
 }
 
@@ -106,8 +106,7 @@ impl Recorder {
         self.start.elapsed()
     }
 
-    /// Takes down the decision that task number `task` made so many times, and that took from `since`
-    /// to `until`.
+    /// Records a decision of the task with this number, which took from `since` to `until` and counts `times`.
     pub fn record(
         &self,
         task: usize,

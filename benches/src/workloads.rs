@@ -20,7 +20,7 @@ use crate::{
 pub const NAMES: &[&str] =
     &["hot", "refused", "per_client", "one_caller", "open_loop", "keys", "waiters"];
 
-/// More than anybody decides.
+/// More than any peer decides in a second.
 const UNREACHED: u32 = 2_000_000_000;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! Paths into the runtime, whatever the crate calls it.
+//! Paths into the runtime, under any name that the crate gives it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};

@@ -27,7 +27,7 @@ mod warm_up;
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{open::decide_jointly, penalty::Refusals, reserve::Booking, state::State};
 
-/// What a rule says to one request; times in milliseconds from `now`, as of the end of its batch.
+/// The verdict of a rule on one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) granted: bool,

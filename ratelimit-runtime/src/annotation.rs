@@ -258,7 +258,7 @@ impl Annotation {
     /// Marks a `limiter!`, whose cost is an argument of its methods.
     #[must_use]
     pub const fn handle(mut self) -> Self {
-        // Whoever holds it gives back what it likes.
+        // The holder decides which permits to give back.
         self.judges = true;
         self.computed_permits().fallible()
     }
@@ -271,7 +271,7 @@ impl Annotation {
         }
     }
 
-    /// What the annotation says.
+    /// The settings of the annotation.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             rate: self.rate,
@@ -291,7 +291,7 @@ impl Annotation {
         }
     }
 
-    /// What the limits file said at compile time.
+    /// The settings of the limits file at compile time.
     pub(crate) fn declared_settings(&self) -> Settings {
         let unit = self.declared_calendar.map(|(unit, _)| unit);
         let zone = self.declared_calendar.map(|(_, zone)| zone);

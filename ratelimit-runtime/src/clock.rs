@@ -262,7 +262,7 @@ async fn sleep_beside(left: Duration, runtime: &Handle) -> bool {
 /// What did not end in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed {
-    /// Whether the runtime was held up meanwhile, so that this says nothing about the store.
+    /// Whether the runtime was held up meanwhile, so that the store may not be at fault.
     pub(crate) stalled: bool,
 }
 

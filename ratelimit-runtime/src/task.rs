@@ -37,7 +37,7 @@ pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 
 
 impl Task {
     fn step(self: &Arc<Self>) {
-        // A wake from now on asks for another step.
+        // A wake from now on causes another step.
         self.is_woken.swap(false, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(self));
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);

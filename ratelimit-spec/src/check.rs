@@ -124,7 +124,7 @@ impl<S: Copy + Ord> Merged<S> {
         }
     }
 
-    /// One number does not say which of several limits it replaces. A rate of 0 replaces all of them.
+    /// One number does not identify which of several limits it replaces. A rate of 0 replaces all of them.
     fn one_number_over_limits(&self) -> Option<Conflict> {
         let rate = self.rate.filter(|_| self.is_nearer("rate", "limits"));
         let (settings, other): (&[_], _) = match (rate, self.is_nearer("per", "limits")) {

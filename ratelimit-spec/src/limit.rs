@@ -82,8 +82,8 @@ impl Quota {
         other.most_within(own)
     }
 
-    /// Returns whether it never refuses what another one grants. Where it may, if only for an
-    /// instant, or where that is hard to tell, the answer is no.
+    /// Returns whether it never refuses what another one grants: `false` also where that cannot be decided
+    /// simply.
     fn never_refuses_under(&self, other: &Self) -> bool {
         match self.rule {
             Rule::SlidingWindow | Rule::FixedWindow { .. } => {

@@ -133,7 +133,7 @@ impl Template {
             return false;
         };
         for (index, literal) in others.iter().enumerate() {
-            // A separator holds a character that no value holds, which says where it stands.
+            // A separator contains a character that no value contains, which marks its position.
             let end = if index + 1 == others.len() {
                 rest.len().checked_sub(literal.len())
             } else {

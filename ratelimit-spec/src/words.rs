@@ -167,7 +167,7 @@ impl FromStr for Wait {
         match word {
             "forever" => Ok(Self::Forever),
             "none" => Ok(Self::None),
-            // Whoever starts with a digit, a sign or a point meant a duration.
+            // A digit, a sign or a point begins a duration.
             _ if word.starts_with(|c: char| !c.is_alphabetic()) => {
                 parse_duration(word).map(Self::UpTo).map_err(|error| WordError(error.to_string()))
             }

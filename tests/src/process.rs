@@ -111,7 +111,7 @@ impl Watchdog {
         let dir = std::env::temp_dir().join(format!("ratelimit-tests-{}-{unique}", process::id()));
         fs::create_dir(&dir)?;
         // A group of its own, since Ctrl-C and `timeout` end whole groups. No inherited output,
-        // since whoever reads the output of the tests would wait for this process too.
+        // since a reader of the tests' output would wait for this process too.
         let mut child = Command::new("sh")
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(&dir)

@@ -81,7 +81,7 @@ struct Shared {
     open: AtomicUsize,
     traffic: Mutex<Traffic>,
     swallow: Mutex<Swallow>,
-    /// Every so many-th script call is sent twice; none when it is 0.
+    /// Every n-th script call is sent twice; none if this is 0.
     repeat_every: AtomicU64,
     script_calls: AtomicU64,
 }
@@ -189,8 +189,7 @@ impl Proxy {
         self.shared.link.send_modify(|link| link.delay = delay);
     }
 
-    /// Swallows the next `replies`, whatever they answer, those of a connection's introduction
-    /// included.
+    /// Swallows the next `replies` to any commands, including those that open a connection.
     pub fn swallow_replies(&self, replies: u64, then: Then) {
         *lock(&self.shared.swallow) = Swallow { left: replies, command: None, then };
     }
@@ -202,8 +201,8 @@ impl Proxy {
         *lock(&self.shared.swallow) = Swallow { left: replies, command, then };
     }
 
-    /// Sends every so many-th `EVAL` or `EVALSHA` twice, byte for byte, and passes on the second
-    /// reply: what a server sees of a client that lost the first one and asks again.
+    /// Sends every n-th `EVAL` or `EVALSHA` twice, byte for byte, and passes on the second reply, like a
+    /// client that retries after it lost the first one.
     pub fn repeat_scripts(&self, every: u64) {
         self.shared.repeat_every.store(every, Ordering::SeqCst);
     }

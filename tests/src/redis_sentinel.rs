@@ -52,7 +52,7 @@ impl RedisSentinel {
         self.sentinels.iter().map(|sentinel| format!("redis://{}", sentinel.address())).collect()
     }
 
-    /// The servers: the first master, then its replicas, whatever their roles are now.
+    /// The servers: the first master, then its replicas, even if their roles have changed.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }

@@ -41,7 +41,7 @@ impl Default for Authority {
 }
 
 impl Authority {
-    /// Makes an authority that nobody trusts yet.
+    /// Makes an authority that no client trusts yet.
     ///
     /// # Panics
     ///

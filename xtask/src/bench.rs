@@ -54,7 +54,7 @@ fn all(arguments: &[String]) -> Outcome {
     scripts(&[])?;
     memory(&[])?;
     growth(&[])?;
-    // A count that rose is told of, and the rest is still measured.
+    // If a count rose, the rest is still measured.
     let counted = instructions::count(&[]);
     load(&[])?;
     counted

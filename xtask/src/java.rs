@@ -1,5 +1,5 @@
-//! Small Maven projects, compiled for a version of Redisson, with the jars beside their classes, so
-//! that whoever runs them needs nothing but `java`.
+//! Small Maven projects, compiled for a version of Redisson, with the jars beside their classes: running
+//! them needs only `java`.
 
 use std::{
     fs,

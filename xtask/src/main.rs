@@ -16,7 +16,7 @@ mod schema;
 mod shell;
 mod test;
 
-/// A command that failed has said why; nothing more is to be told.
+/// A command failed, and has printed why.
 #[derive(Debug)]
 struct Failed;
 

@@ -11,14 +11,14 @@ use crate::{
     sample::{Recorder, Sample},
 };
 
-/// A decision made in the process yields to nobody, so callers do it themselves.
+/// A decision made in the process never yields, so callers yield themselves.
 const YIELD_EVERY: u32 = 64;
-/// Reading the clock would cost more than a decision that is quicker than this, so that only one of so
-/// many is timed, and counts for all of them.
+/// Reading the clock costs more than a decision that is quicker than this, so only one in [`QUICK_ONES`] is
+/// timed, and counts for all of them.
 const QUICK: Duration = Duration::from_micros(5);
 const QUICK_ONES: u64 = 32;
 
-/// Has so many tasks decide for this long.
+/// Has this many tasks decide for this long.
 ///
 /// # Panics
 ///

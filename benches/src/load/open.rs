@@ -18,7 +18,7 @@ use crate::{
 /// What is answered later than this after the last arrival is not answered.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Lets so many callers a second arrive for this long. A latency counts from when the caller was
+/// Lets `rate` callers arrive each second for this long. A latency counts from when the caller was
 /// due, so that a peer that holds arrivals up does not look fast.
 ///
 /// # Panics

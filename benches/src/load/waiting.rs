@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 /// A caller that got its permit.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant {
-    /// The how many-th it was to come.
+    /// Its position in the order of arrival.
     pub caller: usize,
     /// When it was granted, from the start.
     pub at: Duration,

@@ -1,7 +1,7 @@
 -- Takes one permit from a sliding window that keeps a log entry for each permit.
 --
 -- KEYS[1..3]  hash with `rate` and `interval` (ms), counter of free permits, log
--- ARGV[1]     an id for the log that nobody else uses
+-- ARGV[1]     a unique id for the log member
 --
 -- Returns 1 when there was one, else 0.
 local time = redis.call('TIME')

@@ -1,4 +1,4 @@
-//! Redisson itself, in a JVM of its own that is told what to do by its standard input.
+//! Redisson itself, in a JVM of its own that reads commands from its standard input.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -71,7 +71,7 @@ impl Redisson {
         self.sample(&format!("open {rate} {}", time.as_millis()))
     }
 
-    /// Has so many threads wait for permits of the first limiter of this name.
+    /// Has this many threads wait for permits of the first limiter of this name.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Open loops: callers arrive at a fixed rate, whoever is still waiting.
+//! Open loops: callers arrive at a fixed rate, even if earlier ones still wait.
 
 use super::{Bench, decisions::latencies};
 use crate::{results::Results, sample::Sample};

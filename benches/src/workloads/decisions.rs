@@ -13,7 +13,7 @@ const CALLERS: [usize; 4] = [1, 16, 256, 2048];
 impl Bench {
     pub(super) async fn decisions(&mut self, name: &str) -> Results {
         let names: &[&str] = match name {
-            // Nobody but these counts for the process.
+            // Only these count within the process.
             "per_client" => &["ours", "redisson", "governor"],
             "hot" => &["ours", "bare", "naive", "redisson", "redisson_threads", "governor"],
             "keys" => &["ours", "ours_buckets", "bare", "naive", "redisson", "governor"],

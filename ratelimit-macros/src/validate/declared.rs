@@ -1,4 +1,4 @@
-//! What the limits file says about a key.
+//! The settings of a key in the limits file.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,7 +52,7 @@ impl Config {
         self
     }
 
-    /// The numbers of a quota, and what it does not say as it is here.
+    /// The numbers of a quota; what it leaves open stays as it is.
     pub(crate) fn with_quota(self, quota: &Quota) -> Self {
         let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
         Self { rate, per_ms, rule: quota.rule(), ..self }

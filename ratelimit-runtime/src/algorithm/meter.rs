@@ -33,7 +33,7 @@ pub(super) trait Meter {
         0
     }
 
-    /// Takes permits for several requests in order, and says to each how it went.
+    /// Takes permits for several requests in order, and returns the verdict on each.
     fn decide(&mut self, costs: impl Iterator<Item = u64> + Clone) -> Vec<Verdict>
     where
         Self: Sized,
@@ -79,7 +79,7 @@ pub(super) trait Meter {
         }
     }
 
-    /// What it would say to a request.
+    /// The verdict on a request, without taking anything.
     fn look(&self, cost: u64) -> Verdict {
         Verdict {
             granted: cost <= self.free(),

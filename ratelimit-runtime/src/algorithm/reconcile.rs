@@ -183,7 +183,7 @@ impl From<Reconciled> for Reconciliation {
 }
 
 impl Reconciled {
-    /// The outcome as a metric's label says it.
+    /// The outcome as a metric's label.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Created => "created",

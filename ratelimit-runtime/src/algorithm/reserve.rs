@@ -5,7 +5,7 @@ use super::{
     warm_up::Heat,
 };
 
-/// What a rule says to a request that may be granted later.
+/// The verdict of a rule on a request that may be granted later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Booking {
     /// As of after the permits were taken, if they were.

@@ -48,12 +48,12 @@ impl Log {
         self.debt
     }
 
-    /// Takes permits, or says when they will be free.
+    /// Takes permits, or returns when they will be free.
     pub(crate) fn acquire(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         self.open(rate, per, std::iter::once(permits), now).acquire(permits)
     }
 
-    /// Takes permits that are free, and says how many are left; nothing while permits are owed, or when
+    /// Takes permits that are free, and returns how many are left; nothing while permits are owed, or when
     /// the clock stepped back.
     #[inline]
     pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<u64> {
@@ -86,7 +86,7 @@ impl Log {
         open
     }
 
-    /// What [`acquire`](Self::acquire) would say, without taking anything.
+    /// The verdict of [`acquire`](Self::acquire), without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
         copy.expire(rate, per, now);

@@ -29,7 +29,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Takes permits, or says when they will be free.
+    /// Takes permits, or returns when they will be free.
     pub(crate) fn acquire(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
         match self {
             Self::Log(log) if config.rule == Rule::SlidingWindow => {
@@ -48,7 +48,7 @@ impl State {
         verdict
     }
 
-    /// Takes permits that are free, where that takes nothing but counting, and says how many are left.
+    /// Takes permits that are free, if that only takes counting, and returns how many are left.
     /// If it does not, nothing is taken.
     #[inline]
     pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// What [`acquire`](Self::acquire) would say, without taking anything.
+    /// The verdict of [`acquire`](Self::acquire), without taking anything.
     pub(crate) fn peek(&self, config: &Config, permits: u64, now: u64) -> Verdict {
         if self.is_moot(config) {
             return Verdict::default();

@@ -8,7 +8,7 @@ use std::{
 
 use crate::clock::{Clock, whole_ms};
 
-/// The longest time that one answer can pause a limiter for. An upstream that asks for more is asked again after it.
+/// The longest time that one answer can pause a limiter for, even if the upstream asks for more.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// The ends of pauses by the names of limiters, in milliseconds of the limiter's clock.

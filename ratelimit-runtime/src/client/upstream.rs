@@ -1,4 +1,4 @@
-//! What an upstream says about when to send again.
+//! The time that an upstream gives for the next request.
 
 use std::time::{Duration, UNIX_EPOCH};
 

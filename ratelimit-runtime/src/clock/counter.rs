@@ -44,7 +44,7 @@ pub(super) fn start() {
     });
 }
 
-/// The nanoseconds that the monotonic clock has gone by now, once the counter is ready.
+/// Nanoseconds of the monotonic clock since the base, once the counter is ready.
 pub(super) fn nanos() -> Option<u64> {
     COUNTER.get().map(Counter::nanos)
 }

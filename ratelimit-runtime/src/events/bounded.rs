@@ -31,8 +31,8 @@ pub(super) struct Bounded {
 struct Topic(&'static str, Option<Arc<str>>);
 
 struct Reported {
-    /// How often it happened since it was last reported, that time included. Counted without a lock
-    /// by those who know it.
+    /// How often it happened since it was last reported, that time included. Holders of the counter
+    /// need no lock.
     count: Arc<AtomicU64>,
     last: Event,
     at: Instant,

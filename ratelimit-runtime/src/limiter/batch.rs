@@ -8,7 +8,7 @@
 //! Each runtime that calls has lanes of its own, and a batch is a task of that runtime and no part
 //! of any caller's future: a caller that is dropped, or kept and never polled again, delays no
 //! other. A caller that goes out at once sends its call itself, as the first step of that task.
-//! Permits that were granted to callers that are gone by then are given back.
+//! Permits granted to callers that have been dropped meanwhile are given back.
 
 mod call;
 
@@ -42,7 +42,7 @@ const GATHER: Duration = Duration::from_millis(2);
 /// Limiters of one call at most.
 const MAX_SHARED: usize = 16;
 
-/// Asks the store for claims that one call can decide.
+/// Sends claims to the store that one call can decide.
 pub(super) async fn ask(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -116,7 +116,7 @@ fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
     calls
 }
 
-/// A caller that asks the store together with the others of its limiter and runtime, and waits for its
+/// A caller whose request is sent with those of the others of its limiter and runtime, and which waits for its
 /// answer.
 pub(super) struct Asking<'a> {
     core: &'a Arc<Core>,
@@ -143,7 +143,7 @@ impl<'a> Asking<'a> {
         Self { core, limits, permits, is_new: true, at: at.id(), answer }
     }
 
-    /// Asks elsewhere, because there will be no answer: the runtime has ended, or another executor polls
+    /// Sends the request another way, because there will be no answer: the runtime has ended, or another executor polls
     /// this call by now. `None` if there is no other place.
     fn elsewhere(&self) -> Option<Self> {
         let lanes = &self.limits.lanes;

@@ -96,7 +96,7 @@ pub(super) struct Additional {
     pub(super) rule: Arc<Rule>,
 }
 
-/// What the store last said is left of a limiter.
+/// What is left of a limiter, by the last reply of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub(super) permits: u64,
@@ -105,12 +105,12 @@ pub(super) struct Left {
     pub(super) heard_ms: u64,
 }
 
-/// What the store said is in force, and when, by its clock.
+/// The configuration in force by a reply of the store, and when that was, by its clock.
 #[derive(Default)]
 struct InForce {
     config: Option<Arc<Config>>,
     at_ms: u64,
-    /// What it said is left, if other processes take of it too.
+    /// What is left by that reply, if other processes take permits too.
     left: Option<Box<Left>>,
 }
 
@@ -197,7 +197,7 @@ impl Core {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config.as_deref().copied()
     }
 
-    /// Takes note of what a reply says is in force. Returns whether that is news: other numbers than were
+    /// Remembers the configuration in force by a reply. Returns whether it changed: other numbers than were
     /// known, and whether the reply is older than what is known.
     pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> (bool, bool) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);

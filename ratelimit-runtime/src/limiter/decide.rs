@@ -45,7 +45,7 @@ pub(crate) struct Granted {
 /// Why a claim got nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
-    /// Its permits are not free; the decision says when they are.
+    /// Its permits are not free; the decision contains when they are.
     NotNow(Box<Decision>),
     /// No wait helps, or it is not known how long one would be.
     Rejected(Rejection),

@@ -103,7 +103,7 @@ impl Denials {
     }
 
     /// Takes note of the replies to requests that were sent together, unless something changed here since.
-    /// `refuses` says whether one of them would be refused if it came again.
+    /// `refuses` returns whether one of them would be refused if it came again.
     pub(super) fn note(
         &self,
         sent: Mark,

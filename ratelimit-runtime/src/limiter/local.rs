@@ -1,6 +1,6 @@
 //! What this process grants by itself while the store is unavailable.
 //!
-//! It starts from what is known: the share of what the last reply said is left. When the store is back,
+//! It starts from what is known: its share of what was left by the last reply. When the store is back,
 //! what was granted meanwhile and still counts is charged to it, before this process takes more of the
 //! limiter; and as long as other processes may not have found it, it takes no more than its share.
 

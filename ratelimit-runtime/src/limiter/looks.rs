@@ -9,7 +9,7 @@ pub(super) const LOOK_EVERY_MS: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     due_ms: AtomicU64,
-    /// When the stored configuration expires by what this process said; 0 is never.
+    /// When the stored configuration expires by what this process wrote; 0 is never.
     lapses_ms: AtomicU64,
     /// Held by the one caller that looks for the first time.
     pub(super) first: tokio::sync::Mutex<()>,

@@ -116,7 +116,7 @@ impl Core {
         self.rule(limits).wait()
     }
 
-    /// How long a request to a layer may wait: it does not, unless a setting says so.
+    /// How long a request to a layer may wait: without a setting, not at all.
     #[cfg(feature = "tower")]
     pub(crate) fn wait_if_set(&self, limits: &Services) -> Wait {
         self.rule(limits).wait_if_set()

@@ -97,7 +97,7 @@ impl Local {
         }
     }
 
-    /// Charges what these limiters granted here, before the store is asked for more of them. `None` if
+    /// Charges what these limiters granted here, before the store grants more of them. `None` if
     /// they granted nothing; an error if the store turns calls away, those that were to follow too.
     pub(super) fn charge_first<'a>(
         &self,
@@ -253,7 +253,7 @@ fn known(limits: &Services, part: &Part<'_>) -> State {
 async fn charge_when_back(limits: Weak<Services>) {
     let Some(reopened) = limits.upgrade().map(|limits| limits.store.reopened()) else { return };
     loop {
-        // Nobody keeps the limits for an outage that lasts.
+        // This task does not keep the limits alive during a long outage.
         let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
         let Some(limits) = limits.upgrade() else { return };
         let begun = limits.local.counted().values().filter_map(Counted::begun).cloned().collect();

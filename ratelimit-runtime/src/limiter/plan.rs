@@ -124,7 +124,7 @@ impl<'a> Part<'a> {
             .penalty(rule.penalty().filter(|_| !core.is_further))
     }
 
-    /// Takes note of what the store says is in force, and reports what it did.
+    /// Remembers the configuration in force by a reply of the store, and reports what happened to it.
     pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
         let Self { core, rule, .. } = self;
         if reply.outcome != Outcome::Unknown {
@@ -168,7 +168,7 @@ impl<'a> Part<'a> {
 }
 
 impl Rule {
-    /// The rule of a limiter of which there is nothing special to say, if others have it.
+    /// The rule of a limiter without settings of its own, if others use it.
     pub(super) fn common(
         limits: &Services,
         family: &Family,
@@ -261,7 +261,7 @@ impl Core {
         let core = Self::of(keys, family, name, rule, false);
         if given.is_some() || share.is_some() {
             let given = Mutex::new(given);
-            // Nobody else has the limiter yet.
+            // The limiter is not shared yet.
             let _ = core.rare.set(Box::new(Rare { given, share, ..Rare::default() }));
         }
         if let AnyStore::Memory(store) = &limits.store

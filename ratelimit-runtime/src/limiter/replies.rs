@@ -109,7 +109,7 @@ fn weight(outcome: Outcome) -> u8 {
     }
 }
 
-/// What all limits say to one caller: the answer and the numbers of the one that decides, which is the
+/// The reply of all limits to one caller: the answer and the numbers of the one that decides, which is the
 /// violated one with the longest wait, or the one that is used up the most.
 pub(super) fn combined(replies: &[Reply]) -> Heard {
     if let [reply] = replies {

@@ -1,4 +1,4 @@
-//! Rules that many limiters share: those of the keys of which nothing special is said.
+//! Rules that many limiters share: those of keys without settings of their own.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ const MOST: usize = 4;
 #[derive(Default)]
 pub(crate) struct Rules(Mutex<HashMap<Of, Vec<Kept>>>);
 
-/// The family of a rule; names that are built at run time have none of which anything is said.
+/// The family of a rule; names that are built at run time have none.
 type Of = (Option<Arc<str>>, Keys);
 
 struct Kept {
@@ -37,7 +37,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// None of a limiter of which there is something special to say.
+    /// None for a limiter with settings of its own.
     pub(super) fn of(
         current: &Current,
         (family, name): (&Family, &str),

@@ -139,7 +139,7 @@ impl Services {
         self.engine.end();
     }
 
-    /// Forgets the state of limiters that say no more than new ones.
+    /// Drops the state of limiters that are equivalent to new ones.
     pub(crate) fn forget_idle(&self) {
         if let AnyStore::Memory(store) = &self.store {
             store.forget_idle();

@@ -1,6 +1,6 @@
 //! Waiting for permits: one first-come queue for each limiter and process, and one loop, for every rule.
 //!
-//! Only the queue queries the store, never its callers: a driver carries out what the [`Line`] says, as a
+//! Only the queue queries the store, never its callers: a driver carries out what the [`Line`] decides, as a
 //! task of the engine where the store is shared, and of the callers' own runtimes where it is embedded. A
 //! bucket hands out reservations, and the queue owns them, not the callers: when a waiting call is
 //! dropped, its slot passes to the next caller.
@@ -334,7 +334,7 @@ fn blocked(
     Blocked::For(Delay { position: longest.1, after: longest.0, lag })
 }
 
-/// When to ask again, at the latest: others may free permits before their time.
+/// When to query the store again, at the latest: others may free permits before their time.
 fn look_again(limits: &Arc<Services>, wait_ms: u64) -> u64 {
     let wait = Duration::from_millis(wait_ms);
     whole_ms(wait.min(limits.store.look_again_after(wait)))

@@ -55,7 +55,7 @@ impl Source {
         match self {
             Self::Path(path) => Some(path.clone()),
             Self::Found => match env::var_os(VARIABLE) {
-                // Absolute, so that messages say which file it is.
+                // Absolute, so that messages identify the file.
                 Some(path) if !path.is_empty() => {
                     let path = PathBuf::from(path);
                     Some(path::absolute(&path).unwrap_or(path))
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// Reads it. When it is refused, what `check` says of the rest is part of the report.
+    /// Reads it. The error includes what `check` finds in the rest.
     pub(super) fn load(
         &self,
         check: &dyn Fn(&LoadedFile) -> Vec<Problem>,
@@ -96,7 +96,7 @@ fn read(path: &Path) -> Result<String, SetupError> {
 }
 
 impl LoadedFile {
-    /// Reads a text; when it is refused, what `check` says of the rest is part of the report.
+    /// Reads a text. The error includes what `check` finds in the rest.
     fn parse(
         shown: PathBuf,
         text: &str,

@@ -48,7 +48,7 @@ pub(super) fn start(limits: &Limits) {
 pub(super) async fn leave(limits: &Services) {
     let process = Process::default();
     if let Some(heartbeat) = process.heartbeat(limits) {
-        // What cannot be said is forgotten with the heartbeats.
+        // If this fails, the heartbeats expire.
         let _ = limits.store.leave(&heartbeat).await;
     }
 }

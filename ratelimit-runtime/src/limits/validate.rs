@@ -153,7 +153,7 @@ fn limiter(
             warnings.push(Event::Disabled { limiter: key.into() });
             continue;
         }
-        // Whatever it would refuse is admitted.
+        // Calls over the limit are admitted.
         if is_shadow && resolved.is_ok() {
             if variant.is_none() {
                 warnings.push(Event::ShadowMode { limiter: key.into() });
@@ -161,7 +161,7 @@ fn limiter(
             continue;
         }
         let found = problems.len();
-        // An override repeats what its limiter says, which is reported there.
+        // Reported for the limiter that it overrides.
         let own = variant.map(|_| Source::Override);
         conflicts::report(&set, own, key, &at, problems);
         if problems.len() == found {

@@ -1,4 +1,4 @@
-//! When the limits file is read again by itself: it changed, or an operator asks for it.
+//! When the limits file is reloaded without a call: it changed, or an operator sent a signal.
 
 use std::{
     fs,

@@ -148,7 +148,7 @@ impl Current {
         let most = effective.set.max_keys.filter(|_| effective.set.enabled())?.value;
         let configs = std::iter::once(effective.config()).chain(effective.further());
         let idle_ms = configs.map(|config| config.keep_alive_ms).max().unwrap_or_default();
-        // Redis keeps a limiter for a quarter longer, so that few calls need to say so again.
+        // Redis keeps a limiter for a quarter longer, so that few calls need to renew its expiry.
         Some(Bound { most, kept_ms: (idle_ms + idle_ms / 4).max(1) })
     }
 
@@ -207,7 +207,7 @@ impl Current {
         prefixes.map(entry).collect()
     }
 
-    /// Returns whether the limits file says nothing of this name but what it says of every name of the family.
+    /// Returns whether the limits file has no settings for this name that it does not have for the whole family.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
         if self.ages.has(name) {
             return false;

@@ -82,7 +82,7 @@ impl MemoryStore {
         self.slots.get_or_make(keys.shared(), self.clock.now_ms())
     }
 
-    /// What is said where a limiter is counted, if it is there. Its name comes in two parts.
+    /// Calls a function with the slot of a limiter, if it is there. Its name comes in two parts.
     #[inline]
     pub(crate) fn with<T>(
         &self,
@@ -117,7 +117,7 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets limiters that say no more than new ones.
+    /// Drops limiters that are equivalent to new ones.
     pub(crate) fn forget_idle(&self) {
         self.slots.sweep(self.clock.now_ms());
     }
@@ -167,7 +167,7 @@ impl MemoryStore {
         }
     }
 
-    /// Reconciles the configuration and says what happened, with what is decided by it.
+    /// Reconciles the configuration and returns what happened, with what is decided by it.
     fn reconciled<T>(
         &self,
         request: &Request<'_>,

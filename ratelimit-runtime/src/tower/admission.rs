@@ -1,4 +1,4 @@
-//! One request, from its head to what its answer says; the same for every framework.
+//! One request, from its head to its answer; the same for every framework.
 
 use http::{request, response};
 

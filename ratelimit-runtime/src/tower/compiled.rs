@@ -241,7 +241,7 @@ fn value_of<'a>(member: &'a Member, placeholder: &Placeholder) -> Option<&'a Val
     member.values.iter().rev().find(is_of)
 }
 
-/// Placeholders without a value, and values that may be absent where the template does not say so.
+/// Placeholders without a value, and values that may be absent without a `?` in the template.
 fn problems_of(member: &Member, template: &Template) -> Vec<String> {
     let problem = |placeholder: &Placeholder| {
         let (name, limit) = (placeholder.path.join("."), template.text());

@@ -28,7 +28,7 @@ pub(super) fn answer<B>(rejection: &Rejection, headers: Headers) -> Response<Lim
     response
 }
 
-/// With the feature `tonic` the status has details, which tell when to retry.
+/// With the feature `tonic` the status has details, which contain the time to retry.
 #[cfg(feature = "tonic")]
 fn write_status(rejection: &Rejection, headers: &mut HeaderMap) {
     let status = tonic::Status::from(rejection.clone());

@@ -1,4 +1,4 @@
-//! The address a request arrived from, as servers tell it.
+//! The address a request arrived from, as each server reports it.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What the answer to a rejected request says.
+//! The body of the answer to a rejected request.
 
 use http::StatusCode;
 use serde_json::json;
@@ -28,7 +28,7 @@ fn is_closed(rejection: &Rejection) -> bool {
 
 /// What went wrong, in one sentence of ASCII.
 ///
-/// It says nothing that a client cannot know: neither the values in the key, nor what the store said.
+/// It contains nothing that a client must not know: neither the values in the key, nor errors of the store.
 pub(crate) fn title(rejection: &Rejection) -> &'static str {
     match rejection.reason() {
         Reason::ExceedsCapacity if !is_closed(rejection) => {

@@ -145,7 +145,7 @@ impl Report {
 
     /// What may be a duration.
     fn span(&mut self, field: &Field<'_>, shape: Shape) -> Option<String> {
-        // A number without a unit is a duration that lacks something, so it is told what.
+        // A number is parsed too, so that the error names the missing unit.
         match &field.value.value {
             Value::Text(text) => Some(text.clone()),
             Value::Int(number) => Some(number.to_string()),

@@ -88,7 +88,7 @@ impl Node {
     }
 }
 
-/// Says what a value is, after "cannot be".
+/// Describes a value, after "cannot be".
 impl Value {
     /// What kind of value this is, without the value itself, which may be a password.
     pub(super) fn kind(&self) -> &'static str {

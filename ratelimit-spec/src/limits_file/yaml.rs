@@ -25,7 +25,7 @@ impl Node {
                 .location()
                 .map(|location| Position { line: location.line(), column: location.column() });
             let message = error.to_string();
-            // The position is said in front; what the parser was doing is said in its own terms.
+            // The position stands in front; what the parser was doing is in its own terms.
             let what = message.split(" at line ").next().unwrap_or_default();
             Problem { position, message: format!("not valid YAML: {what}"), is_syntax: true }
         })

@@ -1,7 +1,7 @@
 //! One process with one caller of a limiter, for tests of who gets how much.
 //!
 //! `caller URL KEY RATE PER_MS RUN_MS blocked|fast|MS`: waits for each permit, or tries again at
-//! once, or every so many milliseconds. Prints `ready`, runs from a line of input on for its time,
+//! once, or every `MS` milliseconds. Prints `ready`, runs from a line of input on for its time,
 //! and then prints `admitted MS` for each grant by the server's clock, and `tried N`.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "a real process lives in real time")]

@@ -1,5 +1,5 @@
-//! A program with places that contradict each other, for the test of what it is told. The keys that can
-//! render one name stand in for those of two crates: the attribute refuses them in one.
+//! A program with annotations that contradict each other, for the test of its errors. The keys that can
+//! render the same name stand for keys of two crates, because the attribute rejects them within one.
 
 use ratelimit_runtime::__private::{Annotation, CallSite, Location, submit};
 use ratelimit_runtime::{Limits, SetupError, rate_limit};

@@ -205,7 +205,7 @@ async fn deliver(
     while let Some((due, chunk)) = chunks.recv().await {
         sleep_until(due).await;
         pass(shared, |link| link.to_clients_stalled).await;
-        // Counted first: whoever has read the bytes may look at the count.
+        // Counted first, because a client that has read the bytes may read the count.
         shared.count(|traffic| traffic.bytes_to_clients += chunk.len() as u64);
         to.write_all(&chunk).await?;
     }

@@ -1,10 +1,9 @@
-//! As much of the Redis protocol as it takes to tell where a message ends and what a command is
-//! called.
+//! The part of the Redis protocol that finds the end of a message and the name of a command.
 
 /// What the bytes received so far begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// A message of so many bytes.
+    /// A whole message, and its length in bytes.
     Whole(usize),
     /// A message that goes on.
     Partial,

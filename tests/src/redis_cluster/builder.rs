@@ -30,7 +30,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Gives each master so many replicas.
+    /// Gives each master this many replicas.
     pub fn replicas(mut self, per_master: usize) -> Self {
         self.replicas = per_master;
         self
@@ -43,7 +43,7 @@ impl Builder {
         self
     }
 
-    /// How long a node may be silent before it counts as failed; two seconds unless told.
+    /// How long a node may be silent before it counts as failed, by default two seconds.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
         self

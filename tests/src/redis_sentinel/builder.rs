@@ -32,7 +32,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many replicas the master has; one unless told.
+    /// How many replicas the master has, by default one.
     pub fn replicas(mut self, count: usize) -> Self {
         self.replicas = count;
         self
@@ -46,8 +46,7 @@ impl Builder {
         self
     }
 
-    /// How long a master may be silent before the sentinels promote a replica; one second unless
-    /// told.
+    /// How long a master may be silent before the sentinels promote a replica, by default one second.
     pub fn down_after(mut self, silence: Duration) -> Self {
         self.down_after = silence;
         self
@@ -110,8 +109,8 @@ impl Builder {
         config.fold(builder, |builder, (name, value)| builder.config(name, value))
     }
 
-    /// Tells each sentinel of the others and of the replicas, in the lines a sentinel itself would
-    /// write once it had found them, which takes seconds.
+    /// Lists the others and the replicas in the configuration of each sentinel, in the lines that it would
+    /// write itself once it had found them, which takes seconds.
     fn start_sentinels(&self, master_port: u16, replicas: &[RedisServer]) -> Vec<RedisServer> {
         let name = RedisSentinel::MASTER_NAME;
         let ports: Vec<_> = (0..RedisSentinel::SENTINELS).map(|_| Port::reserve()).collect();
@@ -145,9 +144,8 @@ impl Builder {
     }
 }
 
-/// Makes a sentinel look around once a second instead of every ten. Otherwise a former master is
-/// told only after some ten seconds that it is one no more. Version 6.2 cannot be hurried, and
-/// takes that long.
+/// Makes a sentinel check its peers every second instead of every ten. Otherwise it demotes a former master
+/// only after some ten seconds, as version 6.2 does, which has no such setting.
 fn hurry(sentinel: &RedisServer) {
     let periods = ["info-period", "1000", "publish-period", "200"];
     let _ = sentinel.try_cli::<()>(&[&["sentinel", "debug"], &periods[..]].concat());

@@ -1,4 +1,4 @@
-//! `cargo xtask bench compile`: what the runtime and the attribute cost whoever compiles a program.
+//! `cargo xtask bench compile`: what the runtime and the attribute add to the build of a program.
 //!
 //! Processor time is counted, not time on the wall, since that depends on the number of cores.
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const FUNCTIONS: usize = 100;
-/// The least of so many builds counts.
+/// How many builds there are, of which the quickest counts.
 const TIMES: usize = 4;
 
 const MANIFEST: &str = r#"[package]
@@ -81,7 +81,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Writes the functions, so many of them annotated, every other one with a value in its key.
+    /// Writes the functions. The first `annotated` ones have the attribute, every other one with a value in its key.
     fn write(&self, annotated: usize) -> Outcome {
         let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
         let mut calls = String::new();

@@ -75,7 +75,7 @@ fn a_leaky_bucket_is_spaced_evenly_and_saves_nothing_up() {
     assert_eq!(granted(leaky(4, 1000), &steps), [0, 250, 500, 750, 1000]);
     let late = [(0, 1), (5000, 1), (5000, 1), (5249, 1), (5250, 1)];
     assert_eq!(granted(leaky(4, 1000), &late), [0, 5000, 5250]);
-    // Three permits are three slots, which nobody else gets.
+    // Three permits are three slots, which no other call gets.
     let costs = [(0, 3), (749, 1), (750, 4), (1749, 1), (1750, 1)];
     assert_eq!(granted(leaky(4, 1000), &costs), [0, 750, 1750]);
 }
@@ -114,7 +114,7 @@ fn no_time_passes_when_the_clock_steps_back() {
         Verdict { retry_after: 1, more_after: 1, ..refused(4001) }
     );
     assert!(state.acquire(&config, 1, 4000).granted);
-    // Nor for those who hold a slot.
+    // Nor for calls that hold a slot.
     assert_eq!(state.reserve(&config, &[5], 9000, 4000)[0].wait, 5000);
     let v = state.acquire(&config, 1, 100);
     assert_eq!((v.granted, v.retry_after, v.ahead), (false, 6000, 3900));

@@ -31,7 +31,7 @@ pub(super) type Claims = Vec<(Arc<Core>, Vec<u32>)>;
 /// A row of replies for each claim, in it those to each caller.
 type Rows = Vec<Vec<Replies>>;
 
-/// What callers ask of one limiter.
+/// The requests of callers to one limiter.
 struct Claimed<'a> {
     core: &'a Core,
     /// None if the limiter is not configured.
@@ -44,7 +44,7 @@ fn no_reply() -> StoreError {
     StoreError::unavailable("the store returned no reply")
 }
 
-/// Asks the store for groups of as many claims each: for all claims of a group, or for none.
+/// Sends groups of as many claims each to the store: for all claims of a group, or for none.
 async fn call(
     limits: &Arc<Services>,
     claims: &[Claimed<'_>],
@@ -130,7 +130,7 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
     Some(all)
 }
 
-/// Asks the embedded store, which replies at once.
+/// Calls the embedded store, which replies at once.
 pub(super) async fn embedded(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -169,7 +169,7 @@ fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
     }
 }
 
-/// Asks the store for the callers of several limiters, each with its costs, by the configurations as
+/// Calls the store for the callers of several limiters, each with its costs, by the configurations as
 /// they are now. What one limiter's callers receive is decided without regard to the others.
 pub(super) async fn of_each(
     limits: &Arc<Services>,

@@ -45,7 +45,7 @@ impl Why {
 }
 
 impl Core {
-    /// Returns what can be said before anything is counted.
+    /// Returns the answers that need no counting.
     pub(in crate::limiter) fn ready<'a>(
         &self,
         limits: &Services,

@@ -96,8 +96,8 @@ fn counting<'a>(
     counts.then_some((store, generation))
 }
 
-/// Takes permits of a limiter that is used for the first time, and of which there is nothing special to say: no more is
-/// remembered of it than its state.
+/// Takes permits of a limiter that is used for the first time and has no settings of its own: only its state is
+/// remembered.
 #[cold]
 fn begin(
     limits: &Services,

@@ -11,7 +11,7 @@ use crate::{
     limiter::{Core, plan::Claim, services::Services},
 };
 
-/// A caller that waits: what it asks for, and the place for its answer.
+/// A caller that waits: its request, and the place for its answer.
 #[derive(Debug)]
 pub(super) struct Chair {
     pub(super) claims: Vec<Claim>,

@@ -1,4 +1,4 @@
-//! Carries out what a queue says is to be done next.
+//! Carries out the next step of a queue.
 
 use std::{
     future::{Future, poll_fn},
@@ -48,7 +48,7 @@ struct Driver {
     core: Arc<Core>,
     limits: Arc<Services>,
     home: Id,
-    /// Whether it is the one that asks the store.
+    /// Whether it is the one that queries the store.
     working: bool,
     _unfinished: Unfinished,
 }
@@ -155,7 +155,7 @@ fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     }
 }
 
-/// Asks for the caller at the head.
+/// Queries the store for the caller at the head.
 async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let asked = |head: &Place<Arc<Chair>>| (head.number, Arc::clone(&head.seat));
     let head = core.queue.change(|line| line.ask().map(asked));
@@ -199,7 +199,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         let cost = |head: Option<u32>| head.unwrap_or(0);
         let asked = cost(line.leave(number, now).map(|place| place.permits));
         let next = cost(line.head().map(|place| place.permits));
-        // The reply says when the same request can be granted again.
+        // The reply contains when the same request can be granted again.
         line.answered(if asked == next { again } else { now }, lag);
     });
     if let Err(Ok(granted)) = chair.answer(outcome, None) {

@@ -85,7 +85,7 @@ impl Pace {
 pub(super) enum Step<T> {
     /// Reserve permits for requests of these costs, the latest of which may be admitted until then.
     Reserve(Vec<u32>, Option<u64>),
-    /// Ask for the caller at the head.
+    /// Query the store for the caller at the head.
     Ask,
     /// Give reservations up, in this order.
     GiveUp(Vec<Slot<T>>),
@@ -200,7 +200,7 @@ impl<S, T: Part> Line<S, T> {
         let place = self.places.remove(index)?;
         self.left(&place, now);
         if index == 0 && !self.asking {
-            // The next caller may ask for less.
+            // The next caller may request less.
             self.due = self.due.min(now);
         }
         Some(place)

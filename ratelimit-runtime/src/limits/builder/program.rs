@@ -1,4 +1,4 @@
-//! The settings of the program itself: what the builder says, else the environment, else the limits file.
+//! The settings of the program itself: those of the builder, else of the environment, else of the limits file.
 
 use std::{env, fs, path::Path, time::Duration};
 

@@ -86,9 +86,7 @@ impl MemoryStore {
     }
 
     /// Counts against numbers that are reconciled elsewhere, on all limiters or on none: this many
-    /// permits on each.
-    ///
-    /// The limiters are all different; if they are not, nobody knows them.
+    /// permits on each. If a limiter is there twice, every reply is unknown.
     pub(crate) fn count_jointly(
         &self,
         limiters: &[(&StateKeys, Config)],
@@ -114,7 +112,7 @@ impl MemoryStore {
     /// The states of different slots as of now, and the time: read when all of them are locked.
     fn enter_all<'a>(&self, slots: &'a [Arc<Slot>]) -> (Vec<MutexGuard<'a, State>>, u64) {
         let mut order: Vec<_> = slots.iter().enumerate().collect();
-        // Everybody locks in one order, so that nobody waits in a circle.
+        // All callers lock in the same order, which prevents deadlocks.
         order.sort_by_key(|(_, slot)| Arc::as_ptr(slot));
         let mut states: Vec<_> = order.into_iter().map(|(n, slot)| (n, slot.lock())).collect();
         states.sort_by_key(|(n, _)| *n);

@@ -68,7 +68,7 @@ impl MemoryStore {
 }
 
 impl Reply {
-    /// What a limiter says that is blocked for so long, if it is counted here.
+    /// The reply of a limiter that is blocked for this long, if it is counted here.
     pub(super) fn blocked(self, ms: Option<u64>) -> Self {
         let Some(ms) =
             ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown))

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Reply {
-    /// What the rule says, where it has a say.
+    /// The verdict of the rule, if it was consulted.
     pub(super) fn decided(
         permits: u32,
         config: Config,

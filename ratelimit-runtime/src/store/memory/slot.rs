@@ -74,7 +74,7 @@ pub(crate) struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rejects {
     pub(crate) calls: bool,
-    /// The same of the requests to a layer.
+    /// The same for requests to a layer.
     pub(crate) requests: bool,
 }
 
@@ -162,8 +162,8 @@ impl Slot {
         Some((state.count(config, permits, now), rejects))
     }
 
-    /// The same for a caller that needs no reply, if the permits are free: says how many are left, of how
-    /// many.
+    /// The same for a caller that needs no reply, if the permits are free: returns how many are left, and the
+    /// capacity.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -222,7 +222,7 @@ impl Slot {
 }
 
 impl State {
-    /// Reconciles the configuration and says which one is in force now and what happened; nothing when
+    /// Reconciles the configuration and returns which one is in force now and what happened; `None` if
     /// there is none.
     pub(super) fn reconcile(
         &mut self,

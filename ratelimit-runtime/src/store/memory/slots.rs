@@ -35,7 +35,7 @@ impl Slots {
         self.with(("", name), |slot| Some(Arc::clone(slot)))
     }
 
-    /// What a slot has to say, if it is there. Its name comes in two parts.
+    /// Calls a function with a slot, if it is there. Its name comes in two parts.
     pub(super) fn with<T>(
         &self,
         (prefix, name): (&str, &str),

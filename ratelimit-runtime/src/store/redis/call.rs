@@ -22,7 +22,7 @@ pub(super) trait Call {
     /// The command; by text when the server does not know the script's name.
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 
-    /// Returns whether a reply after the deadline is of use, since it says what was granted to callers that are gone.
+    /// Returns whether a reply after the deadline is of use, since it contains grants to callers that are gone.
     fn needs_late_reply(&self) -> bool {
         false
     }

@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Asks all nodes which of them serves which slots, and keeps the first answer.
+    /// Queries all nodes for the slots of each, and keeps the first answer.
     pub(super) async fn look_for_nodes(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -94,7 +94,7 @@ impl Link {
         })
     }
 
-    /// Asks the nodes that are known, and those of the address where none of them answers: these may be other
+    /// Queries the known nodes, and those of the address if none of them answers: these may be other
     /// names of the same.
     async fn ask_for_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<(), StoreError> {
         let known = self.gates.nodes().map_or_else(Vec::new, |nodes| nodes.addresses());
@@ -154,7 +154,7 @@ impl Link {
         while meetings.join_next().await.is_some() {}
     }
 
-    /// The node that another one says has the slot, or gets it just now.
+    /// The node that has the slot by the answer of another one, or gets it just now.
     pub(super) fn home_of_slot(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,

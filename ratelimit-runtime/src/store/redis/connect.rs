@@ -1,7 +1,7 @@
 //! Opens a connection to one server.
 //!
-//! The driver sends nothing again: a script whose reply was lost would run twice. What did not run
-//! at all is retried by the store, which can tell the two apart.
+//! The driver does not retry: a script whose reply was lost would run twice. The store retries calls
+//! that certainly did not run.
 
 use std::{
     sync::{
@@ -53,7 +53,7 @@ pub(super) async fn connect(
     certificates: &Certificates,
     closed: &Arc<AtomicBool>,
 ) -> RedisResult<MultiplexedConnection> {
-    // RESP3 tells of a disconnect at once; a user who may not say HELLO does without.
+    // RESP3 reports a disconnect at once. Users without permission for HELLO get RESP2.
     match open(address, node, certificates, Some(closed)).await {
         Err(error) if speaks_only_resp2(&error) => open(address, node, certificates, None).await,
         result => result,
@@ -140,7 +140,7 @@ fn tls_certificates(certificates: &Certificates) -> Option<redis::TlsCertificate
 #[cfg(feature = "tls")]
 fn install_crypto_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may be first: then theirs is used.
+        // If another provider was installed meanwhile, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

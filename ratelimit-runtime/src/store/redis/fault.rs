@@ -8,7 +8,7 @@ use crate::StoreError;
 /// The three answers to "may this be sent again?".
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server did nothing and says why; another attempt may succeed.
+    /// The server did nothing, for this reason; another attempt may succeed.
     NotDone(NotDone),
     /// It may have been done, or it cannot be done just now.
     Transient(StoreError),
@@ -24,12 +24,12 @@ pub(super) enum NotDone {
     ReadOnly(StoreError),
     /// Another node of the cluster has the slot, or gets it just now.
     Moving(StoreError),
-    /// Ask again in a moment.
+    /// Another attempt in a moment may succeed.
     NotYet(StoreError),
 }
 
-/// Texts that mark errors of set-up; Redis before 7 wraps a script's errors, so codes alone do
-/// not tell.
+/// Texts that mark errors of the setup. Codes alone are not enough, because Redis before 7 wraps the
+/// errors of a script.
 const PERMANENT: [&str; 10] = [
     "WRONGTYPE",
     "NOPERM",
@@ -43,7 +43,7 @@ const PERMANENT: [&str; 10] = [
     "cluster support disabled",
 ];
 
-/// What rustls says when certificates do not fit; the driver knows them as plain I/O errors.
+/// Texts of rustls for certificates that do not fit; the driver reports them as plain I/O errors.
 const CERTIFICATE: [&str; 5] = [
     "invalid peer certificate",
     "CertificateRequired",
@@ -84,7 +84,7 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
     }
 }
 
-/// Why a script could not decide a group, if its answer says so: this concerns that group alone.
+/// Why a script could not decide a group, if that is its reply: this concerns that group alone.
 pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(7), Value::BulkString(why)] = &items[..] else { return None };
@@ -108,9 +108,9 @@ pub(super) fn concerns_cluster(error: &StoreError) -> bool {
     error.to_string().contains("CLUSTERDOWN")
 }
 
-/// The error in one line, with a hint where its text alone does not say what to do.
+/// The error in one line, with a hint if its text alone is not enough to act on.
 fn describe(error: &RedisError) -> String {
-    // The driver words the server's codes anew; operators know them as the server says them.
+    // The driver rewords the server's codes; operators know those of the server.
     with_hint(&match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
         _ => format!("redis: {error}"),

@@ -160,7 +160,7 @@ impl Gates {
         let node = gate.closed.take().and_then(|closed| closed.node);
         gate.opened = Some(now);
         drop(gate);
-        // Whoever comes to wait too late is woken at once.
+        // A task that begins to wait after this is woken at once.
         self.reopened.notify_one();
         let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());
         if !self.gates.iter().any(|gate| lock(gate).closed.as_ref().is_some_and(is_of)) {
@@ -191,7 +191,7 @@ impl Gates {
         }
     }
 
-    /// Is asked while a gate is held, so that none changes after the end.
+    /// Called while a gate is locked, so that none changes after the end.
     fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

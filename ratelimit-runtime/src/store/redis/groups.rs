@@ -22,7 +22,7 @@ pub(super) struct AskGroups<'a> {
     pub(super) windows: Windows,
 }
 
-/// What the script says of one group.
+/// The script's reply for one group.
 pub(super) enum Answer {
     Replies(Vec<Vec<Reply>>),
     /// Nothing was done: it needs windows of a calendar.
@@ -143,7 +143,7 @@ pub(super) fn read_groups(
 }
 
 fn read_group(values: &[Value], group: &Group<'_>) -> Result<Answer, StoreError> {
-    // What stands in the way of a group is said of each of its limiters.
+    // What stands in the way of a group is the reply for each of its limiters.
     if let Some(missing) = missing(&values[0], None)? {
         return Ok(Answer::Lacks(missing));
     }
@@ -166,7 +166,7 @@ pub(super) fn runs(costs: &[u32]) -> String {
     write_costs(costs, &[costs], false)
 }
 
-/// The costs of one of the `rows` as runs of callers that ask for equal costs of each limiter: `3`,
+/// The costs of one of the `rows` as runs of callers with equal costs for each limiter: `3`,
 /// or `1*200,5,1*55`. With `&` in front if it is `joined` to the row before.
 fn write_costs(costs: &[u32], rows: &[&[u32]], joined: bool) -> String {
     let mut text = String::from(if joined { "&" } else { "" });

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// What the script says of groups: for each its replies, nothing where it lacks the windows of a
+/// The script's reply for groups: for each its replies, nothing where it lacks the windows of a
 /// calendar, or its error.
 pub type Decisions = Vec<Result<Option<Vec<Vec<Reply>>>, StoreError>>;
 
@@ -37,7 +37,7 @@ pub fn script_decide(
     AskGroups { groups, windows: Windows::default() }.since(since_us, by_name)
 }
 
-/// What the answer to such a call says. `windows` takes along what it lacks.
+/// Reads the reply to such a call. `windows` takes along what it lacks.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn script_peek(request: &Request<'_>, cost: u32, since_us: u64, by_name: boo
     Ask { script: &PEEK, request, cost, windows: Windows::default() }.since(since_us, by_name)
 }
 
-/// What the answer to such a call by a process with these numbers says.
+/// Reads the reply to such a call by a process with these numbers.
 ///
 /// # Errors
 ///
@@ -100,7 +100,7 @@ pub fn script_reserve(request: &Request<'_>, costs: &[u32], within_ms: u64, sinc
     Reserve { request, costs, within_ms }.since(since_us, false)
 }
 
-/// What the answer to such a call says.
+/// Reads the reply to such a call.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn script_charge(
     ChargeCall { request, permits, max_debt, windows }.since(since_us, by_name)
 }
 
-/// What the answer to such a call says.
+/// Reads the reply to such a call.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub fn script_penalize(keys: &StateKeys, penalty: &Penalty, per_ms: u64, by_name
     Penalize { keys, penalty, per_ms }.command(by_name)
 }
 
-/// What the answer to such a call says.
+/// Reads the reply to such a call.
 ///
 /// # Errors
 ///

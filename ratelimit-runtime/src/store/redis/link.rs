@@ -42,7 +42,7 @@ pub(super) struct Link {
     address: Address,
     certificates: Certificates,
     pub(super) lines: Homes<Line>,
-    /// The servers that know the scripts, as far as this process can tell.
+    /// The servers to which this process has loaded the scripts.
     loaded: Mutex<BTreeSet<Arc<str>>>,
     pub(super) gates: Gates,
     deadline: Duration,

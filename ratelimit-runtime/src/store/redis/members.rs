@@ -23,7 +23,7 @@ impl RedisStore {
         let error = match clock::timeout(self.link.engine(), limit, beating).await {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
-            // A cluster that refuses all calls is no outage of the node that says so.
+            // A cluster that refuses all calls is no outage of the node that answered.
             Err(_) => attempt
                 .excuse()
                 .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),

@@ -42,7 +42,7 @@ impl Call for Penalize<'_> {
     }
 }
 
-/// Reads what the script says.
+/// Reads the script's reply.
 pub(super) fn read_refused(value: &Value) -> Result<Refused, StoreError> {
     let read = |items: &[Value]| {
         let [blocked_for, began, window_ends_in] = items else { return None };

@@ -1,4 +1,4 @@
-//! What a script says, read. An unknown shape is an error, never a grant.
+//! Reads the replies of scripts. An unknown shape is an error, never a grant.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) fn unknown_reply(value: &Value) -> StoreError {
     StoreError::unavailable(format!("redis: unexpected reply {value:?}"))
 }
 
-/// What a script said about one limiter.
+/// A script's reply for one limiter.
 pub(super) struct Told {
     /// What is the same for all requests; what is free remains.
     common: Reply,
@@ -119,7 +119,7 @@ impl Told {
         is_counted(&self.common)
     }
 
-    /// What the next request is told. What is said once is in the first answer.
+    /// The reply to the next request. What happened to the configuration is in the first one only.
     pub(super) fn answer(&mut self, cost: u32) -> Reply {
         let mut reply = self.common;
         if reply.outcome == Outcome::Granted {

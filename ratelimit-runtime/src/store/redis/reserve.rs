@@ -45,7 +45,7 @@ impl Call for Reserve<'_> {
     }
 }
 
-/// Reads what the script says; an unknown shape is an error, never a grant.
+/// Reads the script's reply; an unknown shape is an error, never a grant.
 pub(super) fn read_reservations(
     value: &Value,
     request: &Request<'_>,

@@ -27,7 +27,7 @@ pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     }
 }
 
-/// Numbers that are counted as such a text says; nothing when it says what no limiter writes.
+/// Numbers with the rule of such a text; `None` if no limiter writes such a text.
 pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
     let mut words = text.splitn(3, '/');
     let mode = match words.next()? {
@@ -45,7 +45,7 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
             Some(ms) => Rule::WarmingBucket { warm_up: Duration::from_millis(ms.parse().ok()?) },
             None => Rule::TokenBucket { burst: detail.parse().ok()? },
         },
-        // The length is what is stored, whatever a peer made of it.
+        // The stored length counts, also if a peer stored another one than the calendar's.
         Algorithm::FixedWindow => Rule::FixedWindow { calendar: Some(detail.parse().ok()?) },
     }))
 }

@@ -244,7 +244,7 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
     command
 }
 
-/// An id for a log member: who wrote it, and the how many-th.
+/// An id for a log member: a random number of this process, and a counter.
 fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};

@@ -83,7 +83,7 @@ impl Call for ChargeCall<'_> {
     }
 }
 
-/// Reads what the script says.
+/// Reads the script's reply.
 pub(super) fn read_charged(
     value: &Value,
     request: &Request<'_>,

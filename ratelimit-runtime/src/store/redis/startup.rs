@@ -49,7 +49,7 @@ impl RedisStore {
 
     async fn warn_of_eviction(&self, live: &Live) {
         let reply = live.query(redis::cmd("INFO").arg("memory")).await;
-        // A user who may not ask costs the warning and no more.
+        // Without permission for this command, only the warning is missing.
         let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
             return;
         };

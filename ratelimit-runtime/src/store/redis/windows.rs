@@ -77,7 +77,7 @@ impl Windows {
     }
 }
 
-/// The windows that a script lacks, when its answer says so. `own` are the numbers of who asked.
+/// The windows that a script lacks by its reply. `own` are the numbers of the caller.
 pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Missing>, StoreError> {
     let Value::Array(items) = value else { return Ok(None) };
     let (Some(Value::Int(6)), Some(Value::Int(now)), Some(rule)) =
@@ -99,7 +99,7 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
     Ok(Some(Missing { calendar, now }))
 }
 
-/// What there is to say when every attempt lacked windows.
+/// The error when every attempt lacked windows.
 pub(super) fn unsteady() -> StoreError {
     StoreError::unavailable(
         "redis: no calendar window found, because the server's clock is jumping",

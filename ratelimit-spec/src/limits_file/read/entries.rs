@@ -11,7 +11,7 @@ use crate::quote::{Quoted, either};
 use crate::settings::Settings;
 use crate::{key::MAX_NAME, template::Template};
 
-/// An entry of either list, and where it says which names it is for.
+/// An entry of either list, and the position of the field with its names.
 struct Entry {
     matches: Match,
     position: Option<Position>,
@@ -22,7 +22,7 @@ struct Entry {
 struct Kind<'a> {
     /// What messages call an entry.
     noun: &'a str,
-    /// The fields that say which names it is for; an entry has one of them.
+    /// The fields that select its names; an entry has one of them.
     matchers: &'a [&'a str],
     /// What its settings are when it does not set them.
     inherited: &'a Settings,

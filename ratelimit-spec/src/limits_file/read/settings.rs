@@ -72,7 +72,7 @@ impl SettingsReader<'_> {
         Settings { time_zone, ..self.finish(&Settings::default(), report) }
     }
 
-    /// Checks what was read, together with what it inherits. What the annotation says is unknown here.
+    /// Checks what was read, together with what it inherits. The annotation is unknown here.
     pub(in crate::limits_file) fn finish(
         self,
         inherited: &Settings,

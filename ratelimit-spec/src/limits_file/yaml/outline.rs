@@ -1,7 +1,7 @@
 //! Where everything in a limits file stands.
 //!
-//! The YAML parser tells positions in its errors only, one for each time it reads the file. So the
-//! tokens of the guard are grouped here, the way the parser groups what it reads: a tree of places
+//! The YAML parser has positions in its errors only, one each time it reads the file. So the tokens of
+//! the guard are grouped here, the way the parser groups what it reads: a tree of positions
 //! that has the shape of the tree of values. Where the two differ there is no position, never a
 //! wrong one.
 

@@ -3,7 +3,7 @@
 //! The parser needs half a minute for 100 KB of `[`, and follows anchors and tags that no limits
 //! file needs. So a file is first split into tokens, in one pass and on the strict side: what is
 //! not plainly a map, a list or a value on one line is refused here, with a message that is about
-//! limits files. The tokens also say where everything stands, see [`outline`](super::outline).
+//! limits files. The tokens also have the position of everything, see [`outline`](super::outline).
 //!
 //! The guard must never take for text what the parser takes for structure. That is why values end
 //! with their line, and why the characters that only the parser takes for line breaks are refused.

@@ -75,7 +75,7 @@ fn place_by_parser(text: &str, path: &[Turn]) -> Position {
 
 /// Checks that every node that is written has the place that the parser gives it.
 fn check_places(text: &str, node: &Node, path: &mut Vec<Turn>) {
-    // Nothing, and the mark that stands for nothing, cannot be told apart in the tree.
+    // The tree does not distinguish an absent value from `null` or `~`.
     if node.position.is_some() || node.value != Value::Null {
         assert_eq!(node.position, Some(place_by_parser(text, path)), "{path:?} of\n{text}");
     }

@@ -5,7 +5,7 @@
 -- KEYS[2]  string  the counter of a sliding window
 -- KEYS[3]  zset    the log
 
--- What a state says is used now, or nil when it is none.
+-- What is used now by a state, or nil if it is none.
 local function used_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if bucket then
@@ -67,7 +67,7 @@ local function moves_after(bucket, rate, per, most, now)
   return moves
 end
 
--- One of which so many permits were just taken: a cold one, unless there were any.
+-- A bucket from which `used` permits were just taken: a cold one if there were none.
 local function carried_warm(config, used, lead, now, last)
   local most = config.rate * config.per
   local pending = carried_ticks(used, lead, config.rate, config.per, most, last)

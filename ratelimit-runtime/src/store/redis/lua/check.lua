@@ -1,4 +1,4 @@
--- Tries every command the other scripts use, on keys nobody uses.
+-- Tries every command the other scripts use, on keys of its own.
 --
 -- KEYS[1..3]  three names in one slot, gone when the script ends
 --

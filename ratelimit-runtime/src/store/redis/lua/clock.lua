@@ -1,4 +1,4 @@
--- Tells the time: the server's own, so that no client's clock can bend a limit.
+-- Reads the server's time, so that no client's clock can affect a limit.
 --
 -- Time is read once per script, because it goes on while a script runs. Tests
 -- give it as the last argument of any script; the runtime never does.

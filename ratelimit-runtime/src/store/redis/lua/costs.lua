@@ -1,4 +1,4 @@
--- Reads what several callers ask for, and walks it in order.
+-- Reads the costs of several callers, and walks them in order.
 --
 -- KEYS[3]  zset  the log, for the waits
 -- ARGV[1]  the costs as runs of equal ones: `3`, or `1*200,5,1*55`
@@ -25,11 +25,11 @@ local function sum_of(runs, rate)
 end
 
 -- Appends to a reply the milliseconds until each of the different costs could
--- be granted again, in the order they were asked for: 0 when it could be now, or
+-- be granted again, in the order of the requests: 0 when it could be now, or
 -- never. The log is gone through once, oldest first, as far as it takes; what it cannot
 -- explain is free after a window at the latest. What is owed is paid first, and what
 -- that takes is free again a window later. `log` is read in place of the stored one.
--- Returns the reply, and whether anybody has to wait.
+-- Returns the reply, and whether a caller has to wait.
 local function append_waits(reply, runs, rate, free, per, now, debt, log)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do

@@ -4,7 +4,7 @@
 -- KEYS[3]  zset  the log
 
 -- What is owed takes the permits of these entries as they become free, dated then: a debt
--- is paid in the same time whether anybody calls or not. Changes the entries, of which what
+-- is paid in the same time whether calls arrive or not. Changes the entries, of which what
 -- nothing was paid with is left as it was. Returns what is still owed, and the permits that
 -- were left over of an entry that was paid with in part.
 local function pay_with(entries, debt, rate, per, now)

@@ -6,7 +6,7 @@
 --       `after`, the first block and the longest block (ms), all empty if it has no penalty;
 --       behind them what is ARGV[8] and ARGV[9] otherwise
 --
--- What is blocked asks for more than there can be, so that nothing is taken, neither of it nor
+-- A blocked limiter gets a cost above any capacity, so that nothing is taken, neither of it nor
 -- of those that are decided with it; the wait of each of those is as ever.
 local GUARDED = #KEYS / 4
 local PENALTIES, TERMS = { unpack(KEYS, GUARDED * 3 + 1) }, { unpack(ARGV, GUARDED * 7 + 1) }

@@ -1,4 +1,4 @@
--- Reads what callers ask of the n-th limiter.
+-- Reads the requests of callers to the n-th limiter.
 --
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua. `&` in front joins the
 --                   limiter to the one before: each caller takes from both or from neither
@@ -13,11 +13,11 @@
 --          our id if we send heartbeats: see members.lua
 -- ARGV[6]  `steady`; `abandon ID` when the process is gone that announced what is stored; on the first use of a key `reset` or `carry`; when we have
 --          no numbers of our own `follow` and from then on `following`
--- ARGV[7]  bytes    an id for the log that nobody else uses
+-- ARGV[7]  bytes    a unique id for the log member
 --
 -- A reply is { kind, free, reset_after (ms), now (ms), rate, interval (ms), rule, event,
 -- ahead (ms), more_after (ms), moved (ticks), wait (ms)... }. Kinds are named in group.lua; free is what one
--- request could have had before anybody took; rule is 0 where mode and algorithm are ours, else
+-- request could have had before this call; rule is 0 where mode and algorithm are ours, else
 -- a text as ARGV[4]; ahead is how far in the future a peer with a wrong clock wrote; more_after
 -- is when more than what is left is free, 0 if all is; moved is what moves.lua has in `total`;
 -- then, when counted, a wait for each different cost. What few steps decided is counted by our numbers, so

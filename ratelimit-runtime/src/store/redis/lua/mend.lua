@@ -38,8 +38,8 @@ local function restamp(now, latest)
 end
 
 -- The hash notes the counter and the newest member that were last found to agree
--- with the whole log. As long as both are what they were, nobody has changed
--- anything, and a refusal need not count the log again.
+-- with the whole log. As long as both are unchanged, the log is too, and a refusal
+-- need not count it again.
 local function note_of(rate, counter, newest)
   return decimal(rate) .. ' ' .. counter .. ' ' .. (newest or 'none')
 end

@@ -6,13 +6,13 @@
 -- KEYS[2]  string  the counter that a sliding window leaves behind
 -- KEYS[3]  zset    the log, likewise
 
--- Whether a limiter is counted by a meter. Where nobody is admitted, state of a
--- meter is left for the numbers that come after.
+-- Whether a limiter is counted by a meter. At a rate of 0, the state of a meter is left
+-- for the next configuration.
 local function is_metered(config)
   return config.algorithm or (config.rate == 0 and config.state)
 end
 
--- Nobody is admitted, and nothing is looked at.
+-- A meter that admits no call and reads nothing.
 local function closed_meter()
   local function nothing() return 0 end
   return {

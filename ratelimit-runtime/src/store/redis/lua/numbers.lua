@@ -6,7 +6,7 @@ local MOST_EXACT = 2 ^ 53
 -- The longest window, expiry or keep-alive (ms): 140 000 years.
 local LONGEST = 2 ^ 52
 
--- Without an exponent, whatever the size.
+-- Formats a number of any size without an exponent.
 local function decimal(number)
   return string.format('%.0f', number)
 end

@@ -23,7 +23,7 @@ local function open(config, event, text)
   return limiter
 end
 
--- Takes for each caller in turn of all limiters, if it gets all it asks for of each.
+-- Takes for each caller in turn from all limiters, if each can grant its request.
 -- Their runs are of the same callers.
 local function take_all(limiters)
   for n, run in ipairs(limiters[1].runs) do

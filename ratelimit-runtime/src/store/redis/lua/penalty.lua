@@ -1,4 +1,4 @@
--- Says for how long a key is blocked that was refused in many windows in a row: penalty.rs
+-- Returns for how long a key is blocked that was refused in many windows in a row: penalty.rs
 -- has the rule.
 --
 -- The state is a text, `COUNTED/ROW/BLOCKS/UNTIL`: when the last window ends in which it was

@@ -1,5 +1,5 @@
 -- Decides what most calls to a sliding window come down to: permits are plenty; or none can be
--- free since the log was last counted; or nobody has used the limiter yet. See steady.lua.
+-- free since the log was last counted; or the limiter is new. See steady.lua.
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua, sliding.lua
 if windowed and ready then

@@ -32,7 +32,7 @@ local function pending_of(warm, now)
   return math.max(0, (warm.free_at - math.max(now, warm.at)) * warm.rate + warm.ticks)
 end
 
--- The ticks that are stored: more with each in which nobody was waited for.
+-- The stored ticks: one more for each idle one.
 local function stored_of(warm, now)
   local idle = (math.max(now, warm.at) - warm.free_at) * warm.rate - warm.ticks
   return math.min(warm.stored + math.max(0, idle), threshold_of(warm.rate, warm.warm_up) * 2)
@@ -64,7 +64,7 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   local threshold = threshold_of(rate, config.warm_up)
   local meter = { capacity = capacity, spaced = true, ahead = ahead }
 
-  -- What so many permits make the next caller wait for.
+  -- How long the next caller waits after this many permits, in ticks.
   local function cost_of(permits, from)
     local above = math.max(0, from - threshold)
     local left = math.max(0, from - permits * per - threshold)

@@ -56,7 +56,7 @@ local function window_at(config, now)
   end
 end
 
--- Whether the caller has to be asked for the windows around now.
+-- Whether the caller has to send the windows around now.
 local function lacks_window(config, now)
   return config.calendar and config.rate > 0 and not window_at(config, now)
 end

@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         self.column == 1 && after.is_some_and(|after| ends_word(after.chars().next()))
     }
 
-    /// Skips so many characters.
+    /// Skips `n` characters.
     pub(super) fn skip(&mut self, n: usize) {
         for _ in 0..n {
             let mut chars = self.rest.chars();
