@@ -1,7 +1,7 @@
 //! Where limiters keep their state.
 //!
-//! A [`Store`] decides [`Group`]s of callers, atomically. It knows the rules and nothing of
-//! policies or waiting: those are the limiter's. Tests reach it through `__private::store`.
+//! A [`Store`] decides [`Group`]s of callers atomically. It applies the rules only; policies and waiting
+//! belong to the limiter. Tests access it through `__private::store`.
 #![cfg_attr(
     not(feature = "test-util"),
     allow(unreachable_pub, reason = "stores are closed: only tests reach them from outside")
@@ -57,26 +57,25 @@ pub type Decided = Vec<Result<Vec<Vec<Reply>>, StoreError>>;
 
 /// A store of limiter state, which makes the decisions.
 ///
-/// `tests/store` has what every store must do, as a suite that runs against each of them.
+/// The suite in `tests/store` checks what every store must do, on each of them.
 pub trait Store: Send + Sync + 'static {
-    /// Decides groups in order, in one atomic step with one time. The configuration of each
-    /// limiter is reconciled first.
+    /// Decides groups in order, in one atomic step and at one time. The configuration of each limiter is
+    /// reconciled first.
     ///
     /// A caller's replies show which limiters reject it: one that would have admitted it replies
     /// [`Outcome::NotTaken`]. If one limiter of a group is `PerClient` or `Unknown`, the group takes
     /// nothing, and its other limiters reply `NotTaken`. The order of limiters changes no outcome.
     ///
-    /// The replies of one limiter are those of separate calls at one instant, so a later smaller
-    /// cost may be granted after an earlier one was rejected. They differ in `outcome`, `remaining`
-    /// and `retry_after_ms` alone; what is reported once (`reconciled`, `replaced`, `ahead_ms`) is
-    /// in the first.
+    /// The replies of one limiter are those of separate calls at one instant, so a later smaller cost may be
+    /// granted after an earlier one was rejected. They differ only in `outcome`, `remaining` and
+    /// `retry_after_ms`; what is reported once (`reconciled`, `replaced`, `ahead_ms`) is in the first.
     ///
     /// # Errors
     ///
-    /// The outer error concerns the whole call: the store cannot reply. The error of a group
-    /// concerns that group alone: a state that no limiter writes, a key of another type, or a group
-    /// that names a limiter twice or lacks a cost. An exceeded limit is not an error. On Redis
-    /// Cluster all limiters of a call are in one slot, or the whole call fails.
+    /// The outer error concerns the whole call: the store cannot reply. The error of a group concerns that
+    /// group alone: state in an unsupported format, a key of another type, or a group that names a limiter
+    /// twice or lacks a cost. An exceeded limit is not an error. On Redis Cluster, the whole call fails
+    /// unless all its limiters are in one slot.
     fn decide(
         &self,
         groups: &[Group<'_>],
@@ -93,7 +92,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store cannot reply, or the state is not one that a limiter writes.
+    /// Returns an error if the store cannot reply, or if the state has an unsupported format.
     fn reserve(
         &self,
         request: &Request<'_>,
@@ -101,10 +100,10 @@ pub trait Store: Send + Sync + 'static {
         within_ms: u64,
     ) -> impl Future<Output = Result<Vec<Reservation>, StoreError>> + Send;
 
-    /// Gives back the permits that a grant still holds, and none of any other, and returns their
-    /// number: 0 if its window is over, if the limiter is `per_client`, or if a change of the rule
-    /// has made its permits indistinguishable from others. A slot of a leaky bucket is returned
-    /// only if nothing was placed after it.
+    /// Refunds the permits that a grant still holds, and none of any other grant. Returns their number: 0 if
+    /// its window is over, if the limiter is `per_client`, or if a change of the rule has made its permits
+    /// indistinguishable from others. A slot of a leaky bucket is refunded only if nothing was placed after
+    /// it.
     ///
     /// # Errors
     ///
@@ -115,9 +114,10 @@ pub trait Store: Send + Sync + 'static {
         grant: &Grant,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Charges permits for a cost that is known only now: takes those that are free, and records the rest as
-    /// debt, up to `max_debt` in total. Every process pays the debt before it is granted anything. The reply
-    /// is that to a later peek for one permit, with [`Outcome::Granted`] wherever the store counts.
+    /// Charges permits for a cost that is known only afterwards. Takes the permits that are free, and records
+    /// the rest as debt, up to `max_debt` in total. Every process pays the debt before it is granted
+    /// anything. The reply is that of a later peek for one permit, with [`Outcome::Granted`] if the store
+    /// counts the limiter.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ pub trait Store: Send + Sync + 'static {
         max_debt: u64,
     ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
 
-    /// Returns the reply of [`decide`](Self::decide) to a request of this cost, and changes nothing.
+    /// Returns the reply of [`decide`](Self::decide) to a request of this cost, without changing anything.
     ///
     /// # Errors
     ///
@@ -140,9 +140,9 @@ pub trait Store: Send + Sync + 'static {
         cost: u32,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send;
 
-    /// Releases permits, those that are owed first and then the oldest ones, so that no window can
-    /// grant too many, and returns their number: 0 if the limiter was never configured, if it is
-    /// `per_client`, or while slots of a leaky bucket are reserved.
+    /// Releases permits, owed ones first and then the oldest, so that no window can grant too many. Returns
+    /// their number: 0 if the limiter was never configured, if it is `per_client`, or while slots of a leaky
+    /// bucket are reserved.
     ///
     /// # Errors
     ///
@@ -175,8 +175,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns an error if the store cannot reply.
     fn lift(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Writes a configuration on purpose, and returns whether it did. It stays until a process that is
-    /// configured differently starts, or until `hold_ms` later if that is later.
+    /// Sets the stored configuration explicitly, and returns whether it was written. It stays until a process
+    /// that is configured differently starts, but at least for `hold_ms`.
     ///
     /// # Errors
     ///
@@ -207,8 +207,7 @@ pub trait Store: Send + Sync + 'static {
     /// As for `reserve`.
     fn delete(&self, keys: &StateKeys) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Sets or clears when everything of a limiter expires, and returns whether that changed
-    /// anything.
+    /// Sets or clears the expiry of all data of a limiter, and returns whether that changed anything.
     ///
     /// # Errors
     ///
@@ -229,7 +228,7 @@ pub trait Store: Send + Sync + 'static {
         keys: &StateKeys,
     ) -> impl Future<Output = Result<Option<Duration>, StoreError>> + Send;
 
-    /// Reconciles the configuration alone, for limiters that count in the process.
+    /// Reconciles only the configuration, for limiters that are counted in the process.
     ///
     /// # Errors
     ///
@@ -256,7 +255,7 @@ pub enum WriteWhen {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeepState {
-    /// They are forgotten: the whole new quota is free.
+    /// They are discarded: the whole new quota is free.
     Reset,
     /// They still count.
     Keep,
@@ -280,39 +279,39 @@ pub enum Expiry {
 pub struct Reply {
     /// The outcome of the request.
     pub outcome: Outcome,
-    /// Permits left after it.
+    /// Permits left after the request.
     pub remaining: u64,
-    /// Milliseconds until the same request could be granted if no other arrives: 0 if it could be
+    /// Milliseconds until the same request could be granted if no other arrives; 0 if it could be granted
     /// now, or never. After a grant of the last permits, this is the time until the next are free.
     pub retry_after_ms: u64,
     /// Milliseconds until the whole quota is free, if no request arrives.
     pub reset_after_ms: u64,
-    /// Milliseconds until more permits are free than what is left; 0 when all are. As of the end of a
-    /// batch, after which others may have less left.
+    /// Milliseconds until more permits are free than are left; 0 if all are free. As of the end of a batch,
+    /// after which other callers may have less left.
     pub more_after_ms: u64,
     /// Milliseconds since the Unix epoch by the store's clock.
     pub now_ms: u64,
-    /// How far in the future a peer's grant was dated, in milliseconds; its clock is wrong then.
+    /// How far in the future a peer with a wrong clock dated a grant, in milliseconds.
     pub ahead_ms: u64,
-    /// How far the grants of a bucket have moved so far, as permits before them were given back; in
-    /// parts of a permit that only the rule knows.
+    /// How far the grants of a bucket have moved so far because permits before them were refunded, in
+    /// fractions of a permit that only the rule interprets.
     pub(crate) moved: u64,
-    /// The configuration in force.
+    /// The active configuration.
     pub config: Config,
-    /// What reconciliation did, if it had anything to do.
+    /// The outcome of reconciliation, if there was anything to reconcile.
     pub reconciled: Option<Reconciled>,
     /// The stored configuration that ours replaced, without its keep-alive.
     pub replaced: Option<&'static Config>,
     /// The process that announced the configuration that this one follows, if no process has sent a
     /// heartbeat for that configuration for a while.
     pub announcer: Option<MemberId>,
-    /// Which of a key's several limits refuse, one bit for each. The limiter puts their replies
-    /// together; a store, which knows of one at a time, leaves it empty.
+    /// Which of a key's several limits rejected, one bit for each. The limiter sets it when it combines their
+    /// replies; a store handles one limit at a time and leaves it empty.
     pub(crate) violated: u8,
 }
 
 impl Reply {
-    /// The same reply with the outcome of reconciliation.
+    /// Adds the outcome of reconciliation to the reply.
     fn after(self, outcome: Reconciliation) -> Self {
         let Reconciliation { reconciled, replaced } = outcome;
         Self { reconciled, replaced: replaced.and_then(replaced::kept), ..self }
@@ -325,27 +324,27 @@ pub(crate) struct Heartbeat<'a> {
     pub(crate) key_prefix: &'a str,
     pub(crate) id: MemberId,
     pub(crate) program: &'a str,
-    /// Since when it runs.
+    /// When the process started.
     pub(crate) since: Instant,
-    /// How long it lives without another one.
+    /// Milliseconds that the process counts as alive without another heartbeat.
     pub(crate) lives_ms: u64,
-    /// What its limiters did, a line each.
+    /// The counts of its limiters, one per line.
     pub(crate) limiters: &'a str,
 }
 
-/// The configuration of a limiter, as a [`Store`] holds it.
+/// The stored configuration of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredConfig {
-    /// The configuration in force.
+    /// The active configuration.
     pub config: Config,
-    /// For how long no process replaces it, in milliseconds; 0 if it is not held.
+    /// Milliseconds for which no process replaces it; 0 if it is not held.
     pub held_for_ms: u64,
 }
 
 impl Grant {
-    /// Returns the grant of a granted reply. `granted_after` is the number of permits that later
-    /// callers got of the limiter in the same step.
+    /// Returns the grant of a granted reply. `granted_after` is the number of permits that the limiter
+    /// granted to later callers in the same step.
     #[must_use]
     pub fn of(reply: &Reply, permits: u32, granted_after: u64) -> Self {
         let ends_ms = reply.now_ms.saturating_add(reply.reset_after_ms);
@@ -357,8 +356,8 @@ impl Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reservation {
-    /// The reply as to any other request, as of after the permits were taken. A limiter rejects if
-    /// its rule in force is not a bucket.
+    /// The reply as to any other request, after the permits were taken. A limiter rejects if its active rule
+    /// is not a bucket.
     pub reply: Reply,
     /// Milliseconds after which the caller may proceed; 0 unless it was granted.
     pub wait_ms: u64,
@@ -372,9 +371,9 @@ pub struct Reservation {
 pub enum Outcome {
     /// The permits were granted.
     Granted,
-    /// Not now.
+    /// Not enough permits are free now.
     Refused,
-    /// A penalty blocks the limiter now. More is free when that ends.
+    /// A penalty blocks the limiter now. Permits become free when the block ends.
     Blocked,
     /// The request exceeds the capacity: a full window has fewer permits.
     ExceedsCapacity,

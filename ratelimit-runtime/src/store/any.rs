@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{StoreError, metrics};
 
-/// The stores there are, without a pointer and a box between a call and its decision.
+/// All stores, as an enum: a call reaches its decision without a pointer and a box in between.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "redis"),
@@ -32,7 +32,7 @@ macro_rules! forward {
                         store.health()?;
                         store.$name($($argument),*).await
                     }
-                    // A round trip's future is large, and would be part of every caller's.
+                    // The future of a round trip is large, and would be part of every caller's future.
                     Self::Redis(store) => {
                         let call = Box::pin(store.$name($($argument),*));
                         metrics::timed(stringify!($name), call).await
@@ -61,7 +61,7 @@ forward! {
 }
 
 impl AnyStore {
-    /// Sends a heartbeat, and returns the processes that live.
+    /// Sends a heartbeat, and returns the live processes.
     pub(crate) async fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,
@@ -72,7 +72,7 @@ impl AnyStore {
         }
     }
 
-    /// The processes that share the store, and what they do; none of a store that is not shared.
+    /// Returns the processes that share the store, with their counts; none if the store is not shared.
     pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
         match self {
             Self::Memory(_) => Ok(Vec::new()),
@@ -80,7 +80,7 @@ impl AnyStore {
         }
     }
 
-    /// Takes this process out of those that live.
+    /// Removes this process from the live ones.
     pub(crate) async fn leave(&self, heartbeat: &Heartbeat<'_>) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -88,7 +88,7 @@ impl AnyStore {
         }
     }
 
-    /// Whether calls are sent to the store, as far as is known.
+    /// Returns an error if calls are known not to be sent to the store.
     pub(crate) fn health(&self) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.health(),
@@ -104,7 +104,7 @@ impl AnyStore {
         }
     }
 
-    /// Why calls about a limiter are turned away; `None` if they are not.
+    /// Returns why calls for a limiter fail immediately, or `None` if they are sent.
     pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         match self {
             Self::Memory(_) => None,
@@ -112,7 +112,7 @@ impl AnyStore {
         }
     }
 
-    /// Until when other processes may not have found the server of a limiter, which this one found again.
+    /// Returns until when other processes may not have found a limiter's server that this one found again.
     pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
         match self {
             Self::Memory(_) => None,
@@ -120,7 +120,7 @@ impl AnyStore {
         }
     }
 
-    /// Wakes whenever calls are let through again.
+    /// Returns the `Notify` that wakes a task when calls are sent again.
     pub(crate) fn reopened(&self) -> Arc<Notify> {
         match self {
             Self::Memory(_) => Arc::default(),
@@ -128,7 +128,7 @@ impl AnyStore {
         }
     }
 
-    /// Returns whether other processes count in it too.
+    /// Returns whether other processes use it too.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Redis(_))
     }
@@ -141,7 +141,7 @@ impl AnyStore {
         }
     }
 
-    /// When to look again while waiting: others may free permits before their time.
+    /// Returns when a waiting call checks again: other processes may free permits early.
     pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
         match self {
             Self::Memory(_) => wait,

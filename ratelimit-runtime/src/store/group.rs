@@ -11,14 +11,12 @@ use crate::StoreError;
 pub struct Group<'a> {
     /// Different limiters, at least one.
     pub requests: &'a [Request<'a>],
-    /// A row for each limiter, in it one cost for each caller. Costs are at least 1, and those of
-    /// a row less than 2^31 together.
+    /// One row per limiter, with one cost per caller. Costs are at least 1, and those of a row sum to less than 2^31.
     pub costs: &'a [&'a [u32]],
 }
 
 impl Group<'_> {
-    /// Refuses what cannot be decided in one step: no limiter at all, one that is there twice, and
-    /// rows of different lengths.
+    /// Rejects what cannot be decided in one step: no limiter, a limiter named twice, or rows of different lengths.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let Self { requests, costs } = self;
         if let ([_], [_]) = (requests, costs) {
@@ -43,13 +41,13 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// How many callers there are.
+    /// Returns the number of callers.
     pub(super) fn callers(&self) -> usize {
         self.costs.first().map_or(0, |row| row.len())
     }
 }
 
-/// One reply for all limits of a key, and that of each if there are several.
+/// The combined reply of all limits of a key, and the reply of each if there are several.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) reply: Reply,

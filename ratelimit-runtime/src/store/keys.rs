@@ -14,11 +14,11 @@ impl StateKeys {
         Self(name.into())
     }
 
-    /// A name of this ending in the same cluster slot.
+    /// Returns a name with this suffix in the same cluster slot.
     pub(crate) fn beside(&self, suffix: &str) -> String {
         let name = self.config();
         let (open, end) = if name.contains('{') { ("", ":") } else { ("{", "}:") };
-        // A call has two of them: put together, not formatted.
+        // A call needs two of these names: concatenated, not formatted.
         [open, name, end, suffix].concat()
     }
 
@@ -28,13 +28,13 @@ impl StateKeys {
         &self.0
     }
 
-    /// The same, to be kept beside the limiter.
+    /// Returns the same name, to be stored with the limiter.
     pub(crate) fn shared(&self) -> &Arc<str> {
         &self.0
     }
 
-    /// What decides the cluster slot of all of them: what stands in the first braces of the name, if
-    /// anything does, else the whole name.
+    /// Returns what determines the cluster slot of all names: the text in the first braces of the name, or
+    /// the whole name if there is none.
     pub(crate) fn tag(&self) -> &str {
         let name = self.config();
         let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));

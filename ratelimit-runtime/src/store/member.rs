@@ -6,47 +6,47 @@ use std::{
     str::FromStr,
 };
 
-/// A process that shares a store: 16 hexadecimal digits, of which the first half stands for its
-/// limits and the second half for the process itself.
+/// A process that shares a store: 16 hexadecimal digits. The first half identifies its limits, the second
+/// half the process itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemberId(NonZeroU64);
 
 impl MemberId {
-    /// The process of this number, with these limits.
+    /// Creates the id of the process with this number and these limits.
     #[must_use]
     pub fn new(limits: u32, process: u32) -> Self {
         let both = u64::from(limits) << 32 | u64::from(process);
         Self(NonZeroU64::new(both).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Equal for processes with the same limits.
+    /// Returns a number that is equal for processes with the same limits.
     pub(crate) fn limits(self) -> u64 {
         self.0.get() >> 32
     }
 
-    /// Different for each process.
+    /// Returns a number that differs for each process.
     pub(crate) fn process(self) -> u32 {
         u32::try_from(self.0.get() & u64::from(u32::MAX)).unwrap_or_default()
     }
 
-    /// The number that stands for it in an atomic; 0 stands for none.
+    /// Converts to a number for an atomic; 0 is `None`.
     pub(crate) fn bits(member: Option<Self>) -> u64 {
         member.map_or(0, |member| member.0.get())
     }
 
-    /// The member that [`bits`](Self::bits) stand for.
+    /// Converts back from [`bits`](Self::bits).
     pub(crate) fn of_bits(bits: u64) -> Option<Self> {
         NonZeroU64::new(bits).map(Self)
     }
 
-    /// Its hexadecimal digits. A formatter takes many times as long.
+    /// Returns the hexadecimal digits. A formatter takes many times as long.
     pub(crate) fn digits(self) -> impl Iterator<Item = char> {
         let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
         let bytes = self.0.get().to_be_bytes().into_iter();
         bytes.flat_map(move |byte| [digit(byte >> 4), digit(byte & 0xF)])
     }
 
-    /// What the process's own key ends with: it stays while the limits change.
+    /// Returns the suffix of the process's own key, which stays when the limits change.
     pub(crate) fn process_text(self) -> String {
         format!("{:08x}", self.process())
     }
@@ -76,15 +76,15 @@ pub struct Member {
     pub id: MemberId,
     /// The file name of its program.
     pub program: String,
-    /// The version of this crate in it.
+    /// The version of this crate that it uses.
     pub version: String,
     /// The name of its host.
     pub host: String,
-    /// Its number on the host.
+    /// Its process id on the host.
     pub pid: u32,
     /// The time of its start, in microseconds by the store's clock.
     pub since_us: u64,
-    /// Its busiest limiters by their keys as they are written, with their counts since the process started.
+    /// Its busiest limiters by key template, with their counts since the process started.
     pub limiters: Vec<(String, Counts)>,
 }
 
@@ -96,20 +96,20 @@ pub struct Counts {
     pub admitted: u64,
     /// Calls that were rejected.
     pub rejected: u64,
-    /// Calls that wait now.
+    /// Calls that are waiting now.
     pub waiting: u64,
     /// Decisions by `on_store_error`.
     pub degraded: u64,
 }
 
 impl Counts {
-    /// A line of a heartbeat. A template has no line break.
+    /// Formats a line of a heartbeat. A template has no line break.
     pub(crate) fn line(&self, template: &str) -> String {
         let Self { admitted, rejected, waiting, degraded } = self;
         format!("{admitted} {rejected} {waiting} {degraded} {template}\n")
     }
 
-    /// Reads a line of a heartbeat; `None` if it is none.
+    /// Reads a line of a heartbeat, or returns `None` if it is not one.
     pub(crate) fn read(line: &str) -> Option<(String, Self)> {
         let mut words = line.splitn(5, ' ');
         let mut number = || words.next()?.parse().ok();

@@ -1,4 +1,4 @@
-//! The embedded store: the rules, each limiter under a lock of its own.
+//! The embedded store: applies the rules, with one lock per limiter.
 
 mod configs;
 mod group;
@@ -30,8 +30,8 @@ use crate::{
 
 /// A store in this process. It cannot fail, unless a test requests it.
 ///
-/// State that has no effect any more is dropped: an idle limiter costs memory for one window, and for a
-/// few seconds after its last call. A busy one holds about 115 log entries of 16 bytes at most.
+/// State that no longer has any effect is dropped: an idle limiter uses memory for one window, and for a few
+/// seconds after its last call. A busy one holds at most about 115 log entries of 16 bytes.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
@@ -43,7 +43,7 @@ pub struct MemoryStore {
     failure: arc_swap::ArcSwapOption<StoreError>,
 }
 
-/// Nothing is stored, and the process has no numbers of its own.
+/// Nothing is stored, and the process has no configuration of its own.
 #[derive(Debug)]
 struct UnknownAt(u64);
 
@@ -62,13 +62,13 @@ impl MemoryStore {
         }
     }
 
-    /// Fails every call from now on, or none.
+    /// Makes every call fail from now on, or none.
     #[cfg(feature = "test-util")]
     pub(crate) fn fail(&self, failure: Option<StoreError>) {
         self.failure.store(failure.map(Arc::new));
     }
 
-    /// The error that calls get, if a test wants one.
+    /// Returns the error that a test set for all calls.
     pub(crate) fn health(&self) -> Result<(), StoreError> {
         #[cfg(feature = "test-util")]
         if let Some(error) = self.failure.load().as_deref() {
@@ -77,12 +77,12 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Where a limiter is counted, to be found without its name from now on.
+    /// Returns the slot of a limiter, so that later calls need not look up its name.
     pub(crate) fn slot(&self, keys: &StateKeys) -> Arc<Slot> {
         self.slots.get_or_make(keys.shared(), self.clock.now_ms())
     }
 
-    /// Calls a function with the slot of a limiter, if it is there. Its name comes in two parts.
+    /// Calls a function with the slot of a limiter, if it exists. The name is passed in two parts.
     #[inline]
     pub(crate) fn with<T>(
         &self,
@@ -92,14 +92,14 @@ impl MemoryStore {
         self.slots.with(name, |slot| ask(slot))
     }
 
-    /// Where a limiter may be counted by this rule without a look at its configuration.
+    /// Returns the slot of a limiter if this rule may count in it without reconciling.
     pub(crate) fn leased(&self, keys: &StateKeys, rule: u64) -> Option<Arc<Slot>> {
         let leased = |slot: &Arc<Slot>| slot.is_leased(rule).then(|| Arc::clone(slot));
         self.slots.with(("", keys.config()), leased)
     }
 
-    /// Makes a limiter that is not there, to be counted by this lease from now on. Returns what became of the
-    /// configuration; nothing if the limiter is there.
+    /// Creates a limiter that this lease counts from now on. Returns the outcome of reconciliation, or `None`
+    /// if the limiter exists.
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
@@ -122,14 +122,14 @@ impl MemoryStore {
         self.slots.sweep(self.clock.now_ms());
     }
 
-    /// Runs a change on a limiter's state.
+    /// Changes a limiter's state.
     fn change<T>(&self, keys: &StateKeys, change: impl FnOnce(&mut State, u64) -> T) -> T {
         let slot = self.slot(keys);
         let (mut state, now) = slot.enter(&self.clock);
         change(&mut state, now)
     }
 
-    /// Looks at a limiter's state, if it has any.
+    /// Reads a limiter's state, if it has any.
     fn view<T>(&self, keys: &StateKeys, view: impl FnOnce(Option<&State>, u64) -> T) -> T {
         match self.slots.get(keys.config()) {
             Some(slot) => {
@@ -144,13 +144,13 @@ impl MemoryStore {
         Epoch { revision: request.revision, since: self.since_us(request.since) }
     }
 
-    /// Microseconds since the store was made: the clock that epochs and changes are dated by.
+    /// Microseconds since the store was created: the clock of epochs and changes.
     fn since_us(&self, instant: Instant) -> u64 {
         let since = instant.saturating_duration_since(self.anchor).as_micros();
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Runs a rule on what is used of the limiter, with its configuration reconciled.
+    /// Applies a rule to the usage of the limiter, with its configuration reconciled.
     fn by_rule(
         &self,
         request: &Request<'_>,
@@ -167,7 +167,7 @@ impl MemoryStore {
         }
     }
 
-    /// Reconciles the configuration and returns what happened, with what is decided by it.
+    /// Reconciles the configuration, and returns what was decided with it and the outcome of reconciliation.
     fn reconciled<T>(
         &self,
         request: &Request<'_>,
@@ -195,17 +195,17 @@ impl MemoryStore {
         })
     }
 
-    /// What a request would get by numbers that are reconciled elsewhere, without counting.
+    /// Returns the reply to a request under a configuration that is reconciled elsewhere, without counting.
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
         self.view(keys, |state, now| look(state, config, permits, now))
     }
 
-    /// A copy of what is used of a limiter.
+    /// Returns a copy of a limiter's usage.
     pub(crate) fn copy(&self, keys: &StateKeys) -> algorithm::State {
         self.view(keys, |state, _| state.map(|state| state.used.clone()).unwrap_or_default())
     }
 
-    /// Replaces what is used of a limiter.
+    /// Replaces a limiter's usage.
     pub(crate) fn put(&self, keys: &StateKeys, used: algorithm::State, config: Config) {
         self.change(keys, |state, now| {
             *state = State::default();
@@ -214,7 +214,7 @@ impl MemoryStore {
         });
     }
 
-    /// Gives back permits that were counted, by these numbers.
+    /// Releases permits that were counted under this configuration.
     pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
         self.change(keys, |state, now| {
             state.per_ms = config.per_ms;
@@ -222,8 +222,8 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was counted after this time, and says when that is; without one not
-    /// before it is free again.
+    /// Sets or clears the expiry of what was counted, and returns it. Without an expiry, it is kept at least
+    /// until it is free again.
     pub(crate) fn forget_after(&self, keys: &StateKeys, ms: Option<u64>) -> Option<u64> {
         self.change(keys, |state, now| {
             state.withdraw();
@@ -232,12 +232,12 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was counted.
+    /// Discards what was counted.
     pub(crate) fn forget(&self, keys: &StateKeys) {
         self.change(keys, |state, _| *state = State::default());
     }
 
-    /// Ends leases, so that no call [counts](Slot::take) here without a look at its configuration.
+    /// Ends leases, so that no call [counts](Slot::take) here without reconciling first.
     pub(crate) fn withdraw(&self, keys: &StateKeys) {
         self.change(keys, |state, _| state.withdraw());
     }

@@ -1,4 +1,4 @@
-//! Stands in for the Redis store without the feature `redis`: no address names one, so none is ever made.
+//! Replaces the Redis store without the feature `redis`: no address is valid, so none is ever created.
 
 use std::{convert::Infallible, ops::Deref, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ pub(crate) mod address {
     pub(crate) struct Address(pub(super) Infallible);
 
     impl Address {
-        /// Refuses every address, and does not show it, since it may contain a password.
+        /// Rejects every address, and does not show it, since it may contain a password.
         pub(crate) fn parse(_: &str) -> Result<Self, SetupError> {
             let message = "`store` is an address, which requires the crate feature `redis`; enable it, \
                            or write `memory`";

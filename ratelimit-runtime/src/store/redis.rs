@@ -56,15 +56,14 @@ pub use self::hooks::{
     script_release, script_reservations, script_reserve, script_write,
 };
 
-/// How long a batch waits for a reply after the deadline, to give back what was granted.
+/// How long a batch waits for a reply after the deadline, to refund what was granted.
 const LATE_REPLY: Duration = Duration::from_secs(5);
 
-/// A store in Redis that any number of processes share, including Java services with Redisson's
-/// `RRateLimiter`.
+/// A store in Redis, shared by any number of processes, including Java services with Redisson's `RRateLimiter`.
 ///
-/// Each decision takes one script call. Time is the server's. Every call has a deadline, connection
-/// setup included. A command that the server reports as not executed (`NOSCRIPT`, `MOVED`,
-/// `READONLY`, `LOADING` and the like) is resent within it, and no other is.
+/// Each decision takes one script call. Time is the server's. Every call has a deadline, connection setup
+/// included. Only a command that the server reports as not executed (`NOSCRIPT`, `MOVED`, `READONLY`,
+/// `LOADING` and the like) is resent, within the deadline.
 ///
 /// A Redis user needs these commands: `TIME`, `HMGET`, `HGET`, `HSET`, `HDEL`, `EXISTS`, `GET`, `SET`,
 /// `ZADD`, `ZCARD`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM`, `ZREMRANGEBYRANK`, `PTTL`, `PEXPIRE`, `PERSIST`,
@@ -87,8 +86,8 @@ impl RedisStore {
         Self { link, deadline, events }
     }
 
-    /// Creates a store at this address, `redis://`, `rediss://`, `redis-cluster://` and so on, that
-    /// connects on first use and abandons a call after `deadline`.
+    /// Creates a store at this address (`redis://`, `rediss://`, `redis-cluster://` and so on). It connects
+    /// on first use and abandons a call after `deadline`.
     ///
     /// # Errors
     ///
@@ -125,7 +124,7 @@ impl RedisStore {
         self.address().topology == address::Topology::Cluster
     }
 
-    /// Whether calls are sent to the server, as far as is known.
+    /// Returns an error if calls are known not to be sent to the server.
     pub(crate) fn health(&self) -> Result<(), StoreError> {
         self.link.health()
     }
@@ -135,27 +134,27 @@ impl RedisStore {
         self.link.end();
     }
 
-    /// Why calls about a limiter are turned away; `None` if they are not.
+    /// Returns why calls for a limiter fail immediately, or `None` if they are sent.
     pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         self.link.why_closed(keys)
     }
 
-    /// Until when other processes may not have found the server of a limiter, which this one found again.
+    /// Returns until when other processes may not have found a limiter's server that this one found again.
     pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
         self.link.recovers_until(keys)
     }
 
-    /// Wakes whenever calls are let through again.
+    /// Returns the `Notify` that wakes a task when calls are sent again.
     pub(crate) fn reopened(&self) -> Arc<Notify> {
         self.link.reopened()
     }
 
-    /// Where the store is, without the password.
+    /// Returns the address of the store, without the password.
     pub(crate) fn address(&self) -> &Address {
         self.link.address()
     }
 
-    /// Runs a script that answers a request and takes nothing.
+    /// Runs a script that replies to a request and takes nothing.
     async fn look(
         &self,
         script: &Lazy<Script>,
@@ -166,7 +165,7 @@ impl RedisStore {
         Ok(read_replies(&value, &[cost], false, &request.config)?[0])
     }
 
-    /// Runs a script that takes words, or a plain command, and returns a value of a known type.
+    /// Runs a script with its arguments, or a plain command, and returns a value of a known type.
     async fn tell<T: FromRedisValue>(&self, call: &impl Call) -> Result<T, StoreError> {
         read(self.run(call).await?)
     }
@@ -179,7 +178,7 @@ impl RedisStore {
         let elapsed = match in_time.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
-                // A wrong password concerns all limiters, a key of a wrong type only its own.
+                // A wrong password affects all limiters, a key of a wrong type only its own.
                 let is_connected = attempt.progress().used.is_some();
                 let of_all = !is_connected || error.kind() != StoreErrorKind::Misconfigured;
                 if of_all
@@ -216,7 +215,7 @@ fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
         .map_err(|error| StoreError::unavailable(format!("redis: unexpected reply: {error}")))
 }
 
-/// What the script that writes a configuration takes.
+/// Returns the arguments of the script that writes a configuration.
 fn write_words(config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) -> Vec<String> {
     let when = match when {
         WriteWhen::Always => "always",
@@ -294,7 +293,7 @@ impl Store for RedisStore {
                 return Err(reply::foreign());
             }
             released += given;
-            // A long log is given back in steps, so that no script runs for long.
+            // A long log is released in steps, so that no script runs for long.
             if more == 0 {
                 return Ok(released);
             }

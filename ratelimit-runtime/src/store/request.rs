@@ -19,8 +19,8 @@ pub struct Request<'a> {
     pub since: Instant,
     /// Whether the process announces its configuration with this request.
     pub assertion: Assertion,
-    /// The calendar that was last found in force, for a process that may follow another one's. It
-    /// is optional: a store without it takes longer.
+    /// The calendar that was last found active, for a process that may follow another one's. It is optional:
+    /// a store without it takes longer.
     pub in_force: Option<Calendar>,
     /// The process itself, if it sends heartbeats.
     pub member: Option<MemberId>,
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the calendar that was last found in force.
+    /// Sets the calendar that was last found active.
     #[must_use]
     pub fn in_force(mut self, calendar: Option<Calendar>) -> Self {
         self.in_force = calendar;

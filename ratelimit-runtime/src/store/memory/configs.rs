@@ -1,18 +1,18 @@
-//! Stored configurations, of which most limiters have one of a few.
+//! Stored configurations, shared because most limiters have one of a few.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Config;
 
-/// How many are known.
+/// The most configurations that are kept.
 const MOST: usize = 16;
 
-/// The configurations that were stored last.
+/// The most recently stored configurations.
 #[derive(Default)]
 pub(super) struct Configs(Mutex<Vec<Arc<Config>>>);
 
 impl Configs {
-    /// The one that equals this one, if it is known; from now on this one is.
+    /// Returns the kept configuration that equals this one, or keeps this one.
     pub(super) fn shared(&self, config: Arc<Config>) -> Arc<Config> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.iter().position(|other| *other == config) {

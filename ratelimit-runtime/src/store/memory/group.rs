@@ -10,7 +10,7 @@ use crate::{
     store::{Config, Group, Reply, Request, StateKeys},
 };
 
-/// What one limiter is counted by.
+/// How one limiter is counted.
 #[derive(Clone, Copy)]
 enum InForce {
     Counted(Config, Reconciliation),
@@ -39,8 +39,8 @@ impl MemoryStore {
         }
     }
 
-    /// Decides for limiters of which one is blocked: no call takes from any of them, as if it requested more of the
-    /// blocked one than its capacity.
+    /// Decides for limiters of which one is blocked: no call takes from any of them, as if it requested more
+    /// than the capacity of the blocked one.
     fn decide_if_blocked(&self, group: &Group<'_>) -> Option<Vec<Vec<Reply>>> {
         let blocked: Vec<_> =
             group.requests.iter().map(|request| self.blocked_for(request)).collect();
@@ -73,7 +73,7 @@ impl MemoryStore {
         }
     }
 
-    /// Decides for requests for several limiters, which are all different.
+    /// Decides requests for several limiters, which are all different.
     fn decide_jointly(&self, requests: &[Request<'_>], costs: &[&[u32]]) -> Vec<Vec<Reply>> {
         let slots: Vec<_> = requests.iter().map(|request| self.slot(request.keys)).collect();
         let (mut states, now) = self.enter_all(&slots);
@@ -85,8 +85,8 @@ impl MemoryStore {
         decide(&mut states, &in_force, costs, now)
     }
 
-    /// Counts against numbers that are reconciled elsewhere, on all limiters or on none: this many
-    /// permits on each. If a limiter is there twice, every reply is unknown.
+    /// Counts this many permits on each limiter, on all of them or on none, under configurations that are
+    /// reconciled elsewhere. If a limiter is named twice, every reply is unknown.
     pub(crate) fn count_jointly(
         &self,
         limiters: &[(&StateKeys, Config)],
@@ -109,7 +109,7 @@ impl MemoryStore {
         decide(&mut states, &in_force, &costs, now).into_iter().flatten().collect()
     }
 
-    /// The states of different slots as of now, and the time: read when all of them are locked.
+    /// Returns the current states of different slots, and the time, read when all are locked.
     fn enter_all<'a>(&self, slots: &'a [Arc<Slot>]) -> (Vec<MutexGuard<'a, State>>, u64) {
         let mut order: Vec<_> = slots.iter().enumerate().collect();
         // All callers lock in the same order, which prevents deadlocks.
@@ -134,7 +134,7 @@ impl InForce {
     }
 }
 
-/// Decides for each caller in turn. No caller gets anything while one limiter is not counted here.
+/// Decides for each caller in order. No caller is granted anything while one limiter is not counted here.
 fn decide(
     states: &mut [MutexGuard<'_, State>],
     in_force: &[InForce],

@@ -1,4 +1,4 @@
-//! Which limiters were refused in a row of windows: few are, so they are kept apart from what is counted.
+//! Limiters that were rejected in consecutive windows. There are few, so they are kept apart from the usage.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use crate::{
     store::{Outcome, Reply, Request, StateKeys, Sweep},
 };
 
-/// The least limiters that are swept for those whose penalty is over.
+/// Minimum number of limiters before those whose penalty is over are swept.
 const SWEEP_AT: usize = 256;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Penalties {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a limiter, and returns whether it was known.
+    /// Removes a limiter, and returns whether it was known.
     pub(super) fn forget(&self, keys: &StateKeys) -> bool {
         self.known().by_name.remove(keys.config()).is_some()
     }
@@ -57,7 +57,7 @@ impl MemoryStore {
         kept.refusals.refused(&penalty, per_ms, now)
     }
 
-    /// For how many milliseconds a penalty blocks a limiter, if one does.
+    /// Returns for how many milliseconds a penalty blocks a limiter, if one does.
     pub(super) fn blocked_for(&self, request: &Request<'_>) -> Option<u64> {
         let penalty = request.penalty?;
         let known = self.penalties.known();
@@ -68,7 +68,7 @@ impl MemoryStore {
 }
 
 impl Reply {
-    /// The reply of a limiter that is blocked for this long, if it is counted here.
+    /// Returns the reply of a limiter that is blocked for this long, if it is counted here.
     pub(super) fn blocked(self, ms: Option<u64>) -> Self {
         let Some(ms) =
             ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown))

@@ -1,4 +1,4 @@
-//! What the embedded store replies.
+//! Replies of the embedded store.
 
 use ratelimit_spec::Mode;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Reply {
-    /// The verdict of the rule, if it was consulted.
+    /// Builds the reply from the verdict of the rule, if it was consulted.
     pub(super) fn decided(
         permits: u32,
         config: Config,

@@ -1,4 +1,4 @@
-//! Reservations, grants that are given back and charges in this process.
+//! Reservations, refunds of grants and charges in this process.
 
 use ratelimit_spec::Mode;
 
@@ -37,7 +37,7 @@ impl MemoryStore {
         }
     }
 
-    /// Reserves by numbers that are reconciled elsewhere.
+    /// Reserves under a configuration that is reconciled elsewhere.
     pub(crate) fn reserve_counted(
         &self,
         keys: &StateKeys,
@@ -53,7 +53,7 @@ impl MemoryStore {
         })
     }
 
-    /// Gives back what a grant still holds that was counted; `config` is in force now.
+    /// Refunds what a counted grant still holds; `config` is the active one.
     pub(crate) fn give_back_counted(&self, keys: &StateKeys, config: Config, grant: &Grant) -> u64 {
         self.change(keys, |state, now| {
             state.per_ms = config.per_ms;
@@ -61,7 +61,7 @@ impl MemoryStore {
         })
     }
 
-    /// [Charges](crate::store::Store::charge) by numbers that are reconciled elsewhere.
+    /// [Charges](crate::store::Store::charge) under a configuration that is reconciled elsewhere.
     pub(crate) fn charge_counted(
         &self,
         keys: &StateKeys,
@@ -133,7 +133,7 @@ impl Reservation {
         Self { reply, wait_ms: booking.wait, ticket: booking.ticket }
     }
 
-    /// What its caller can give back, of this many permits; nothing unless it was granted.
+    /// Returns the grant of this many permits, or `None` if the reservation was not granted.
     #[cfg(feature = "test-util")]
     #[must_use]
     pub fn grant(&self, permits: u32) -> Option<Grant> {

@@ -14,16 +14,16 @@ use crate::{
     store::{Assertion, Config, Reply, Request},
 };
 
-/// The configuration and the usage of one limiter. Its holders always find the same state in it.
+/// The configuration and the usage of one limiter. All its holders share one state.
 ///
-/// In this order in memory: a look-up compares the name, and most of them count then.
+/// In this order in memory: a look-up compares the name, and usually counts next.
 #[repr(C)]
 pub(crate) struct Slot {
     name: Name,
     state: Mutex<State>,
 }
 
-/// The name of a slot. A short one stands beside the state, so that a look-up follows no further pointer.
+/// The name of a slot. A short one is stored beside the state, so that a look-up follows no further pointer.
 enum Name {
     Short(u8, [u8; SHORT]),
     Long(Arc<str>),
@@ -37,7 +37,7 @@ const SHORT: usize = 30;
 #[repr(C)]
 pub(super) struct State {
     pub(super) lease: Option<Lease>,
-    /// From when on it is as if it had never been.
+    /// When the state expires, as if it had never existed.
     pub(super) expires_ms: Option<u64>,
     pub(super) used: algorithm::State,
     /// The window it was last counted with.
@@ -45,32 +45,32 @@ pub(super) struct State {
     pub(super) stored: Option<Stored>,
 }
 
-/// A lease to count in a slot by these numbers, without reconciling them again until it expires.
+/// A lease to count in this slot without reconciling again, until it expires.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) terms: Arc<Terms>,
-    /// When they are to be looked at again.
+    /// When the configuration is reconciled again.
     pub(crate) until_ms: u64,
 }
 
 /// A configuration to count by, shared by all limiters that use it.
 #[derive(Debug)]
 pub(crate) struct Terms {
-    /// Whose numbers they are; see [`Rule`](crate::limiter).
+    /// The rule that the configuration belongs to; see [`Rule`](crate::limiter).
     rule: u64,
     /// The number of the limiter's family.
     family: u32,
-    /// As of which reading of the limits.
+    /// The generation of the limits.
     generation: u64,
     config: Config,
-    /// Whether they are this process's own, so that the store may take them as announced again.
+    /// Whether the configuration is this process's own, so that the store may treat it as announced again.
     announces: bool,
     rejects: Rejects,
-    /// For how long a limiter is kept after a grant that left nothing owed; `None` is forever.
+    /// Milliseconds that a limiter is kept after a grant that left nothing owed; `None` is forever.
     idle_ms: Option<u64>,
 }
 
-/// Whether what is not free is rejected at once: no call waits for it, and shadow mode admits none.
+/// Whether a call is rejected at once if its permits are not free: no call waits, and shadow mode admits none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rejects {
     pub(crate) calls: bool,
@@ -91,14 +91,14 @@ impl Terms {
         Self { rule, family, generation, config, announces, rejects, idle_ms }
     }
 
-    /// Returns whether they are these numbers of this family.
+    /// Returns whether this is the given configuration of this family.
     pub(crate) fn is(&self, family: u32, config: &Config) -> bool {
         self.family == family && self.config == *config
     }
 }
 
-/// The numbers that a caller uses: those of its rule, or those that the limiter was last counted by
-/// if that is one of its family.
+/// The configuration that a caller uses: that of its rule, or the one that the limiter was last counted with
+/// if that is of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Rule(u64),
@@ -135,8 +135,7 @@ impl Slot {
         })
     }
 
-    /// The state as of now, and the time: read under the lock, so that it does not run backwards
-    /// within a limiter.
+    /// Returns the current state, and the time: read under the lock, so that it never runs backwards within a limiter.
     pub(super) fn enter(&self, clock: &Clock) -> (MutexGuard<'_, State>, u64) {
         let mut state = self.lock();
         let now = clock.now_ms();
@@ -148,7 +147,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes permits, if a lease is held that still counts.
+    /// Takes permits if a valid lease is held.
     pub(crate) fn take(
         &self,
         clock: &Clock,
@@ -162,8 +161,8 @@ impl Slot {
         Some((state.count(config, permits, now), rejects))
     }
 
-    /// The same for a caller that needs no reply, if the permits are free: returns how many are left, and the
-    /// capacity.
+    /// Like `take`, for a caller that needs no reply. If the permits are free, returns how many are left, and
+    /// the capacity.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -200,8 +199,8 @@ impl Slot {
     }
 }
 
-/// Returns whether two names are the same. By words: on some processors `memcmp` is many times slower for a short text
-/// that was just written.
+/// Returns whether two names are equal. Compares words: on some processors, `memcmp` is many times slower for
+/// a short text that was just written.
 #[inline]
 fn same(one: &[u8], other: &[u8]) -> bool {
     let words = || one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
@@ -215,15 +214,14 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Slot {
-    /// Returns whether a limiter may count here by this rule.
+    /// Returns whether a lease of this rule is held.
     pub(crate) fn is_leased(&self, rule: u64) -> bool {
         self.lock().lease.as_ref().is_some_and(|lease| lease.terms.rule == rule)
     }
 }
 
 impl State {
-    /// Reconciles the configuration and returns which one is in force now and what happened; `None` if
-    /// there is none.
+    /// Reconciles the configuration, and returns the active one and the outcome; `None` if there is none.
     pub(super) fn reconcile(
         &mut self,
         request: &Request<'_>,
@@ -253,7 +251,7 @@ impl State {
         Some((config, outcome))
     }
 
-    /// Writes a configuration on purpose.
+    /// Sets the stored configuration explicitly.
     pub(super) fn write(&mut self, config: Config, change: Change, now: u64) {
         let kept = self.is_kept_alive();
         self.stored = Some(Stored::written(config, change, self.stored.take(), now));
@@ -264,14 +262,14 @@ impl State {
         self.stored.as_ref().is_some_and(|stored| stored.config.keep_alive_ms > 0)
     }
 
-    /// Ends an expiry that came of a keep-alive, if it was `kept` alive before and is not now.
+    /// Clears the expiry of a keep-alive, if the state was `kept` alive before and is not now.
     fn end_keep_alive(&mut self, kept: bool) {
         if kept && !self.is_kept_alive() {
             self.expires_ms = None;
         }
     }
 
-    /// The numbers to count by, if a lease is held that still counts.
+    /// Returns the configuration to count with, if a valid lease is held.
     fn may_count(&mut self, whose: Whose, generation: u64, now: u64) -> Option<&Terms> {
         let Lease { terms, until_ms } = self.lease.as_mut()?;
         let same = match whose {
@@ -295,13 +293,13 @@ impl State {
         self.stored.is_none() && self.lease.is_none()
     }
 
-    /// Gets ready to be counted by these numbers.
+    /// Prepares the state for counting with this configuration.
     pub(super) fn prepare(&mut self, config: Config, now: u64) {
         self.per_ms = config.per_ms;
         self.keep_alive(config, now);
     }
 
-    /// Takes permits by these numbers.
+    /// Takes permits under this configuration.
     pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
         self.prepare(config, now);
         let used = &mut self.used;
@@ -310,14 +308,14 @@ impl State {
 
     pub(super) fn keep_alive(&mut self, config: Config, now: u64) {
         if config.keep_alive_ms > 0 {
-            // Never less than what is used takes to be free again.
+            // At least until the permits in use are free again.
             let used = self.used.lasts_ms(&config, now).saturating_add(1);
             let idle = config.keep_alive_ms.max(config.counts_for_ms()).max(used);
             self.expires_ms = Some(now.saturating_add(idle));
         }
     }
 
-    /// Ends every lease: the numbers change.
+    /// Ends every lease, because the configuration changes.
     pub(super) fn withdraw(&mut self) {
         self.lease = None;
     }
@@ -332,9 +330,9 @@ impl State {
         self.expires_ms.is_some_and(|expires| expires <= now)
     }
 
-    /// Returns whether it is equivalent to a new one: nothing is used, and the next caller writes
-    /// the same configuration. One with a lease was in use a moment ago, and one that is created
-    /// again costs its next caller many times what a look-up does.
+    /// Returns whether it is equivalent to a new one: nothing is used, and the next caller writes the same
+    /// configuration. A slot with a lease is kept: it was in use a moment ago, and creating it again costs
+    /// the next caller many times a look-up.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
         let leased = self.lease.as_ref().is_some_and(|lease| now < lease.until_ms);

@@ -1,4 +1,4 @@
-//! Slots by name, in shards, so that no lookup waits for one of another shard.
+//! Slots by name, in shards, so that look-ups in different shards never wait for each other.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -11,7 +11,7 @@ use super::slot::Slot;
 use crate::store::Sweep;
 
 const SHARDS: usize = 64;
-/// The least slots of a shard that are swept for idle ones.
+/// Minimum number of slots in a shard before idle ones are swept.
 const SWEEP_AT: usize = 256;
 
 pub(super) struct Slots {
@@ -35,7 +35,7 @@ impl Slots {
         self.with(("", name), |slot| Some(Arc::clone(slot)))
     }
 
-    /// Calls a function with a slot, if it is there. Its name comes in two parts.
+    /// Calls a function with a slot, if it exists. The name is passed in two parts.
     pub(super) fn with<T>(
         &self,
         (prefix, name): (&str, &str),
@@ -46,7 +46,7 @@ impl Slots {
         ask(shard.slots.find(hash, |slot| slot.is_named(prefix, name))?)
     }
 
-    /// The slot of this name, which is made if there is none.
+    /// Returns the slot of this name, creating it if there is none.
     pub(super) fn get_or_make(&self, name: &Arc<str>, now: u64) -> Arc<Slot> {
         let hash_of = |name: &[u8]| hash(&self.hasher, [name]);
         let hash = hash_of(name.as_bytes());
@@ -62,7 +62,7 @@ impl Slots {
         slot
     }
 
-    /// Drops what is idle.
+    /// Drops idle slots.
     pub(super) fn sweep(&self, now: u64) {
         for shard in &self.shards {
             shard.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, &self.hasher);
@@ -70,13 +70,13 @@ impl Slots {
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // Other bits than those by which a table goes.
+        // Uses other bits of the hash than the table does.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The hash of a name, in one part or several.
+/// Returns the hash of a name, in one part or several.
 fn hash<const PARTS: usize>(hasher: &RandomState, name: [&[u8]; PARTS]) -> u64 {
     let mut hasher = hasher.build_hasher();
     name.iter().for_each(|part| hasher.write(part));
@@ -84,7 +84,7 @@ fn hash<const PARTS: usize>(hasher: &RandomState, name: [&[u8]; PARTS]) -> u64 {
 }
 
 impl Shard {
-    /// Drops what is idle. A slot that is held stays: it has to be found again under its name.
+    /// Drops idle slots. A slot that is held stays, since it has to be found again by its name.
     fn sweep(&mut self, now: u64, hasher: &RandomState) {
         self.slots.retain(|slot| Arc::strong_count(slot) > 1 || !slot.lock().is_idle(now));
         let len = self.slots.len();

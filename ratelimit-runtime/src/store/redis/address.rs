@@ -1,4 +1,4 @@
-//! Where Redis is, read from one URL, with its password kept out of every message.
+//! The address of Redis, parsed from one URL, with its password kept out of every message.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) struct Address {
 pub(super) enum Topology {
     Standalone,
     Cluster,
-    /// With the login of the sentinels themselves; that of the servers is part of each node.
+    /// Contains the login of the sentinels themselves; that of the servers is part of each node.
     Sentinel {
         master: String,
         user: Option<String>,
@@ -65,7 +65,7 @@ impl Address {
     }
 }
 
-/// One URL for each of the hosts in `[user:password@]host:port,host:port[/db][?query]`.
+/// Returns one URL for each of the hosts in `[user:password@]host:port,host:port[/db][?query]`.
 fn node_urls(scheme: &str, rest: &str) -> Vec<String> {
     let rest = rest.split('?').next().unwrap_or_default();
     let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
@@ -95,7 +95,7 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
     if master.is_empty() {
         return Err("missing master name; write `?master=NAME` at the end".to_owned());
     }
-    // Percent-encoded, as the login of an address is.
+    // Percent-encoded, like the login of an address.
     let login = match password {
         Some(password) => format!("redis://{user}:{password}@sentinel"),
         None => format!("redis://{user}@sentinel"),
@@ -120,15 +120,15 @@ fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
 /// Parameters whose values are shown.
 const SHOWN: &[&str] = &["db", "master", "protocol", "sentinel_user", "user"];
 
-/// The address without anything that may be a password: before the last `@` only the user's name is
-/// shown, behind it hosts, ports, the database and the values of known parameters.
+/// Returns the address without anything that may be a password. Before the last `@` it shows only the user's
+/// name, after it hosts, ports, the database and the values of known parameters.
 fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
-        // Not an address: perhaps a password that was put in the wrong place.
+        // Not an address, but perhaps a password in the wrong place.
         return if url.contains('@') { "***".to_owned() } else { url.to_owned() };
     };
     let (login, rest) = match rest.rsplit_once('@') {
-        // The path of a socket follows no login.
+        // The path of a socket has no login before it.
         _ if scheme.ends_with("unix") => (String::new(), rest),
         // A query with an `@`, or a password with a `?`.
         Some((login, _)) if login.contains('?') => return format!("{scheme}://***"),
@@ -151,7 +151,7 @@ fn redact_login(login: &str) -> String {
     }
 }
 
-/// A host with its port. What is no port may be the password of an address without a host.
+/// Redacts a host with its port. A port that is not a number may be the password of an address without a host.
 fn redact_host(host: &str) -> String {
     match host.rsplit_once(':') {
         Some((host, port))

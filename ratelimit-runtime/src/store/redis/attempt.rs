@@ -1,4 +1,4 @@
-//! A call that is sent again where the server refused it without doing it.
+//! A call that is resent if the server reports that it was not executed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,25 +15,25 @@ use super::{
 };
 use crate::{StoreError, clock, home::Home};
 
-/// Pauses between attempts the server answered with "not yet".
+/// Pauses between attempts that the server rejected with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LAST_PAUSE: Duration = Duration::from_millis(20);
 
-/// One decision's way through the connection.
+/// The attempts of one call to the store.
 pub(super) struct Attempt<'a> {
     link: &'a Arc<Link>,
     pub(super) line: Arc<Home<Line>>,
     progress: Mutex<Progress>,
 }
 
-/// How far an attempt has come, for when the deadline cuts it short.
+/// The progress of an attempt, for when the deadline interrupts it.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The connection that was used last.
     pub(super) used: Option<Arc<Live>>,
     /// Whether a reply is awaited.
     pub(super) is_sent: bool,
-    /// Why the server did not do it yet.
+    /// Why the server has not executed it yet.
     pub(super) excuse: Option<StoreError>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Attempt<'a> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why the server did not do it yet, for a caller that waits no longer.
+    /// Returns why the server has not executed it yet, for a caller that stops waiting.
     pub(super) fn excuse(&self) -> Option<StoreError> {
         self.progress().excuse.take()
     }
@@ -78,7 +78,7 @@ impl<'a> Attempt<'a> {
                 Fault::NotDone(NotDone::NoScript) => by_name = false,
                 Fault::NotDone(NotDone::Moving(excuse)) => {
                     home = self.link.home_of_slot(&self.line, &live, &error);
-                    // Nodes that do not agree yet send a call from one to the other.
+                    // Nodes that disagree redirect a call to each other.
                     if moved.is_some() || home.is_none() {
                         self.pause(&mut pause, excuse).await;
                     }

@@ -1,4 +1,4 @@
-//! The commands about a limiter, each built again for every attempt.
+//! The commands for a limiter, each built again for every attempt.
 
 use once_cell::sync::Lazy;
 use redis::{Cmd, Value};
@@ -14,21 +14,21 @@ use crate::{
     store::{Config, Request, StateKeys},
 };
 
-/// One command about a limiter, built again for each attempt.
+/// A command for a limiter, built again for each attempt.
 pub(super) trait Call {
-    /// Whose keys it touches.
+    /// Returns the keys that it uses.
     fn keys(&self) -> &StateKeys;
 
-    /// The command; by text when the server does not know the script's name.
+    /// Builds the command; with the script's text if the server does not know its name.
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 
-    /// Returns whether a reply after the deadline is of use, since it contains grants to callers that are gone.
+    /// Returns whether a reply after the deadline is needed, because it contains grants to callers that are gone.
     fn needs_late_reply(&self) -> bool {
         false
     }
 }
 
-/// A script that looks at a [`Request`] of this cost.
+/// A script that takes a [`Request`] of this cost.
 pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
@@ -37,7 +37,7 @@ pub(super) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// The command, with the time in microseconds since when the process has its configuration.
+    /// Builds the command, with the time in microseconds at which the process received its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         self.script.on_requests(std::iter::once(self.request), by_name, |command| {
             add_request(command, self.request, &self.cost.to_string(), since_us);
@@ -52,13 +52,13 @@ impl Call for Ask<'_> {
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
         let mut command = self.since(live.server_time(self.request.since), by_name);
-        // The eighth is the time, in tests.
+        // In tests, the eighth argument is the time.
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
     }
 }
 
-/// A script that takes a few words.
+/// A script that takes a few arguments.
 pub(super) struct Tell<'a> {
     pub(super) script: &'a Script,
     pub(super) keys: &'a StateKeys,
@@ -68,8 +68,7 @@ pub(super) struct Tell<'a> {
 
 #[cfg(feature = "test-util")]
 impl Tell<'_> {
-    /// The command, for a test that appends the time: it comes after as many arguments as the
-    /// longest call has.
+    /// Builds the command for a test that appends the time, after as many arguments as the longest call has.
     pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
         self.words.resize(7, String::new());
         let mut command = self.script.on(self.keys, by_name);
@@ -92,14 +91,14 @@ impl Call for Tell<'_> {
     }
 }
 
-/// A command of the server's own, on keys of a limiter.
+/// A command of the server itself, on keys of a limiter.
 pub(super) struct Plain<'a> {
     pub(super) name: &'static str,
     pub(super) keys: &'a StateKeys,
     pub(super) of: Of,
 }
 
-/// Which of a limiter's keys.
+/// Which of a limiter's keys a command uses.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
     Config,
@@ -126,7 +125,7 @@ impl Call for Plain<'_> {
 }
 
 impl RedisStore {
-    /// Runs a script that looks at a request.
+    /// Runs a script that takes a request.
     pub(super) async fn ask(
         &self,
         script: &Lazy<Script>,

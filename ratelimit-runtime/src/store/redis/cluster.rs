@@ -1,7 +1,7 @@
-//! The nodes of a Redis Cluster: which of them serves a slot, and how a call gets there.
+//! The nodes of a Redis Cluster: which node serves a slot, and how a call reaches it.
 //!
-//! Each node has a connection of its own, so that no call waits for another node than its own. The driver's
-//! client for clusters stops all calls while it looks for one, for two to four seconds where it hangs.
+//! Each node has its own connection, so that calls to one node never wait for another. The driver's client
+//! for clusters stops all calls while it looks for a node, for two to four seconds if the node hangs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
 use crate::{StoreError, clock, home::Home, store::StateKeys};
 
 impl Address {
-    /// The nodes to begin with.
+    /// Returns the nodes to start with.
     fn seeds(&self) -> impl Iterator<Item = Arc<str>> {
         self.nodes.iter().filter_map(|node| match node.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -29,7 +29,7 @@ impl Address {
         })
     }
 
-    /// How to connect to a node: as to the first seed.
+    /// Returns how to connect to a node: as to the first seed.
     pub(super) fn node(&self, server: &str) -> Option<ConnectionInfo> {
         let (host, port) = server.rsplit_once(':')?;
         let (host, port) = (host.to_owned(), port.parse().ok()?);
@@ -45,7 +45,7 @@ impl Address {
 }
 
 impl Link {
-    /// The node that serves these keys, as far as is known.
+    /// Returns the last known node that serves these keys.
     pub(super) async fn node_of(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -64,7 +64,7 @@ impl Link {
         })
     }
 
-    /// Looks for the nodes in the background, where there are several.
+    /// Queries the nodes in the background, if this is a cluster.
     pub(super) fn look_again(self: &Arc<Self>, line: &Arc<Home<Line>>) {
         if self.gates.are_of_a_cluster() {
             let (link, line) = (Arc::clone(self), Arc::clone(line));
@@ -72,13 +72,13 @@ impl Link {
         }
     }
 
-    /// Queries all nodes for the slots of each, and keeps the first answer.
+    /// Queries all nodes for the slots of each, and keeps the first reply.
     pub(super) async fn look_for_nodes(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
     ) -> Result<(), StoreError> {
         let (link, own, asked) = (Arc::clone(self), Arc::clone(line), clock::instant());
-        // The look outlives a caller whose deadline is shorter.
+        // The query outlives a caller whose deadline is shorter.
         let look = line.runtime().spawn(async move {
             let mut last = own.looks.lock().await;
             match &*last {
@@ -94,8 +94,8 @@ impl Link {
         })
     }
 
-    /// Queries the known nodes, and those of the address if none of them answers: these may be other
-    /// names of the same.
+    /// Queries the known nodes, then the seeds of the address if none of them replies: these may be other
+    /// names of the same nodes.
     async fn ask_for_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<(), StoreError> {
         let known = self.gates.nodes().map_or_else(Vec::new, |nodes| nodes.addresses());
         let mut error = StoreError::unavailable("redis: the cluster has no nodes");
@@ -119,7 +119,7 @@ impl Link {
         Err(error)
     }
 
-    /// Keeps what the nodes serve, and the connections to those that serve anything.
+    /// Keeps the slots of the nodes, and the connections to nodes that serve any.
     fn keep(&self, nodes: Nodes) {
         let known = nodes.addresses();
         for line in self.lines.all().iter() {
@@ -154,7 +154,7 @@ impl Link {
         while meetings.join_next().await.is_some() {}
     }
 
-    /// The node that has the slot by the answer of another one, or gets it just now.
+    /// Returns the node that another node named as the present or future owner of the slot.
     pub(super) fn home_of_slot(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -166,7 +166,7 @@ impl Link {
         }
         let (address, _) = error.redirect_node()?;
         Some(match address.strip_prefix(':') {
-            // One that does not know its own host is where the other one is.
+            // A node that does not know its own host is on the host of the node that replied.
             Some(port) => format!("{}:{port}", host_of(&from.server)).into(),
             None => address.into(),
         })
@@ -174,7 +174,7 @@ impl Link {
 }
 
 impl Live {
-    /// Runs a command on a node that may not have all of the slot yet.
+    /// Runs a command on a node to which the slot may still be moving.
     pub(super) async fn query_moving(&self, command: &Cmd) -> RedisResult<Value> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ASKING").ignore().add_command(command.clone());

@@ -20,8 +20,7 @@ use super::address::Address;
 #[cfg(feature = "sentinel")]
 use super::address::Topology;
 
-/// How long setting up a connection may take; a caller's deadline is usually shorter, and the
-/// attempt goes on without it.
+/// The longest connection setup. A caller's deadline is usually shorter, and the attempt continues without the caller.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Certificates for TLS.
@@ -32,8 +31,7 @@ pub(crate) struct Certificates {
     pub(crate) root: Option<Vec<u8>>,
 }
 
-/// Makes the scripts known to a server, which only spares the first calls a round trip: a refusal is no
-/// error.
+/// Loads the scripts into a server. This only saves the first calls a round trip, so errors are ignored.
 pub(super) async fn load(
     mut connection: MultiplexedConnection,
     scripts: impl Iterator<Item = &'static str>,
@@ -45,8 +43,8 @@ pub(super) async fn load(
     let _ = pipeline.query_async::<()>(&mut connection).await;
 }
 
-/// Opens a connection to a node of a cluster, or to the server that the address leads to; `closed` is set
-/// when it is heard to hang up.
+/// Opens a connection to a node of a cluster, or to the server that the address leads to. Sets `closed` when
+/// the server disconnects.
 pub(super) async fn connect(
     address: &Address,
     node: Option<&ConnectionInfo>,
@@ -103,8 +101,7 @@ fn config(closed: Option<&Arc<AtomicBool>>) -> AsyncConnectionConfig {
     })
 }
 
-/// Calls go out behind others in flight, and a system that waits for the reply to those would hold
-/// them back for a round trip.
+/// Calls are sent while others are in flight. Without this, the system would hold them back for a round trip.
 fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
@@ -136,7 +133,7 @@ fn tls_certificates(certificates: &Certificates) -> Option<redis::TlsCertificate
     Some(redis::TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
-/// rustls comes without a crypto provider; an application's own choice is left alone.
+/// rustls has no default crypto provider; an application's own choice is kept.
 #[cfg(feature = "tls")]
 fn install_crypto_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {

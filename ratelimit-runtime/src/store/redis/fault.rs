@@ -5,14 +5,14 @@ use redis::{ErrorKind, RedisError, Value};
 use super::reply::foreign;
 use crate::StoreError;
 
-/// The three answers to "may this be sent again?".
+/// Whether a failed command may be resent.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The server did nothing, for this reason; another attempt may succeed.
     NotDone(NotDone),
-    /// It may have been done, or it cannot be done just now.
+    /// It may have been executed, or cannot be executed just now.
     Transient(StoreError),
-    /// It will not be done until the configuration is mended.
+    /// It cannot be executed until the configuration is fixed.
     Permanent(StoreError),
 }
 
@@ -20,9 +20,9 @@ pub(super) enum Fault {
 pub(super) enum NotDone {
     /// The script cache was emptied.
     NoScript,
-    /// The connection leads to a server that is no master any more.
+    /// The connection leads to a server that is no longer a master.
     ReadOnly(StoreError),
-    /// Another node of the cluster has the slot, or gets it just now.
+    /// Another node of the cluster owns the slot, or is taking it over now.
     Moving(StoreError),
     /// Another attempt in a moment may succeed.
     NotYet(StoreError),
@@ -43,7 +43,7 @@ const PERMANENT: [&str; 10] = [
     "cluster support disabled",
 ];
 
-/// Texts of rustls for certificates that do not fit; the driver reports them as plain I/O errors.
+/// Texts of rustls for invalid certificates; the driver reports them as plain I/O errors.
 const CERTIFICATE: [&str; 5] = [
     "invalid peer certificate",
     "CertificateRequired",
@@ -76,7 +76,7 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     Fault::Transient(unavailable())
 }
 
-/// What an error is for a caller that does not try again.
+/// Converts an error for a caller that does not retry.
 pub(super) fn store_error(error: RedisError) -> StoreError {
     match classify(&error) {
         Fault::Permanent(error) | Fault::Transient(error) => error,
@@ -84,33 +84,33 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
     }
 }
 
-/// Why a script could not decide a group, if that is its reply: this concerns that group alone.
+/// Returns why a script could not decide a group, if that is its reply. The error concerns that group alone.
 pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(7), Value::BulkString(why)] = &items[..] else { return None };
     let why = String::from_utf8_lossy(why);
-    // Before Redis 7 the error comes with its place in the script.
+    // Before Redis 7, the error includes its position in the script.
     Some(match why.find("WRONGTYPE") {
         Some(at) => StoreError::misconfigured(with_hint(&format!("redis: {}", &why[at..]))),
         None => foreign(),
     })
 }
 
-/// Returns whether the server refused a call for its keys, before any of it was done: what it refuses
-/// in the middle of a script says so.
+/// Returns whether the server rejected a call because of its keys, before executing any of it. The error of a
+/// rejection in the middle of a script says so.
 pub(super) fn refuses_keys(error: &StoreError) -> bool {
     let text = error.to_string();
     text.contains("NOPERM") && text.contains("access") && !text.contains("script")
 }
 
-/// Returns whether the nodes of a cluster turn calls away because of another node.
+/// Returns whether the nodes of a cluster reject calls because of another node.
 pub(super) fn concerns_cluster(error: &StoreError) -> bool {
     error.to_string().contains("CLUSTERDOWN")
 }
 
-/// The error in one line, with a hint if its text alone is not enough to act on.
+/// Formats the error in one line, with a hint if its text alone is not enough to act on.
 fn describe(error: &RedisError) -> String {
-    // The driver rewords the server's codes; operators know those of the server.
+    // The driver rewords the server's codes; operators know the server's own.
     with_hint(&match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
         _ => format!("redis: {error}"),
@@ -129,6 +129,6 @@ fn with_hint(text: &str) -> String {
     } else {
         return text.to_owned();
     };
-    // Some of the server's texts are sentences.
+    // Some of the server's texts end with a full stop.
     format!("{}{hint}", text.trim_end_matches('.'))
 }

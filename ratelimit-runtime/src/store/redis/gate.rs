@@ -1,6 +1,6 @@
-//! Which calls are turned away at once, and what operators hear of it.
+//! The circuit breakers: which calls fail immediately, and which outages are reported to operators.
 //!
-//! One gate for a server, many for a cluster, so that a dead node does not close the others' gates.
+//! One gate for a server, many for a cluster, so that a dead node does not close the gates of other nodes.
 
 use std::{
     collections::HashMap,
@@ -28,23 +28,23 @@ const CLUSTER_GATES: usize = 64;
 const SLOTS: u16 = 16_384;
 const FIRST_PROBE_AFTER: Duration = Duration::from_millis(50);
 const LAST_PROBE_AFTER: Duration = Duration::from_secs(1);
-/// A gate that closes again sooner than this after it opened closes for the same reason.
+/// A gate that closes again sooner than this after it opened counts as the same outage.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
-/// How often an outage that lasts is reported.
+/// How often an ongoing outage is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Gates {
     gates: Box<[Mutex<Gate>]>,
-    /// Which node serves which slots; nothing of a single server.
+    /// Which node serves which slots; `None` for a single server.
     nodes: ArcSwapOption<Nodes>,
-    /// By the address of the node; `None` for a single server, and where the node is unknown.
+    /// By the address of the node; `None` for a single server, or if the node is unknown.
     reported: Mutex<HashMap<Option<Arc<str>>, Reported>>,
-    /// Whether they stay closed.
+    /// Whether the gates stay closed.
     ended: AtomicBool,
     /// Until when other processes may look for any server that was found here, in milliseconds since `began`.
     recovers_for_ms: AtomicU64,
     began: Instant,
-    /// How long they may look for one that is there.
+    /// How long they may need to find a server that is available.
     peers_take: Duration,
     reopened: Arc<Notify>,
     events: Events,
@@ -52,20 +52,20 @@ pub(super) struct Gates {
 
 #[derive(Default)]
 struct Gate {
-    /// Why calls are turned away; `None` while the gate is open.
+    /// Why calls fail immediately; `None` while the gate is open.
     closed: Option<Closed>,
     opened: Option<Instant>,
-    /// How long the last probe was put off.
+    /// The delay of the last probe.
     delay: Duration,
 }
 
-/// Why a gate is closed, and for the slots of which node; for all if that is unknown.
+/// Why a gate is closed, and for the slots of which node; for all slots if that is unknown.
 struct Closed {
     error: StoreError,
     node: Option<Arc<Node>>,
 }
 
-/// What operators heard last of a node.
+/// What was last reported of a node.
 #[derive(Default)]
 struct Reported {
     is_down: bool,
@@ -95,7 +95,7 @@ impl Gates {
         self.gates.len() > 1
     }
 
-    /// Takes note of which node serves which slots now.
+    /// Records which node serves which slots now.
     pub(super) fn learn(&self, nodes: Nodes) {
         self.nodes.store(Some(Arc::new(nodes)));
     }
@@ -103,11 +103,11 @@ impl Gates {
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         let gate = self.gate(keys);
         let closed = gate.closed.as_ref().filter(|closed| closed.covers(keys))?;
-        // What is turned away was not sent.
+        // The rejected call was not sent.
         Some(closed.error.clone().in_doubt(false))
     }
 
-    /// Why any gate is closed.
+    /// Returns why any gate is closed.
     pub(super) fn why_any_closed(&self) -> Option<StoreError> {
         self.gates.iter().find_map(|gate| Some(lock(gate).closed.as_ref()?.error.clone()))
     }
@@ -120,13 +120,13 @@ impl Gates {
             return false;
         }
         if let Some(closed) = &mut gate.closed {
-            // Slots of two nodes that are both away have one gate.
+            // One gate can cover slots of two nodes that are both down.
             closed.node.take_if(|known| !known.serves(slot(keys.config())));
             closed.error = error;
             return false;
         }
         gate.closed = Some(Closed { error: error.clone(), node: node.clone() });
-        // What comes and goes is looked for as rarely as what is gone.
+        // A server that fails again and again is probed as rarely as one that stays down.
         if is_past(gate.opened, STEADY_AFTER) {
             gate.delay = Duration::ZERO;
         }
@@ -135,7 +135,7 @@ impl Gates {
         true
     }
 
-    /// Takes note of why the gate is still closed.
+    /// Records why the gate is still closed.
     pub(super) fn stays_closed(&self, keys: &StateKeys, error: StoreError) {
         let mut gate = self.gate(keys);
         if self.is_ended() {
@@ -155,12 +155,12 @@ impl Gates {
         let now = clock::instant();
         let recovers_for = now + self.peers_take - self.began;
         let recovers_for_ms = u64::try_from(recovers_for.as_millis()).unwrap_or(u64::MAX);
-        // Known before the first call is let through.
+        // Set before the first call passes the gate.
         self.recovers_for_ms.fetch_max(recovers_for_ms, Ordering::AcqRel);
         let node = gate.closed.take().and_then(|closed| closed.node);
         gate.opened = Some(now);
         drop(gate);
-        // A task that begins to wait after this is woken at once.
+        // A task that starts to wait after this wakes at once.
         self.reopened.notify_one();
         let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());
         if !self.gates.iter().any(|gate| lock(gate).closed.as_ref().is_some_and(is_of)) {
@@ -168,8 +168,8 @@ impl Gates {
         }
     }
 
-    /// Until when other processes may not have found the server of these keys, which this one found again;
-    /// `None` if that is over.
+    /// Returns until when other processes may not have found the server of these keys that this one found
+    /// again; `None` if that time is over.
     pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
         let recovers_for_ms = self.recovers_for_ms.load(Ordering::Acquire);
         if recovers_for_ms == 0 {
@@ -191,7 +191,7 @@ impl Gates {
         }
     }
 
-    /// Called while a gate is locked, so that none changes after the end.
+    /// Called while a gate is locked, so that no gate changes after the end.
     fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -200,30 +200,30 @@ impl Gates {
         Arc::clone(&self.reopened)
     }
 
-    /// How long to wait until the next probe: longer each time.
+    /// Returns the delay until the next probe, which grows each time.
     pub(super) fn next_delay(&self, keys: &StateKeys) -> Duration {
         let mut gate = self.gate(keys);
         gate.delay = (gate.delay * 2).clamp(FIRST_PROBE_AFTER, LAST_PROBE_AFTER);
         gate.delay
     }
 
-    /// The node that an error is of; `None` if it is of the whole cluster.
+    /// Returns the node that an error concerns, or `None` if it concerns the whole cluster.
     fn node(&self, keys: &StateKeys, error: &StoreError) -> Option<Arc<Node>> {
         if concerns_cluster(error) { None } else { self.node_of(keys) }
     }
 
-    /// The node that serves these keys, as far as is known.
+    /// Returns the last known node that serves these keys.
     pub(super) fn node_of(&self, keys: &StateKeys) -> Option<Arc<Node>> {
         self.nodes.load().as_ref()?.of(slot(keys.config()))
     }
 
-    /// All nodes of a cluster that are known.
+    /// Returns all known nodes of a cluster.
     pub(super) fn nodes(&self) -> Option<Arc<Nodes>> {
         self.nodes.load_full()
     }
 
-    /// Reports an outage of a node when it begins, and every minute while it lasts. What comes and goes is one
-    /// outage, and so is a cluster that turns calls away because of a node.
+    /// Reports an outage of a node when it begins, and every minute while it lasts. Repeated short outages
+    /// count as one, and so does a cluster that rejects calls because of a node.
     fn report_down(&self, error: StoreError, node: Option<&Node>) {
         let mut all = lock(&self.reported);
         if node.is_none() && all.iter().any(|(node, known)| node.is_some() && known.is_down) {
@@ -278,7 +278,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The cluster slot of a key with a hash tag, by the rule of the Redis Cluster specification.
+/// Returns the cluster slot of a key with a hash tag, by the Redis Cluster specification.
 fn slot(key: &str) -> u16 {
     let tag =
         key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);

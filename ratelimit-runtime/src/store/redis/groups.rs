@@ -25,12 +25,12 @@ pub(super) struct AskGroups<'a> {
 /// The script's reply for one group.
 pub(super) enum Answer {
     Replies(Vec<Vec<Reply>>),
-    /// Nothing was done: it needs windows of a calendar.
+    /// Nothing was done, because it lacks windows of a calendar.
     Lacks(Missing),
 }
 
 impl AskGroups<'_> {
-    /// The command, with the time since when the process has each configuration.
+    /// Builds the command, with the time at which the process received each configuration.
     pub(super) fn since(&self, since_us: impl Fn(&Request<'_>) -> u64, by_name: bool) -> Cmd {
         let requests = self.groups.iter().flat_map(|group| group.requests);
         DECIDE.on_requests(requests, by_name, |command| {
@@ -51,7 +51,7 @@ impl Call for AskGroups<'_> {
 
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
         let mut command = self.since(|request| live.server_time(request.since), by_name);
-        // The time stands in between, in tests.
+        // In tests, the time is in between.
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
     }
@@ -62,7 +62,7 @@ impl Call for AskGroups<'_> {
 }
 
 impl RedisStore {
-    /// Decides groups, and repeats those that lack windows of a calendar with these.
+    /// Decides groups, and repeats those that lack windows of a calendar, with these windows added.
     pub(super) async fn decide_groups(&self, groups: &[Group<'_>]) -> Result<Decided, StoreError> {
         let mut decided: Decided = Vec::with_capacity(groups.len());
         let mut open = Vec::new();
@@ -82,7 +82,7 @@ impl RedisStore {
             }
             let asked: Vec<_> = open.iter().map(|&n| groups[n]).collect();
             let answers = match self.answers(&asked, &windows).await {
-                // A key that the Redis user may not access is the trouble of its limiter alone.
+                // A key that the Redis user may not access affects its own limiter alone.
                 Err(error) if asked.len() > 1 && refuses_keys(&error) => {
                     let mut answers = Vec::with_capacity(asked.len());
                     for group in asked.chunks(1) {
@@ -143,7 +143,7 @@ pub(super) fn read_groups(
 }
 
 fn read_group(values: &[Value], group: &Group<'_>) -> Result<Answer, StoreError> {
-    // What stands in the way of a group is the reply for each of its limiters.
+    // An error of a group is the reply for each of its limiters.
     if let Some(missing) = missing(&values[0], None)? {
         return Ok(Answer::Lacks(missing));
     }
@@ -161,13 +161,13 @@ fn read_group(values: &[Value], group: &Group<'_>) -> Result<Answer, StoreError>
     Ok(Answer::Replies(decide(told?, group.costs)))
 }
 
-/// The costs as runs of equal ones.
+/// Writes the costs as runs of equal ones.
 pub(super) fn runs(costs: &[u32]) -> String {
     write_costs(costs, &[costs], false)
 }
 
-/// The costs of one of the `rows` as runs of callers with equal costs for each limiter: `3`,
-/// or `1*200,5,1*55`. With `&` in front if it is `joined` to the row before.
+/// Writes the costs of one of the `rows` as runs of callers with equal costs for each limiter: `3`, or
+/// `1*200,5,1*55`. Starts with `&` if it is `joined` to the row before.
 fn write_costs(costs: &[u32], rows: &[&[u32]], joined: bool) -> String {
     let mut text = String::from(if joined { "&" } else { "" });
     let mut first = 0;
@@ -188,7 +188,7 @@ fn write_costs(costs: &[u32], rows: &[&[u32]], joined: bool) -> String {
     text
 }
 
-/// What each caller got of what was free of each limiter.
+/// Decides what each caller is granted of the free permits of each limiter.
 fn decide(mut limiters: Vec<Told>, costs: &[&[u32]]) -> Vec<Vec<Reply>> {
     let admit = limiters.iter().all(Told::is_counted);
     let callers = costs.first().map_or(0, |row| row.len());
@@ -251,7 +251,7 @@ mod tests {
             vec![fine(), Value::Nil],
             vec![fine(), told(9, 5, &[0])],
             vec![fine(), told(1, 5, &[])],
-            // What is foreign is an error for the whole group.
+            // An unsupported format is an error for the whole group.
             vec![fine(), told(4, 0, &[])],
         ] {
             assert!(read(values.clone()).is_err(), "{values:?}");

@@ -1,4 +1,4 @@
-//! The scripts' calls and answers, for tests that run them by themselves.
+//! The scripts' calls and replies, for tests that run them directly.
 
 use ratelimit_spec::{Calendar, Penalty};
 use redis::{Cmd, Value};
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// The script's reply for groups: for each its replies, nothing where it lacks the windows of a
-/// calendar, or its error.
+/// The script's reply for groups: for each group its replies, `None` if it lacks the windows of a calendar,
+/// or its error.
 pub type Decisions = Vec<Result<Option<Vec<Vec<Reply>>>, StoreError>>;
 
-/// The call that decides groups as the runtime makes it, for tests that append a time of their own
-/// or run it by the thousand. `since_us` is since when the process has a configuration.
+/// Builds the runtime's call that decides groups, for tests that append their own time or run it many times.
+/// `since_us` is when the process received a configuration.
 #[must_use]
 pub fn script_decide(
     groups: &[Group<'_>],
@@ -37,7 +37,7 @@ pub fn script_decide(
     AskGroups { groups, windows: Windows::default() }.since(since_us, by_name)
 }
 
-/// Reads the reply to such a call. `windows` takes along what it lacks.
+/// Reads the reply to such a call, and adds the windows that it lacks to `windows`.
 ///
 /// # Errors
 ///
@@ -58,13 +58,13 @@ pub fn script_decisions(
     Ok(decisions.collect())
 }
 
-/// A call that looks at a limiter, as [`script_decide`].
+/// Builds a call that peeks at a limiter, as [`script_decide`].
 #[must_use]
 pub fn script_peek(request: &Request<'_>, cost: u32, since_us: u64, by_name: bool) -> Cmd {
     Ask { script: &PEEK, request, cost, windows: Windows::default() }.since(since_us, by_name)
 }
 
-/// Reads the reply to such a call by a process with these numbers.
+/// Reads the reply to such a call by a process with this configuration.
 ///
 /// # Errors
 ///
@@ -73,14 +73,14 @@ pub fn script_peeked(value: &Value, own: &Config, cost: u32) -> Result<Reply, St
     Ok(read_replies(value, &[cost], false, own)?[0])
 }
 
-/// A call that gives permits back, for tests that append a time of their own.
+/// Builds a call that releases permits, for tests that append their own time.
 #[must_use]
 pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> Cmd {
     Tell { script: &RELEASE, keys, words: vec![permits.to_string()], windows: Windows::default() }
         .with_time(by_name)
 }
 
-/// A call that writes a configuration on purpose, for tests that append a time of their own.
+/// Builds a call that sets a configuration explicitly, for tests that append their own time.
 #[must_use]
 pub fn script_write(
     keys: &StateKeys,
@@ -94,7 +94,7 @@ pub fn script_write(
     Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
 }
 
-/// A call that reserves permits, as [`script_decide`].
+/// Builds a call that reserves permits, as [`script_decide`].
 #[must_use]
 pub fn script_reserve(request: &Request<'_>, costs: &[u32], within_ms: u64, since_us: u64) -> Cmd {
     Reserve { request, costs, within_ms }.since(since_us, false)
@@ -113,7 +113,7 @@ pub fn script_reservations(
     read_reservations(value, request, costs)
 }
 
-/// A call that charges, as [`script_decide`].
+/// Builds a call that charges, as [`script_decide`].
 #[must_use]
 pub fn script_charge(
     request: &Request<'_>,
@@ -138,14 +138,14 @@ pub fn script_charged(
     read_charged(value, request)
 }
 
-/// A call that gives a grant back, for tests that append a time of their own.
+/// Builds a call that refunds a grant, for tests that append their own time.
 #[must_use]
 pub fn script_give_back(keys: &StateKeys, grant: &Grant, by_name: bool) -> Cmd {
     let (words, windows) = (give_back_words(grant), Windows::default());
     Tell { script: &GIVE_BACK, keys, words, windows }.with_time(by_name)
 }
 
-/// A call that takes note of a refusal, for tests that append a time of their own.
+/// Builds a call that records a rejection, for tests that append their own time.
 #[must_use]
 pub fn script_penalize(keys: &StateKeys, penalty: &Penalty, per_ms: u64, by_name: bool) -> Cmd {
     Penalize { keys, penalty, per_ms }.command(by_name)
@@ -160,25 +160,24 @@ pub fn script_penalized(value: &Value) -> Result<Refused, StoreError> {
     read_refused(value)
 }
 
-/// What comes after the time in such a call: the windows of calendars.
+/// The arguments after the time in such a call: the windows of calendars.
 #[derive(Debug, Default)]
 pub struct CalendarCall(Windows);
 
 impl CalendarCall {
-    /// A call by a process of this calendar, and by one that found another in force.
+    /// Creates it for a process with this calendar that found `in_force` active.
     #[must_use]
     pub fn new(own: Option<Calendar>, in_force: Option<Calendar>) -> Self {
         Self(Windows::new([own, in_force]))
     }
 
-    /// Appends the time that is to be the server's, and the windows around what the process takes for
-    /// it.
+    /// Appends the time to use instead of the server's, and the windows around the process's `guess` of it.
     pub fn append(&self, call: &mut Cmd, now: u64, guess: u64) {
         call.arg(now);
         self.0.append(call, 0, || guess);
     }
 
-    /// Whether the script lacked windows, which the next call takes along then.
+    /// Returns whether the script lacked windows, which the next call then includes.
     ///
     /// # Errors
     ///

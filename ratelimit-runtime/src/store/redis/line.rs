@@ -20,7 +20,7 @@ use crate::StoreError;
 pub(super) struct Line {
     /// By address, as in [`Live::server`].
     peers: ArcSwap<BTreeMap<Arc<str>, Arc<Peer>>>,
-    /// One look for the nodes of a cluster at a time, and how the last one ended.
+    /// Limits queries for the nodes of a cluster to one at a time, and holds the last result.
     pub(super) looks: Mutex<Option<(Instant, Result<(), StoreError>)>>,
 }
 
@@ -28,14 +28,14 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Peer {
     live: ArcSwapOption<Live>,
-    /// One attempt to connect at a time, and how the last one failed.
+    /// Limits connection attempts to one at a time, and holds the last failure.
     pub(super) attempts: Mutex<Option<(Instant, StoreError)>>,
 }
 
-/// An open connection, and where the server's clock stood when it was opened.
+/// An open connection, and the server's time when it was opened.
 pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
-    /// `host:port` of a node of a cluster; nothing of a single server.
+    /// `host:port` of a node of a cluster; empty for a single server.
     pub(super) server: Arc<str>,
     pub(super) closed: Arc<AtomicBool>,
     pub(super) timeouts: AtomicU32,
@@ -44,7 +44,7 @@ pub(super) struct Live {
 }
 
 impl Line {
-    /// What leads to a server.
+    /// Returns the connection state of a server.
     pub(super) fn peer(&self, server: &Arc<str>) -> Arc<Peer> {
         if let Some(peer) = self.peers.load().get(server) {
             return Arc::clone(peer);
@@ -54,11 +54,11 @@ impl Line {
             peers.entry(Arc::clone(server)).or_default();
             peers
         });
-        // If it was forgotten in between, this caller has one of its own.
+        // If it was removed in between, this caller gets its own.
         self.peers.load().get(server).map_or_else(Arc::default, Arc::clone)
     }
 
-    /// Closes the connections to all servers that are not among these.
+    /// Closes the connections to all servers that are not known.
     pub(super) fn keep(&self, is_known: impl Fn(&str) -> bool) {
         if self.peers.load().keys().all(|server| is_known(server)) {
             return;
@@ -72,7 +72,7 @@ impl Line {
 }
 
 impl Peer {
-    /// The connection, while it is open.
+    /// Returns the connection if it is open.
     pub(super) fn live(&self) -> Option<Arc<Live>> {
         self.live.load_full().filter(|live| live.is_open())
     }
@@ -89,11 +89,11 @@ impl Peer {
 
 impl Live {
     pub(super) async fn query(&self, command: &Cmd) -> RedisResult<Value> {
-        // Without the box that the driver's trait needs.
+        // Avoids the box that the driver's trait needs.
         self.connection.clone().send_packed_command(command).await?.extract_error()
     }
 
-    /// When something happened, in microseconds by the server's clock.
+    /// Converts an instant to microseconds by the server's clock.
     pub(super) fn server_time(&self, instant: Instant) -> u64 {
         let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         match self.opened.checked_duration_since(instant) {
@@ -102,13 +102,13 @@ impl Live {
         }
     }
 
-    /// Gives the connection up, so that the next call opens another; under Sentinel that looks up
-    /// the master again.
+    /// Discards the connection, so that the next call opens another; under Sentinel, that call looks up the
+    /// master again.
     pub(super) fn discard(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// A call came back: the connection works.
+    /// Records a reply: the connection works.
     pub(super) fn answered(&self) {
         if self.timeouts.load(Ordering::Relaxed) != 0 {
             self.timeouts.store(0, Ordering::Relaxed);

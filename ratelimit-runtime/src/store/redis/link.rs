@@ -1,10 +1,9 @@
 //! The connections to the server, one for each runtime that calls, with health tracking and a
 //! circuit breaker.
 //!
-//! Calls never queue behind a dead connection. After a failure a gate closes, for all runtimes:
-//! calls fail at once, while one probe at a time, with growing delay, looks for the server from
-//! the engine's thread and opens the gate again. A probe is a write that a full server refuses,
-//! and has as long for its answer as a call.
+//! Calls never queue behind a dead connection. After a failure, a gate closes for all runtimes and calls fail
+//! at once. One probe at a time, with growing delay, checks the server from the engine's thread and opens the
+//! gate again. A probe is a write that a full server rejects, with the same deadline as a call.
 
 use std::{
     collections::BTreeSet,
@@ -33,9 +32,9 @@ use crate::{
     store::StateKeys,
 };
 
-/// Timeouts in a row after which a connection is given up.
+/// Consecutive timeouts after which a connection is discarded.
 const GIVE_UP_AFTER: u32 = 3;
-/// How often a server that was found is looked at, until every process must have found it.
+/// How often a server that was found again is probed, until every process must have found it.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Link {
@@ -80,8 +79,8 @@ impl Link {
         self.lines.here()
     }
 
-    /// The open connection to the server that has these keys, made now if there is none. Fails at once while
-    /// the gate is closed.
+    /// Returns the open connection to the server of these keys, opening it if there is none. Fails at once
+    /// while the gate is closed.
     pub(super) async fn live(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -94,7 +93,7 @@ impl Link {
         self.connected(line, &server).await
     }
 
-    /// The address of the node that has these keys; nothing where there is only one server.
+    /// Returns the address of the node of these keys; empty if there is only one server.
     async fn server_of(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -139,7 +138,7 @@ impl Link {
         {
             return Err(error.clone());
         }
-        // Where a connection was lost, the server may be another one by now.
+        // After a lost connection, the server may be a different one.
         let loaded = self.loaded().contains(&server) && !peer.was_live();
         match self.open(&server, loaded).await {
             Ok(live) => {
@@ -178,7 +177,7 @@ impl Link {
             let reply: RedisResult<(u64, u64)> = time.query_async(&mut connection).await;
             (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
         };
-        // Both are under way at once: a set-up takes a round trip less.
+        // Both run concurrently, which saves a round trip.
         let ((time, opened), ()) = tokio::join!(time, load);
         let (seconds, us) = time?;
         Ok(Live {
@@ -191,7 +190,7 @@ impl Link {
         })
     }
 
-    /// A call got no answer in time.
+    /// Records a call without a reply in time.
     pub(super) fn timed_out(&self, live: &Live) {
         if live.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= GIVE_UP_AFTER {
             live.discard();
@@ -210,7 +209,7 @@ impl Link {
         }
     }
 
-    /// Whether calls are sent to the server, as far as is known.
+    /// Returns an error if calls are known not to be sent to the server.
     pub(super) fn health(&self) -> Result<(), StoreError> {
         self.gates.why_any_closed().map_or(Ok(()), Err)
     }
@@ -223,8 +222,8 @@ impl Link {
         self.gates.reopened()
     }
 
-    /// Turns calls away from now on, and looks for the server in the background; false when that
-    /// was so already.
+    /// Makes calls fail at once from now on, and probes the server in the background. Returns false if that
+    /// was already so.
     pub(super) fn close(self: &Arc<Self>, keys: &StateKeys, error: StoreError) -> bool {
         if !self.gates.close(keys, error) {
             return false;
@@ -248,8 +247,8 @@ impl Link {
         true
     }
 
-    /// Gives up the connections that missed an answer: the server was found by another one, and
-    /// they may lead to one that is not there any more.
+    /// Discards the connections that missed a reply: another connection found the server, and these may lead
+    /// to one that is gone.
     fn replace_doubtful(&self, server: &Arc<str>) {
         for line in self.lines.all().iter() {
             if let Some(live) = line.peer(server).live()
@@ -260,8 +259,8 @@ impl Link {
         }
     }
 
-    /// Writes something harmless by the engine's own connection, as fast as a call has to be, and returns the
-    /// server that took it.
+    /// Sends a harmless write on the engine's own connection, with a call's deadline, and returns the server
+    /// that executed it.
     async fn probe(self: &Arc<Self>, keys: &StateKeys) -> Result<Arc<str>, StoreError> {
         let line = self.lines.of_engine();
         if self.gates.are_of_a_cluster() {
@@ -295,8 +294,8 @@ impl Link {
     }
 }
 
-/// Turns calls away again if the server goes while other processes may look for it still: few calls of this one
-/// would notice. A busy process may miss an answer.
+/// Closes the gate again if the server fails while other processes may still look for it; few calls of this
+/// process would notice. A busy process may miss a reply.
 async fn watch(link: Weak<Link>, keys: StateKeys) {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;

@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Sends a heartbeat and returns the living processes. One that gets no answer closes the gate as a call does, so
-    /// that a process without calls knows of the outage. One that is refused does not: decisions go on without
-    /// heartbeats.
+    /// Sends a heartbeat and returns the live processes. One without a reply closes the gate as a call does,
+    /// so that a process without calls notices the outage. One that is rejected does not: decisions work
+    /// without heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,
@@ -23,7 +23,7 @@ impl RedisStore {
         let error = match clock::timeout(self.link.engine(), limit, beating).await {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
-            // A cluster that refuses all calls is no outage of the node that answered.
+            // If the cluster rejects all calls, the node that replied is not down.
             Err(_) => attempt
                 .excuse()
                 .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
@@ -34,7 +34,7 @@ impl RedisStore {
         Err(error)
     }
 
-    /// Takes this process out of those that live.
+    /// Removes this process from the live ones.
     pub(crate) async fn leave(&self, beat: &Heartbeat<'_>) -> Result<(), StoreError> {
         let keys = keys(beat.key_prefix);
         let attempt = Attempt::new(&self.link);
@@ -57,7 +57,7 @@ impl RedisStore {
             command
         };
         let ids: Vec<String> = attempt.call(&About { keys, command: beat }).await.and_then(read)?;
-        // Slots move, and replicas take over.
+        // Slots move, and replicas become masters.
         self.link.look_again(&self.link.line());
         Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
     }
@@ -70,7 +70,7 @@ impl RedisStore {
         read(Attempt::new(&self.link).call(&About { keys, command }).await?)
     }
 
-    /// The processes that share the store, as their last heartbeats describe them.
+    /// Returns the processes that share the store, as their last heartbeats describe them.
     pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
         let keys = keys(key_prefix);
         let all = clock::timeout(self.link.engine(), self.deadline.max(LEAST), self.roster(&keys));
@@ -107,7 +107,7 @@ fn keys(key_prefix: &str) -> StateKeys {
     StateKeys::new(format!("{key_prefix}ratelimit:members"))
 }
 
-/// A command about members.
+/// A command on the keys of members.
 struct About<'a, F> {
     keys: &'a StateKeys,
     command: F,
@@ -123,5 +123,5 @@ impl<F: Fn(&Live, bool) -> Cmd> Call for About<'_, F> {
     }
 }
 
-/// No heartbeat is given up sooner.
+/// The shortest deadline of a heartbeat.
 const LEAST: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Which node of a cluster serves which slots.
+//! Maps the nodes of a cluster to their slots.
 
 use std::{collections::BTreeMap, fmt::Write, ops::RangeInclusive, sync::Arc};
 
@@ -7,7 +7,7 @@ use redis::Value;
 /// The most ranges of slots that an event lists of one node.
 const MOST_LISTED: usize = 8;
 
-/// A node, and the slots that it served when the cluster was last looked at.
+/// A node, and the slots that it served when the cluster was last queried.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) address: Arc<str>,
@@ -23,7 +23,7 @@ impl Node {
         self.slots.iter().any(|range| range.contains(&slot))
     }
 
-    /// Its slots as text: `0-5460`, or several ranges.
+    /// Formats its slots: `0-5460`, or several ranges.
     pub(super) fn slots(&self) -> Arc<str> {
         let mut text = String::new();
         for (n, range) in self.slots.iter().take(MOST_LISTED).enumerate() {
@@ -39,8 +39,8 @@ impl Node {
 }
 
 impl Nodes {
-    /// Reads the reply to `CLUSTER SLOTS` of the node on this host: of each range its first slot, its last slot,
-    /// and its nodes, of which the first is the one that decides.
+    /// Reads the reply of the node on this host to `CLUSTER SLOTS`: for each range its first slot, its last
+    /// slot and its nodes, with the master first.
     pub(super) fn read(reply: &Value, asked: &str) -> Option<Self> {
         let Value::Array(ranges) = reply else { return None };
         let mut nodes = BTreeMap::<String, Vec<RangeInclusive<u16>>>::new();
@@ -51,7 +51,7 @@ impl Nodes {
             };
             let [host, Value::Int(port), ..] = &node[..] else { return None };
             let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
-            // A node that does not know its own host is where the answer came from.
+            // A node that does not know its own host is on the host that replied.
             let host = if host.is_empty() { asked } else { &host };
             let slots = u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?;
             nodes.entry(format!("{host}:{port}")).or_default().push(slots);
@@ -72,7 +72,7 @@ impl Nodes {
     }
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 pub(super) fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

@@ -1,4 +1,4 @@
-//! Refusals that may block a limiter: what goes into their script, and what comes out.
+//! Rejections that may block a limiter: the arguments and the reply of their script.
 
 use ratelimit_spec::Penalty;
 use redis::{Cmd, Value};
@@ -15,7 +15,7 @@ use crate::{
     store::{Refused, StateKeys},
 };
 
-/// A call of the script that takes note of a refusal.
+/// A call of the script that records a rejection.
 pub(super) struct Penalize<'a> {
     pub(super) keys: &'a StateKeys,
     pub(super) penalty: &'a Penalty,

@@ -10,11 +10,11 @@ use crate::{
     store::{Config, MemberId, Outcome, Reconciled, Reply, replaced::kept},
 };
 
-/// What comes before the waits; see `lua/limiter.lua`.
+/// The length of a reply before the waits; see `lua/limiter.lua`.
 const HEAD: usize = 11;
 
-/// Reads the replies to requests for these costs by a process with its `own` numbers; unless they
-/// `take`, none leaves less to the next.
+/// Reads the replies to requests for these costs by a process with its `own` configuration. Unless the
+/// requests `take`, none leaves less to the next.
 pub(super) fn read_replies(
     value: &Value,
     costs: &[u32],
@@ -32,7 +32,7 @@ pub(super) fn read_replies(
     Ok(replies.collect())
 }
 
-/// What is the same for all requests in a reply about one limiter, and what follows it.
+/// Reads what all requests in a reply for one limiter share, and returns it with the rest.
 pub(super) fn read_limiter<'a>(
     value: &'a Value,
     own: &Config,
@@ -59,7 +59,7 @@ pub(super) fn unknown_reply(value: &Value) -> StoreError {
 
 /// A script's reply for one limiter.
 pub(super) struct Told {
-    /// What is the same for all requests; what is free remains.
+    /// What all requests share; `remaining` is what is free.
     common: Reply,
     waits: Waits,
 }
@@ -72,7 +72,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// The waits of these costs, one for all equal costs; `None` unless there are just as many.
+    /// Reads the waits of these costs, one for all equal costs; `None` unless their number matches.
     fn of(costs: &[u32], mut waits: impl Iterator<Item = Option<u64>>) -> Option<Self> {
         let mut known = Self::default();
         for cost in costs {
@@ -119,7 +119,7 @@ impl Told {
         is_counted(&self.common)
     }
 
-    /// The reply to the next request. What happened to the configuration is in the first one only.
+    /// Returns the reply to the next request. Only the first one reports what happened to the configuration.
     pub(super) fn answer(&mut self, cost: u32) -> Reply {
         let mut reply = self.common;
         if reply.outcome == Outcome::Granted {
@@ -131,9 +131,9 @@ impl Told {
         reply
     }
 
-    /// Takes what was granted, and returns what remains.
+    /// Takes the granted permits, and returns what remains.
     pub(super) fn take(&mut self, cost: u32) -> u64 {
-        // A leaky bucket hands out one request's permits and is closed.
+        // A leaky bucket grants one request and is then closed.
         let spaced = self.common.config.is_spaced();
         let left = self.common.remaining - u64::from(cost);
         self.common.remaining = if spaced { 0 } else { left };
@@ -145,7 +145,7 @@ fn is_counted(common: &Reply) -> bool {
     matches!(common.outcome, Outcome::Granted | Outcome::Blocked)
 }
 
-/// A reply of few steps, with what it leaves out: such a limiter is counted by our own numbers.
+/// Unpacks a reply of a fast path, and adds what it omits: such a limiter is counted under our own configuration.
 fn unpack<'a>(packed: &'a [u8], own: &Config) -> Option<([Value; HEAD], &'a [[u8; 8]])> {
     let (numbers, _) = packed.as_chunks();
     let (head, waits) = numbers.split_first_chunk()?;
@@ -168,7 +168,7 @@ pub(super) fn integer(item: &Value) -> Option<u64> {
     }
 }
 
-/// What is the same for all requests, as a reply: what is free remains, and is granted where the
+/// Reads what all requests share as a reply: `remaining` is what is free, and the outcome is granted if the
 /// store counts at all.
 fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
     let [kind, remaining, reset_after, now, rate, per, rule, event, ahead, more_after, moved] =
@@ -217,8 +217,8 @@ fn read_head(head: &[Value; HEAD], own: &Config) -> Option<Reply> {
     })
 }
 
-/// Reads what reconciliation did: a number, and behind it the stored configuration that ours replaced,
-/// or `@` and the process that announced the one that is followed, if that may be gone.
+/// Reads the outcome of reconciliation: a number, followed by the stored configuration that ours replaced, or
+/// by `@` and the process that announced the active one, if that process may be gone.
 fn read_event(event: &Value) -> Option<(u64, Option<&'static Config>, Option<MemberId>)> {
     let Value::BulkString(text) = event else { return Some((integer(event)?, None, None)) };
     let (event, numbers) = std::str::from_utf8(text).ok()?.split_once(' ')?;
@@ -228,12 +228,12 @@ fn read_event(event: &Value) -> Option<(u64, Option<&'static Config>, Option<Mem
     }
     let mut words = numbers.splitn(3, '/');
     let (rate, per) = (words.next()?, words.next()?);
-    // A later version may have stored a rule that this one does not know.
+    // A later version may have stored a rule that this one does not support.
     let replaced = read_rule(words.next()?, rate.parse().ok()?, per.parse().ok()?);
     Some((event, replaced.and_then(kept), None))
 }
 
-/// What a request for this cost gets of what remains.
+/// Decides a request for this cost with what remains.
 fn decide(common: Reply, cost: u64) -> Reply {
     let capacity = common.config.capacity();
     let (outcome, remaining) = if cost > capacity {
@@ -253,7 +253,7 @@ pub(super) fn foreign() -> StoreError {
     )
 }
 
-/// A calendar of a later version, or of one with other zones.
+/// The error for a calendar of a later version, or of a version with other zones.
 pub(super) fn unknown_rule(rule: &str) -> StoreError {
     StoreError::misconfigured(format!(
         "redis: the limiter uses `{rule}`, which this process does not support; run the same version \
@@ -348,7 +348,7 @@ mod tests {
             // A rule and an event of a later version.
             ints(&[1, 2, 0, 99, 5, 1000, 9, 0, 0, 60, 0, 7]),
             ints(&[1, 2, 0, 99, 5, 1000, 0, 9, 0, 60, 0, 7]),
-            // A wait too few and one too many.
+            // One wait too few, and one too many.
             ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0]),
             ints(&[1, 2, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7, 7]),
             ints(&[3, 0, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 7]),

@@ -1,4 +1,4 @@
-//! Reservations: what goes into their scripts, and what comes out.
+//! Reservations: the arguments and the reply of their script.
 
 use redis::{Cmd, Value};
 
@@ -14,7 +14,7 @@ use crate::{
     store::{Outcome, Reply, Request, Reservation, StateKeys, Ticket},
 };
 
-/// The numbers for each reservation; see `lua/reserve.lua`.
+/// The number of values for each reservation; see `lua/reserve.lua`.
 const EACH: usize = 6;
 
 /// A call of the script that takes permits now or in advance.
@@ -25,7 +25,7 @@ pub(super) struct Reserve<'a> {
 }
 
 impl Reserve<'_> {
-    /// The command, with the time in microseconds since when the process has its configuration.
+    /// Builds the command, with the time in microseconds at which the process received its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let Self { request, costs, within_ms } = self;
         RESERVE.on_requests(std::iter::once(*request), by_name, |command| {
@@ -73,7 +73,7 @@ pub(super) fn read_reservations(
     Ok(told)
 }
 
-/// What follows the head for each cost, where the store counts.
+/// Reads what follows the head for each cost, if the store counts.
 fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservation> {
     let [again, taken, wait, empty_at, ticks, stored] = each else { return None };
     let outcome = match integer(taken)? {

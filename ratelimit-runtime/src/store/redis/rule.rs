@@ -1,4 +1,4 @@
-//! How a limiter counts, as a text: what the scripts take, keep in epochs and answer with.
+//! The encoded rule of a limiter: what scripts receive, store in epochs and return.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use ratelimit_spec::{Algorithm, Mode, Rule};
 
 use crate::store::Config;
 
-/// Redisson's ordinal of the mode, and the algorithm where it is not Redisson's: `0`, `1/leaky_bucket`,
+/// Encodes Redisson's ordinal of the mode, and the algorithm if it is not Redisson's: `0`, `1/leaky_bucket`,
 /// `0/token_bucket/20`, with a warm-up in milliseconds `0/token_bucket/w4000`, or
 /// `0/fixed_window/day@Europe/Vienna`.
 pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
@@ -27,7 +27,7 @@ pub(super) fn write_rule(config: &Config) -> Cow<'static, str> {
     }
 }
 
-/// Numbers with the rule of such a text; `None` if no limiter writes such a text.
+/// Decodes such a text into a configuration; `None` if no limiter writes it.
 pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
     let mut words = text.splitn(3, '/');
     let mode = match words.next()? {
@@ -45,7 +45,7 @@ pub(super) fn read_rule(text: &str, rate: u64, per_ms: u64) -> Option<Config> {
             Some(ms) => Rule::WarmingBucket { warm_up: Duration::from_millis(ms.parse().ok()?) },
             None => Rule::TokenBucket { burst: detail.parse().ok()? },
         },
-        // The stored length counts, also if a peer stored another one than the calendar's.
+        // The stored length counts, even if a peer stored another one than the calendar's.
         Algorithm::FixedWindow => Rule::FixedWindow { calendar: Some(detail.parse().ok()?) },
     }))
 }

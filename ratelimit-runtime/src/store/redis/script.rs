@@ -1,4 +1,4 @@
-//! The scripts, and what goes in and comes out of them.
+//! The scripts, their arguments and replies.
 
 use std::{
     iter,
@@ -15,7 +15,7 @@ use crate::{
     store::{Assertion, Request, StateKeys},
 };
 
-/// The text of a file, or of several that belong together, in the order in which they need each other.
+/// Concatenates the texts of files, in the order in which they depend on each other.
 macro_rules! text {
     (basics) => {
         concat!(text!(numbers), text!(hash))
@@ -37,22 +37,22 @@ macro_rules! text {
             text!(meter)
         )
     };
-    // Seven words for each limiter, of three keys; with a penalty, of four keys, ten.
+    // Seven arguments and three keys for each limiter; with a penalty, ten arguments and four keys.
     (clock) => {
         concat!("local TIME_AT = #KEYS / 3 * 7 + 1\n", include_str!("lua/clock.lua"), "\n")
     };
     (guarded_clock) => {
         concat!("local TIME_AT = #KEYS / 4 * 10 + 1\n", include_str!("lua/clock.lua"), "\n")
     };
-    // On keys that are no limiter's.
+    // For keys that do not belong to a limiter.
     (other_clock) => {
         concat!("local TIME_AT = #KEYS * 3 + 1\n", include_str!("lua/clock.lua"), "\n")
     };
-    // All that it takes to decide by every rule, made by the first group of a call that needs it.
+    // Everything needed to decide by every rule, defined by the first group of a call that needs it.
     (general) => {
         concat!(
             "if last and not (ready and reply or decide) then\n",
-            // Parameters cost a call nothing until then, other than captured variables.
+            // Unlike captured variables, parameters cost a call nothing until then.
             "local function general(ALL_KEYS, ALL_ARGV, now, replies)\n",
             "local KEYS, ARGV = ALL_KEYS, ALL_ARGV\n",
             text!(basics),
@@ -66,7 +66,7 @@ macro_rules! text {
             "end\ndecide = general(KEYS, ARGV, now, replies)\nend\n"
         )
     };
-    // The few steps that decide most calls, for each limiter.
+    // The fast paths that decide most calls, for each limiter.
     (each_limiter) => {
         concat!(
             "for n = 1, LIMITERS do\n",
@@ -89,7 +89,7 @@ macro_rules! script {
     ($($part:ident)*) => { Lazy::new(|| Script::new(concat!($(text!($part)),*))) };
 }
 
-/// A script of which there is another one, for limiters of which some have a penalty.
+/// A script with a second version for calls in which some limiters have a penalty.
 macro_rules! guarded {
     ([$($head:ident)*] clock $($part:ident)*) => {
         Lazy::new(|| {
@@ -124,14 +124,14 @@ pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
 
-/// What is loaded when a connection opens.
+/// The scripts that are loaded when a connection opens.
 pub(super) const ALL: [&Lazy<Script>; 4] = [&DECIDE, &RESERVE, &PEEK, &ASSERT];
 
-/// A Lua text with the name Redis caches it under.
+/// A Lua text with its name in Redis's script cache.
 pub(super) struct Script {
     pub(super) text: &'static str,
     sha: String,
-    /// The same for limiters of which some have a penalty; see `lua/guard.lua`.
+    /// The version for calls in which some limiters have a penalty; see `lua/guard.lua`.
     guarded: Option<Box<Script>>,
 }
 
@@ -140,12 +140,12 @@ impl Script {
         Self { text, sha: redis::Script::new(text).get_hash().to_owned(), guarded: None }
     }
 
-    /// The call on a limiter's keys, by name or with the text for a server that does not know it.
+    /// Builds the call on a limiter's keys, by name, or by text for a server that does not know the name.
     pub(super) fn on(&self, keys: &StateKeys, by_name: bool) -> Cmd {
         self.on_all(1, std::iter::once(keys), by_name)
     }
 
-    /// The call that answers these requests.
+    /// Builds the call for these requests.
     pub(super) fn on_requests<'a>(
         &self,
         requests: impl Iterator<Item = &'a Request<'a>> + Clone,
@@ -178,14 +178,14 @@ impl Script {
         command
     }
 
-    /// The call on keys that are no limiter's.
+    /// Builds the call on keys that do not belong to a limiter.
     pub(super) fn on_keys(&self, keys: &[&str], by_name: bool) -> Cmd {
         let mut command = redis::cmd(if by_name { "EVALSHA" } else { "EVAL" });
         command.arg(if by_name { &*self.sha } else { self.text }).arg(keys.len()).arg(keys);
         command
     }
 
-    /// The call on the keys of several limiters.
+    /// Builds the call on the keys of several limiters.
     pub(super) fn on_all<'a>(
         &self,
         count: usize,
@@ -203,7 +203,7 @@ impl Script {
     }
 }
 
-/// Adds the seven words in which most scripts take a request.
+/// Adds the seven arguments of a request that most scripts take.
 pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
     add_statement(command, request, runs, since_us);
     command.arg(&member_id()[..]);
@@ -231,20 +231,20 @@ pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str
     });
 }
 
-/// The startup check, on a limiter's names.
+/// Builds the startup check, on a limiter's names.
 pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
     CHECK.on(keys, by_name)
 }
 
-/// A write that only a working master with memory left does not refuse. It changes a key that no
-/// process ever makes, so it changes nothing and is answered with nil.
+/// Builds a write that only a working master with free memory accepts. It changes a key that no process ever
+/// creates, so it changes nothing and the reply is nil.
 pub(super) fn probe(keys: &StateKeys) -> Cmd {
     let mut command = redis::cmd("SET");
     command.arg(format!("{}:probe", keys.log())).arg("").arg("XX");
     command
 }
 
-/// An id for a log member: a random number of this process, and a counter.
+/// Returns an id for a log member: a random number of this process, and a counter.
 fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};

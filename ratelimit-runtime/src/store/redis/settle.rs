@@ -1,4 +1,4 @@
-//! Grants that are given back, and charges: what goes into their scripts, and what comes out.
+//! Refunds of grants, and charges: the arguments and replies of their scripts.
 
 use redis::{Cmd, Value};
 
@@ -42,7 +42,7 @@ impl RedisStore {
     }
 }
 
-/// What the script that gives a grant back takes.
+/// Returns the arguments of the script that refunds a grant.
 pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
     let Grant { permits, ends_ms, moved, config } = grant;
     let Config { rate, per_ms, .. } = *config;
@@ -61,7 +61,7 @@ pub(super) struct ChargeCall<'a> {
 }
 
 impl ChargeCall<'_> {
-    /// The command, with the time in microseconds since when the process has its configuration.
+    /// Builds the command, with the time in microseconds at which the process received its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let mut command = CHARGE.on(self.request.keys, by_name);
         // Larger numbers are not exact in a script.

@@ -1,4 +1,4 @@
-//! What is looked for before traffic.
+//! Checks before the first call.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::{
 use crate::{StoreError, StoreErrorKind, clock, events::Event, store::StateKeys};
 
 impl RedisStore {
-    /// Looks for what only shows in the middle of a script: commands the user may not run, and
-    /// settings under which limits cannot hold. A server that is away is no error: it is warned
-    /// about, and `on_store_error` decides until it is back.
+    /// Checks for problems that would otherwise appear in the middle of a script: commands that the user may
+    /// not run, and settings under which limits cannot hold. An unavailable server is not an error: it is
+    /// reported as an event, and `on_store_error` decides until it is available again.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
         let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
         let limit = self.deadline.max(Duration::from_secs(2));
         let line = self.link.line();
         let checked = clock::timeout(self.link.engine(), limit, async {
             let live = self.link.live(&line, &keys).await?;
-            // By name and by text: a server that knows the scripts forgets them when it restarts.
+            // By name and by text, because a server that knows the scripts forgets them when it restarts.
             let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
             let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
             let complaints = match named {
@@ -42,7 +42,7 @@ impl RedisStore {
             }
             self.link.close(&keys, error);
         }
-        // A node that does not answer is the trouble of its own calls.
+        // A node that does not reply affects its own calls only.
         let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
         Ok(())
     }

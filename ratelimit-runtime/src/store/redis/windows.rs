@@ -1,4 +1,4 @@
-//! The windows of calendars around what is now: a script knows the time and no time zones.
+//! The calendar windows around the current time: a script knows the time, but no time zones.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use crate::{
     store::{Config, Request},
 };
 
-/// How often a script is called for one decision: a clock that jumps again is broken.
+/// The most calls of a script for one decision: a clock that jumps again is broken.
 pub(super) const MOST_ATTEMPTS: usize = 3;
 
-/// The windows a script was not sent.
+/// The windows that a script lacked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
     calendar: Calendar,
@@ -23,23 +23,23 @@ pub(super) struct Missing {
     now: u64,
 }
 
-/// Which windows a call takes along.
+/// The windows that a call includes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Windows {
     calendars: Vec<Calendar>,
-    /// What the attempt before lacked.
+    /// What the previous attempt lacked.
     missing: Option<Missing>,
 }
 
 impl Windows {
-    /// The windows of these calendars, each once.
+    /// Creates the windows of these calendars, each once.
     pub(super) fn new(calendars: impl IntoIterator<Item = Option<Calendar>>) -> Self {
         let mut all = Self::default();
         calendars.into_iter().flatten().for_each(|calendar| all.add(calendar));
         all
     }
 
-    /// Those of the callers' own calendars, and of the last ones they found in force.
+    /// Creates the windows of the callers' own calendars, and of the last ones they found active.
     pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Request<'a>>) -> Self {
         let both = |request: &Request<'_>| [request.config.calendar(), request.in_force];
         Self::new(requests.into_iter().flat_map(both))
@@ -51,14 +51,14 @@ impl Windows {
         }
     }
 
-    /// Takes along what an answer lacked.
+    /// Adds the windows that a reply lacked.
     pub(super) fn lack(&mut self, missing: Missing) {
         self.missing = Some(missing);
         self.add(missing.calendar);
     }
 
-    /// Appends them to a call, after as many empty arguments as come in between, unless there are none;
-    /// `guess` is what the server's time may be, in milliseconds.
+    /// Appends the windows, if there are any, to a call, after `between` empty arguments. `guess` is the
+    /// likely server time in milliseconds.
     pub(super) fn append(&self, command: &mut Cmd, between: usize, guess: impl FnOnce() -> u64) {
         if self.calendars.is_empty() {
             return;
@@ -77,7 +77,7 @@ impl Windows {
     }
 }
 
-/// The windows that a script lacks by its reply. `own` are the numbers of the caller.
+/// Reads from a reply which windows the script lacked. `own` is the caller's configuration.
 pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Missing>, StoreError> {
     let Value::Array(items) = value else { return Ok(None) };
     let (Some(Value::Int(6)), Some(Value::Int(now)), Some(rule)) =

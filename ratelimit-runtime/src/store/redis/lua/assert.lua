@@ -1,4 +1,4 @@
--- Reconciles the configuration alone, for limiters that count in the process.
+-- Reconciles only the configuration, for limiters that are counted in the process.
 --
 -- KEYS[1..3], ARGV[1..7]  as for limiter.lua; ARGV[1] is 0
 --

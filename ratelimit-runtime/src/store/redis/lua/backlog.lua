@@ -1,13 +1,13 @@
--- What buckets have in common: a backlog in ticks that drains steadily, reservations at
--- its end, grants in it, and permits that are owed beyond what it holds; see bucket.lua.
+-- Shared by all buckets: a backlog in ticks that drains steadily, reservations at its end, grants
+-- in it, and permits owed beyond its capacity; see bucket.lua.
 local MOST_AHEAD = 2 ^ 51 -- ticks beyond what a bucket holds
 
--- The milliseconds until the last reservation begins.
+-- Returns the milliseconds until the last reservation begins.
 local function lead_of(state, now)
   return math.max(0, state.last - math.max(now, state.at))
 end
 
--- What overtook others has begun two turns later.
+-- A reservation that overtook others has begun two turns later.
 local function turn(moves, lead, now)
   if lead == 0 then
     moves.largest, moves.earlier, moves.later, moves.turns_at = 0, 0, 0, 0
@@ -24,17 +24,16 @@ local function add_reservation(moves, ticks, overtaking, lead, now)
   moves.later = math.min(moves.later + overtaking, MOST_EXACT)
 end
 
--- The ticks that have to stay beside those that drain until the last reservation begins,
--- so that none drains before it begins.
+-- Returns the ticks that must stay beside those that drain until the last reservation begins, so
+-- that no reservation drains before it begins.
 local function reserved_of(moves, per, lead, now)
   turn(moves, lead, now)
   return math.max(moves.largest, per) + moves.earlier + moves.later
 end
 
--- The ticks of a backlog that a grant by the same numbers still holds, those that drain
--- before them, and whether none were granted after them. A slot that was reserved and has
--- not begun is held only as long as it is the last: later ones stay where they are. Slots
--- are held whole or not at all.
+-- Returns the ticks of a backlog that a grant under the same configuration still holds, those that
+-- drain before them, and whether none were granted after them. A reserved slot that has not begun
+-- is held only while it is the last: later slots do not move. Slots are held whole or not at all.
 local function held_by(grant, moves, ticks, rate, per, spaced, now)
   local ends_in = math.max(0, grant.ends - now) * rate
   local moved, latest = moved_of(moves or no_moves(), ends_in, grant.moved, rate, now)
@@ -42,8 +41,8 @@ local function held_by(grant, moves, ticks, rate, per, spaced, now)
   local last = ends_in >= ticks and ends_in - ticks < rate
   local begun = ends_in <= capacity_of(grant) * per
   if ends_in == 0 or (not last and (spaced or not begun)) then return 0, 0, false end
-  -- A grant ends within the millisecond before it says so. At which tick is known of the
-  -- last one, if that is the only one to end in it, and where all end at the same one.
+  -- A grant ends within the millisecond before its recorded end. The exact tick is known for the
+  -- last grant if no other ends in that millisecond, and if all end at the same tick.
   local only, ending = per >= rate, nil
   if last and only then
     ending = ticks
@@ -58,8 +57,8 @@ local function held_by(grant, moves, ticks, rate, per, spaced, now)
   return held, ending - held, last and (only or spaced or not begun)
 end
 
--- Lets a meter owe permits: `level` returns its backlog, and how long until the last
--- reservation begins, from when on it holds as much as it can.
+-- Lets a meter owe permits. `level` returns its backlog, and the time until the last reservation
+-- begins, from when on it holds as much as it can.
 local function can_owe(meter, level, most, rate, per)
   local function beyond()
     local backlog, lead = level()

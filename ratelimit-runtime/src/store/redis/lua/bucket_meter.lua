@@ -1,7 +1,7 @@
--- Takes from a bucket that drains steadily, and gives back to it; see bucket.lua, moves.lua.
+-- Takes permits from a bucket that drains steadily, and returns them; see bucket.lua, moves.lua.
 
--- A bucket with a backlog, now, which was written so far in the future, whose last
--- reservation begins after `lead` ms, and whose grants moved so.
+-- Opens a bucket with this backlog at `now`. It was written `ahead` ms in the future, its last
+-- reservation begins after `lead` ms, and its grants moved by `moves`.
 local function bucket_meter(config, backlog, now, ahead, lead, moves)
   local rate, per, capacity = config.rate, config.per, capacity_of(config)
   local most, spaced = capacity * per, config.algorithm == 'leaky_bucket'
@@ -16,8 +16,8 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   function meter.take(permits) backlog = backlog + permits * per end
 
-  -- Takes ticks from the end. The reservation before begins with the last permit that
-  -- is left, or before.
+  -- Removes ticks from the end. The previous reservation begins with the last permit that is left,
+  -- or earlier.
   local function begins_in(ticks)
     return math.max(0, math.ceil((ticks - (spaced and per or most)) / rate))
   end
@@ -25,15 +25,15 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
   local function shorten(ticks)
     local before = backlog
     backlog = math.max(0, backlog - ticks)
-    -- Where grants moved forward, reservations go later than their places say.
+    -- If grants moved forward, reservations begin later than their positions indicate.
     local in_order = not moves or moves.earlier + moves.later == 0
     if spaced or (in_order and lead <= begins_in(before)) then
       lead = math.min(lead, begins_in(backlog))
     end
   end
 
-  -- Removes ticks that come after `before` others, and returns how many. Grants behind them
-  -- move forward; reservations begin at the times that they were given.
+  -- Removes ticks that come after `before` others, and returns how many. Grants behind them move
+  -- forward; reservations keep their times.
   local function drain(before, ticks)
     if ticks == 0 then return 0 end
     local as_of, back = now + ahead, ticks
@@ -72,14 +72,14 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
     lead = math.max(lead, wait)
   end
 
-  -- Nothing while slots are reserved one after the other: two callers would get one.
+  -- Returns 0 while slots are reserved one after the other: two callers would get the same slot.
   function meter.give_back(permits)
     if spaced and lead > 0 then return 0 end
     return math.ceil(drain(0, math.min(backlog, permits * per)) / per)
   end
 
   function meter.wait(permits)
-    -- In this order, so that no number on the way is above 2^53.
+    -- In this order, so that no intermediate number exceeds 2^53.
     local over = spaced and backlog or backlog - (most - permits * per)
     return math.max(0, math.ceil(over / rate))
   end

@@ -1,11 +1,11 @@
--- Counts by new numbers, or by another rule, what others left in use: to the last permit,
--- as if it had been taken now.
+-- Carries usage over to a new configuration or another rule: every permit in use counts as if it
+-- had been taken now.
 --
 -- KEYS[1]  hash    `state`: see meter.lua; `debt`: what a sliding window owes beyond its log
 -- KEYS[2]  string  the counter of a sliding window
 -- KEYS[3]  zset    the log
 
--- What is used now by a state, or nil if it is none.
+-- Returns the permits that a state uses now, or nil if it is not a state.
 local function used_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if bucket then
@@ -17,7 +17,7 @@ local function used_of(text, now)
   return window and taken_of(window, now) + owed_of(window, now)
 end
 
--- For how long a state counts, ms.
+-- Returns for how long a state counts, ms.
 local function lasts_for(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
   if warm then return cold_after(warm, now) end
@@ -25,8 +25,8 @@ local function lasts_for(text, now)
     or window and math.max(window.start + window.per, window.paid_by or 0) - now or 0
 end
 
--- The permits of the whole log that are not over, or nil when a member is foreign. It is
--- read in steps, and only for another rule, which keeps no log.
+-- Returns the permits of the whole log that still count, or nil if a member has an unsupported
+-- format. The log is read in steps, and only for another rule, which keeps no log.
 local function used_of_log(per, now)
   local used, rank = 0, 0
   repeat
@@ -41,21 +41,21 @@ local function used_of_log(per, now)
   return used
 end
 
--- What other numbers left in use, in ticks. However fast it drains, the `last` permits are
+-- Returns the usage of another configuration, in ticks. At any drain rate, the `last` permits are
 -- left when the last reservation begins, as there would have been.
 local function carried_ticks(used, lead, rate, per, most, last)
   local begun = lead > 0 and lead * rate + last * per or 0
   return math.min(math.max(used * per, begun), most + MOST_AHEAD)
 end
 
--- The moves of grants that go on by other numbers: all that was granted before has moved
--- out of the bucket.
+-- Returns the moves of grants that continue under another configuration: all earlier grants have
+-- moved out of the bucket.
 local function moves_after(bucket, rate, per, most, now)
   local lasts = bucket and lasts_of(bucket, now) or 0
   if lasts <= 0 then return nil end
   local moves, lead = bucket.moves or no_moves(), lead_of(bucket, now)
   if lead > 0 then
-    -- As many permits are reserved as there can be.
+    -- Assumes that as many permits are reserved as possible.
     local permits = math.ceil((reserved_of(moves, bucket.per, lead, now) + lead * bucket.rate) / bucket.per)
     moves.largest = math.min(math.max(0, permits * per - lead * rate), MOST_EXACT)
     moves.earlier, moves.later, moves.turns_at = 0, 0, now + lead
@@ -67,7 +67,7 @@ local function moves_after(bucket, rate, per, most, now)
   return moves
 end
 
--- A bucket from which `used` permits were just taken: a cold one if there were none.
+-- Returns a bucket from which `used` permits were just taken; it is cold if there were none.
 local function carried_warm(config, used, lead, now, last)
   local most = config.rate * config.per
   local pending = carried_ticks(used, lead, config.rate, config.per, most, last)
@@ -75,8 +75,9 @@ local function carried_warm(config, used, lead, now, last)
   return warm_meter(config, pending, cold, now, 0, lead)
 end
 
--- The counter of a sliding window; false when it is to be counted anew, nil when it is no number.
--- What another rule left becomes a member of the log, and what of it is above the rate is owed.
+-- Returns the counter of a sliding window; false if it must be counted again, nil if it is not a
+-- number. Usage of another rule becomes a member of the log, and the part above the rate becomes
+-- debt.
 local function read_counter(config, id, now)
   local text = redis.call('GET', KEYS[2])
   local used = config.state and used_of(config.state, now)

@@ -1,11 +1,11 @@
--- Takes permits for a cost that is known only now: those that are free, and the others as a
+-- Charges a cost that is known only afterwards: takes the free permits, and records the rest as
 -- debt that is paid before anything else is granted.
 --
 -- KEYS[1..3], ARGV[2..9]  of the limiter: see limiter.lua
--- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and what can be owed in all
+-- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and the maximum total debt
 --
--- Returns the reply of limiter.lua to a look for one permit afterwards; then, when counted,
--- { permits taken, owed now in all, written off }.
+-- Returns the reply of limiter.lua to a later peek for one permit; then, if counted, { permits
+-- taken, total debt now, written off }.
 local permits, max_debt = string.match(ARGV[1], '^(%d+)/(%d+)$')
 permits, max_debt = tonumber(permits), tonumber(max_debt)
 ARGV[1] = '1'

@@ -2,10 +2,10 @@
 --
 -- KEYS[1..3]  three names in one slot, gone when the script ends
 --
--- A command a user may not run fails in the middle of a script, after what came
--- before it was written; so this is found out at startup.
+-- A command that the user may not run fails in the middle of a script, after earlier writes. So
+-- this is checked at startup.
 --
--- Returns the complaints, one text for each command that failed.
+-- Returns one text for each command that failed.
 local complaints = {}
 local function try(name, ...)
   local reply = redis.pcall(name, ...)

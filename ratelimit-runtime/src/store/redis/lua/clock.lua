@@ -1,10 +1,10 @@
 -- Reads the server's time, so that no client's clock can affect a limit.
 --
--- Time is read once per script, because it goes on while a script runs. Tests
--- give it as the last argument of any script; the runtime never does.
+-- Time is read once per script, because it advances while a script runs. Tests pass it as the last
+-- argument of any script; the runtime never does.
 --
--- ARGV[TIME_AT]  integer  the time to use in a test, ms; behind all words that any script of the
---                         same keys takes: see script.rs
+-- ARGV[TIME_AT]  integer  the time to use in a test, ms; after all arguments that any script of
+--                         the same keys takes: see script.rs
 --
 -- Sets `now`, in whole milliseconds since the Unix epoch, `micros`, the microseconds since then,
 -- and `time`, the reply that both were read from.

@@ -8,7 +8,7 @@ local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- configuration is abandoned.
 local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
--- Our configuration goes on with what is used. With a heartbeat the expiry is set anew: see steady.lua.
+-- Our configuration keeps the usage. A heartbeat renews the expiry: see steady.lua.
 local function write_own(own, stored, now)
   own.debt, own.owes, own.state, own.renews = stored.debt, stored.owes, stored.state, true
   write_config(own, stored)
@@ -16,8 +16,7 @@ local function write_own(own, stored, now)
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
 end
 
--- Announces a configuration that is stored already. A keep-alive that a peer set stays
--- where we have none.
+-- Announces a configuration that is already stored. A keep-alive of a peer stays if we have none.
 local function announce(own, stored, now)
   if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
   stored.renews = true
@@ -42,9 +41,9 @@ local function forget_state(config)
   config.debt, config.owes, config.state = 0, nil, nil
 end
 
--- A counter that was kept for other numbers is rebuilt from the log: now, or by
--- a later call when this one ends early. The state of another rule says by what numbers it is
--- to be read, and means the same under new ones.
+-- A counter of another configuration is rebuilt from the log: now, or by a later call if this one
+-- ends early. The state of another rule includes its own configuration, and keeps its meaning under
+-- a new one.
 local function forget_counter()
   if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('UNLINK', KEYS[2]) end
 end
@@ -70,9 +69,8 @@ local function take_over(own, numbers, stored, resets, now)
   return own, event
 end
 
--- Returns the configuration in force, and what happened; no configuration when nothing is
--- stored and the process has none of its own. `stored` and `whole` are what
--- `stored_config` returned.
+-- Returns the active configuration, and what happened; no configuration if none is stored and the
+-- process has none of its own. `stored` and `whole` are the results of `stored_config`.
 local function reconcile(own, now, stored, whole)
   if whole and stored.repaired then
     stored.keep_alive = own.follows and 0 or own.keep_alive
@@ -104,7 +102,7 @@ local function reconcile(own, now, stored, whole)
     if newer then announce(own, stored, now) end
     return stored, UNCHANGED
   end
-  -- Whether the process that announced it still lives is known to a member alone.
+  -- Only a member knows whether the process that announced it is still alive.
   local silent = epoch and not change and now - vouched >= ABANDONED_AFTER
   local abandoned = silent and (not own.member or not epoch.by or own.abandons == epoch.by)
   if newer or abandoned then

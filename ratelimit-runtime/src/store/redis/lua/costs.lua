@@ -5,7 +5,7 @@
 
 local STEP = 16 -- members read in one go for a wait
 
--- A list of { cost, count }.
+-- Returns a list of { cost, count }.
 local function read_costs(text)
   local runs = {}
   for run in string.gmatch(text, '[%d*]+') do
@@ -15,7 +15,7 @@ local function read_costs(text)
   return runs
 end
 
--- What all of them need; more than the rate is never granted.
+-- Returns the sum of all costs, without those above the rate, which are never granted.
 local function sum_of(runs, rate)
   local sum = 0
   for _, run in ipairs(runs) do
@@ -24,12 +24,11 @@ local function sum_of(runs, rate)
   return sum
 end
 
--- Appends to a reply the milliseconds until each of the different costs could
--- be granted again, in the order of the requests: 0 when it could be now, or
--- never. The log is gone through once, oldest first, as far as it takes; what it cannot
--- explain is free after a window at the latest. What is owed is paid first, and what
--- that takes is free again a window later. `log` is read in place of the stored one.
--- Returns the reply, and whether a caller has to wait.
+-- Appends to a reply the milliseconds until each of the different costs could be granted again, in
+-- the order of the requests: 0 if it could be granted now, or never. The log is read once, oldest
+-- first, as far as needed; permits that it cannot explain are free after a window at the latest.
+-- Debt is paid first, and the permits that pay it are free again a window later. `log` replaces the
+-- stored one. Returns the reply, and whether a caller has to wait.
 local function append_waits(reply, runs, rate, free, per, now, debt, log)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do
@@ -66,7 +65,7 @@ local function append_waits(reply, runs, rate, free, per, now, debt, log)
   return reply, #short > 0
 end
 
--- The milliseconds until more permits are free than now, as `append_waits` has it; 0 when all are.
+-- Returns the milliseconds until more permits are free than now, as for `append_waits`; 0 if all are free.
 local function more_than(free, rate, per, now, debt, log)
   local more = math.max(0, free - debt) + 1
   if more > rate then return 0 end

@@ -1,17 +1,16 @@
--- Pays what a sliding window owes with the permits of its log.
+-- Pays the debt of a sliding window with the permits of its log.
 --
 -- KEYS[1]  hash  the configuration, and the `debt`: see hash.lua
 -- KEYS[3]  zset  the log
 
--- What is owed takes the permits of these entries as they become free, dated then: a debt
--- is paid in the same time whether calls arrive or not. Changes the entries, of which what
--- nothing was paid with is left as it was. Returns what is still owed, and the permits that
--- were left over of an entry that was paid with in part.
+-- Debt takes the permits of these entries as they become free, dated then, so it is paid in the
+-- same time whether calls arrive or not. Changes only the entries that pay. Returns the remaining
+-- debt, and the permits left over of an entry that paid in part.
 local function pay_with(entries, debt, rate, per, now)
   local used, left_over = 0, 0
   for _, entry in ipairs(entries) do used = used + entry.permits end
   if used > 0 and used <= rate then
-    -- Windows in which the whole log was paid with, all at once.
+    -- Windows in which the whole log pays, all at once.
     local passed = math.floor((now - math.ceil(entries[#entries].score)) / per)
     local windows = math.max(0, math.min(passed, math.floor(debt / used)))
     debt = debt - windows * used
@@ -30,8 +29,8 @@ local function pay_with(entries, debt, rate, per, now)
   return debt, left_over
 end
 
--- Does so in the log, but for a long one, which a peer wrote. Returns the permits that were
--- left over, or nil when a member is foreign.
+-- Does so in the stored log, except in a long one, which a peer wrote. Returns the permits left
+-- over, or nil if a member has an unsupported format.
 local function pay_as_freed(config, now)
   local debt = config.debt
   if debt == 0 or config.rate == 0 then return 0 end

@@ -1,8 +1,8 @@
--- Sets or clears when a limiter expires, all its keys at once.
+-- Sets or clears the expiry of a limiter, for all its keys at once.
 --
 -- KEYS[1..3]  hash, counter, log
 -- ARGV[1]  integer  ms until then; 0 for never
--- ARGV[2]  `once`, or `idle` to keep it alive for as long with every use
+-- ARGV[2]  `once`, or `idle` to renew it with every use
 --
 -- Returns how many keys it changed.
 local changed = 0

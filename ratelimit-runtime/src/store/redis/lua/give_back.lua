@@ -1,14 +1,14 @@
--- Gives back what one grant still holds, and nothing of any other.
+-- Refunds what one grant still holds, and nothing of any other grant.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  permits that were granted
 -- ARGV[2]  integer  when they would be free again by themselves, ms
--- ARGV[3]  integer  rate by which they were granted
--- ARGV[4]  integer  window by which they were granted, ms
--- ARGV[5]  mode and algorithm by which they were granted, as for limiter.lua
+-- ARGV[3]  integer  rate under which they were granted
+-- ARGV[4]  integer  window under which they were granted, ms
+-- ARGV[5]  mode and algorithm under which they were granted, as for limiter.lua
 -- ARGV[6]  integer  how far grants had moved then, ticks: see moves.lua
 --
--- Returns { outcome, permits that were given back }: outcome as named below.
+-- Returns { outcome, refunded permits }: outcome as named below.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local grant = read_rule({
@@ -28,7 +28,7 @@ local function to_bucket()
   if config.rate == 0 then return 0 end
   local meter, found = read_meter(config, now)
   if not meter then return nil end
-  -- Its place in a backlog by other numbers is unknown.
+  -- Its position in a backlog of another configuration is unknown.
   if found or grant.rate ~= config.rate or grant.per ~= config.per
     or grant.warm_up ~= config.warm_up then
     return 0
@@ -55,8 +55,8 @@ local function to_window()
   return back
 end
 
--- The members that were written when the permits were granted, and their score: in the time
--- bucket that compaction merged them into, if it did.
+-- Returns the members that were written when the permits were granted, and their score: those of
+-- the time bucket into which compaction merged them, if it did.
 local function members_of_grant()
   local score = grant.ends - grant.per
   if score + config.per <= now then return {}, score end
@@ -81,7 +81,7 @@ local function to_log()
     local permits = permits_of(member)
     local back = math.min(left, permits)
     if left == 0 then break end
-    -- First what stays: a log that is empty for a moment loses its expiry.
+    -- The rest is written first: a log that is empty for a moment loses its expiry.
     if back < permits then
       redis.call('ZADD', KEYS[3], score, string.sub(member, 1, -5) .. struct.pack('<I', permits - back))
     end

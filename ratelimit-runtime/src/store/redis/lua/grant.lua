@@ -1,5 +1,4 @@
--- Ends a group with its last limiter: writes what few steps decided, or has the group decided
--- by all there is to know.
+-- Ends a group with its last limiter: writes what the fast paths decided, or runs the general decision.
 --
 -- KEYS[1..3], ARGV[1..7]  of each limiter: see limiter.lua
 ready = ready and reply
@@ -16,7 +15,7 @@ if last and ready then
         unpack(plans[m], 1, 12)
     end
     local idle, own, at = keep_alive, m * 7 - 6, now
-    -- From the server's own text, since it is slow to format a number.
+    -- The server's own text, because formatting a number is slow.
     if (fresh or vouches or score == now) and time and #time[2] == 6 then
       at = time[1] .. string.sub(time[2], 1, 3)
     end
@@ -37,11 +36,11 @@ if last and ready then
     end
     if member then
       local counter, log = KEYS[m * 3 - 1], KEYS[m * 3]
-      -- All three keys expire together: never before what is used is free again, and a quarter
-      -- later, so that few grants need to set it again.
+      -- All three keys expire together: never before the permits in use are free again, and a
+      -- quarter later, so that few grants need to renew the expiry.
       idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0
       redis.call('ZADD', log, score == now and at or score, member)
-      -- Not before: a log that is empty for a moment loses its expiry.
+      -- Not earlier: a log that is empty for a moment loses its expiry.
       if gone then redis.call('ZREM', log, gone) end
       if expired > 0 then redis.call('ZREMRANGEBYRANK', log, 0, expired - 1) end
       if fresh and idle > 0 then

@@ -1,4 +1,4 @@
--- Decides a group by all there is to know: each caller takes of all its limiters or of none.
+-- The general decision for a group: each caller takes from all its limiters or from none.
 --
 -- KEYS[1..3], ARGV[1..7]  of each limiter in turn: see limiter.lua
 
@@ -9,8 +9,8 @@ local function turn_to(n)
   ARGV[9] = ALL_ARGV[#ALL_KEYS / 3 * 7 + 2]
 end
 
--- Everything is read before anything is written: a key of another type, and windows of a
--- calendar that were not sent, end a group with nothing done.
+-- Everything is read before anything is written: a key of another type, or missing windows of a
+-- calendar, end a group with nothing done.
 local function read_group(from, to)
   local found = {}
   for n = from, to do
@@ -30,8 +30,8 @@ local function read_group(from, to)
   return found
 end
 
--- Decides the limiters from one to another, or returns what stands in the way. What is
--- known of a single one are the `fields` of settled numbers, and its counter.
+-- Decides the limiters from one to another, or returns the obstacle. For a single limiter, the
+-- `fields` of its settled configuration and its counter may be known.
 local function decide_group(from, to, fields, text)
   local found, lacking
   if not fields then found, lacking = read_group(from, to) end
@@ -47,7 +47,7 @@ local function decide_group(from, to, fields, text)
       config, event = reconcile(limiter.own, now, limiter.stored, limiter.whole)
       if event == NOTHING and not limiter.stored.state then text = limiter.text else text = nil end
     end
-    -- A calendar of others, which we follow: nothing was written to get here.
+    -- The calendar of a configuration that we follow: nothing has been written so far.
     lacking = config and config.mode == '0' and lacks_window(config, now) and config
     if lacking then break end
     limiters[#limiters + 1] = open(config, event, text)
@@ -61,8 +61,8 @@ local function decide_group(from, to, fields, text)
   end
 end
 
--- Parts of the errors that come of one limiter's keys: a key of another type, a state or a
--- number that no limiter writes.
+-- Parts of the errors that one limiter's keys cause: a key of another type, or a state or number
+-- that no limiter writes.
 local OWN_ERRORS = { 'WRONGTYPE', 'not an integer', 'not a valid float', 'invalid expire' }
 
 local function is_own(why, is_lua)
@@ -73,7 +73,7 @@ local function is_own(why, is_lua)
     and (string.find(why, 'attempt to ', 1, true) or string.find(why, 'bad argument', 1, true))
 end
 
--- An error of one group is its own. What the server refuses to every client is raised.
+-- An error of one group fails that group alone. An error that the server returns to every client is raised.
 return function(from, to, fields, text)
   local sound, obstacle = pcall(decide_group, from, to, fields, text)
   if not sound then

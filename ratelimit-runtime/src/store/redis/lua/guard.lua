@@ -1,13 +1,12 @@
--- Starts a call for limiters of which some have a penalty: those that are blocked grant nothing.
+-- Starts a call in which some limiters have a penalty: blocked limiters grant nothing.
 --
--- KEYS  three for each limiter, which are its KEYS[1..3]; behind them its penalty for each:
---       see penalty.lua
--- ARGV  seven for each limiter, which are its ARGV[1..7]; behind them three for each: the
---       `after`, the first block and the longest block (ms), all empty if it has no penalty;
---       behind them what is ARGV[8] and ARGV[9] otherwise
+-- KEYS  three for each limiter, which are its KEYS[1..3]; then the penalty of each: see penalty.lua
+-- ARGV  seven for each limiter, which are its ARGV[1..7]; then three for each: the `after`, the
+--       first block and the longest block (ms), all empty if it has no penalty; then what is
+--       ARGV[8] and ARGV[9] otherwise
 --
--- A blocked limiter gets a cost above any capacity, so that nothing is taken, neither of it nor
--- of those that are decided with it; the wait of each of those is as ever.
+-- A blocked limiter gets a cost above any capacity, so that nothing is taken from it or from the
+-- limiters decided with it, whose waits do not change.
 local GUARDED = #KEYS / 4
 local PENALTIES, TERMS = { unpack(KEYS, GUARDED * 3 + 1) }, { unpack(ARGV, GUARDED * 7 + 1) }
 local KEYS, ARGV = { unpack(KEYS, 1, GUARDED * 3) }, { unpack(ARGV, 1, GUARDED * 7) }
@@ -20,7 +19,7 @@ end
 local blocked = {}
 for n = 1, GUARDED do
   local block, up_to = tonumber(TERMS[n * 3 - 1]), tonumber(TERMS[n * 3])
-  -- A value of another type is no block, and the next refusal replaces it.
+  -- A value of another type does not block, and the next rejection replaces it.
   local left = block
     and blocked_for(read_penalty(redis.pcall('GET', PENALTIES[n])), block, up_to, now)
   if left and left > 0 then

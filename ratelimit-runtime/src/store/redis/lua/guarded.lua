@@ -1,7 +1,7 @@
--- Ends a call that guard.lua started: a blocked limiter says so, and until when.
+-- Ends a call that guard.lua started: marks the replies of blocked limiters, with the end of the block.
 --
--- A reply is as otherwise, with a kind of its own where the limiter is blocked: nothing is free
--- then, and more is when the block ends.
+-- Other replies are unchanged. A blocked limiter has a kind of its own: nothing is free until the
+-- block ends.
 local BLOCKED = 8
 
 local result = decided()

@@ -12,7 +12,7 @@
 -- without an algorithm it is a sliding window. A calendar is `day@Europe/Vienna`.
 local ALGORITHMS = { token_bucket = true, fixed_window = true, leaky_bucket = true }
 
--- A field that is no number of ours is 0, and absent ones are too.
+-- Returns a field as a number; 0 if it is absent or not a number of ours.
 local function field(text, most)
   local number = integer(text)
   return number and number >= 0 and number <= most and number or 0
@@ -27,8 +27,8 @@ local function is_countable(stored)
     and stored.rate * stored.warm_up <= 2 ^ 41
 end
 
--- What is stored, and whether all of it is there and means something. `repaired` is
--- set when the keep-alive did not, which other clients may set.
+-- Returns what is stored, and whether it is complete and valid. `repaired` is set if the keep-alive
+-- was invalid, which other clients may set.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
     'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent', 'state')
@@ -68,7 +68,7 @@ local function read_rule(config, text)
   return config
 end
 
--- What `read_rule` reads.
+-- Writes what `read_rule` reads.
 local function rule_of(config)
   local text = config.mode
   if config.algorithm then text = text .. '/' .. config.algorithm end
@@ -78,12 +78,12 @@ local function rule_of(config)
   return text
 end
 
--- All that limits, as a text; an epoch ends with it.
+-- Returns the limit as a text; an epoch ends with it.
 local function numbers_of(config)
   return decimal(config.rate) .. '/' .. decimal(config.per) .. '/' .. rule_of(config)
 end
 
--- Writes what limits, in the place of what is stored.
+-- Writes a limit in place of the stored one.
 local function write_config(config, stored)
   redis.call('HSET', KEYS[1], 'rate', decimal(config.rate), 'interval', decimal(config.per),
     'type', config.mode, 'keepAliveTime', decimal(config.keep_alive))
@@ -96,21 +96,21 @@ local function write_config(config, stored)
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 
--- Writes what a sliding window owes, if that changed.
+-- Writes the debt of a sliding window, if it changed.
 local function store_debt(config, debt)
   if debt > 0 and debt ~= config.debt then redis.call('HSET', KEYS[1], 'debt', decimal(debt)) end
   if debt == 0 and config.owes then redis.call('HDEL', KEYS[1], 'debt') end
   config.debt, config.owes = debt, debt > 0
 end
 
--- The most permits one request can get.
+-- Returns the most permits that one request can get.
 local function capacity_of(config)
   local holds = config.algorithm == 'token_bucket' and config.rate > 0 and config.warm_up == 0
   if holds then return config.burst end
   return config.rate
 end
 
--- What every reply starts with; see limiter.lua. `more_after` and `moved` are 0 unless given.
+-- Returns the start of every reply; see limiter.lua. `more_after` and `moved` are 0 unless given.
 local function reply_of(kind, free, reset_after, now, config, event, ahead, more_after, moved)
   local rule = rule_of(config)
   if config.replaced then event = event .. ' ' .. config.replaced end

@@ -1,17 +1,16 @@
--- Knows where a stored configuration comes from, and what was stored before.
+-- Tracks the origin of the stored configuration, and earlier configurations.
 --
 -- KEYS[1]  hash  `epoch`, `changed` and `recent`, as below; see hash.lua
 --
--- `epoch` is `revision:since@process:rate/interval/rule`, see `name_of`: the configuration that a process
--- announced last, since when that process has had it, and which one it is if it sends
--- heartbeats (members.lua). The greater epoch wins. A stored
--- configuration that the epoch does not name is a change from outside: Java's setRate, an
--- operator, set_rate.lua. It has a date, in `changed`: `made:held:rate/interval/rule`, when it
--- was made or first seen (us), and until when it is held (ms). Only a process that has had
--- its configuration for less long replaces it, and not while it is held.
+-- `epoch` is `revision:since@process:rate/interval/rule`, see `name_of`: the configuration that was
+-- announced last, since when its process has had it, and the id of that process if it sends
+-- heartbeats (members.lua). The greater epoch wins. A stored configuration that the epoch does not
+-- name is a change from outside: Java's setRate, an operator, set_rate.lua. `changed` is its date,
+-- `made:held:rate/interval/rule`: when it was made or first seen (us), and until when it is held
+-- (ms). Only a process that received its configuration later replaces it, and not while it is held.
 --
--- `recent` is `ms=rate/interval/rule;...`: earlier configurations and when each was
--- replaced, newest first. What is among them is not new, so its return resets nothing.
+-- `recent` is `ms=rate/interval/rule;...`: earlier configurations and when each was replaced,
+-- newest first. None of them is new, so its return resets nothing.
 
 -- How many earlier configurations are remembered, and for how long (ms).
 local REMEMBERED, REMEMBERED_FOR = 4, 3600000
@@ -46,14 +45,14 @@ local function remember(replaced, by, stored, now)
   redis.call('HSET', KEYS[1], 'recent', table.concat(texts, ';'))
 end
 
--- Writes down when a change from outside was made (us), and until when it is held (ms).
+-- Records when a change from outside was made (us), and until when it is held (ms).
 local function date_change(made, held, numbers)
   redis.call('HSET', KEYS[1], 'changed', decimal(made) .. ':' .. decimal(held) .. ':' .. numbers)
 end
 
--- Who wrote the stored configuration: `epoch`, of the last announcement, if there was one; and
--- `change`, if it was changed from outside since, which is dated here if it is not yet. A hash
--- without an epoch is Java's own, and a process that announces replaces it.
+-- Returns the origin of the stored configuration: the `epoch` of the last announcement, if there
+-- was one, and the `change` from outside since, which is dated here if it is not yet. A hash
+-- without an epoch is Java's own, and an announcing process replaces it.
 local function origin_of(stored, numbers_stored, asserting, now)
   local revision, since, by, announced = string.match(stored.epoch, '^(%d+):(%d+)@?(%x*):(.+)$')
   local epoch = announced
@@ -69,7 +68,7 @@ local function origin_of(stored, numbers_stored, asserting, now)
   return epoch, change
 end
 
--- Whether our configuration is newer than the stored one.
+-- Returns whether our configuration is newer than the stored one.
 local function is_newer(own, epoch, change, now)
   if change then
     return now >= change.held and own.since > change.made

@@ -1,13 +1,13 @@
 -- Starts a call for several limiters, in groups that are decided in order.
 --
 -- KEYS  three for each limiter, which are its KEYS[1..3]
--- ARGV  seven for each limiter, which are its ARGV[1..7]: see limiter.lua. Behind them the
---       time to use in a test and the windows of calendars, which are ARGV[8] and ARGV[9]
+-- ARGV  seven for each limiter, which are its ARGV[1..7]: see limiter.lua. Then the time to use
+--       in a test and the windows of calendars, which are ARGV[8] and ARGV[9]
 --
 -- Returns a reply for each limiter.
 local KEYS, ARGV, LIMITERS = KEYS, ARGV, #KEYS / 3
-local PACKED = '<I8I8I8I8I8I8I8' -- a reply of few steps, with one wait
+local PACKED = '<I8I8I8I8I8I8I8' -- a reply of a fast path, with one wait
 
--- The first limiter of a group, whether a few steps are enough for all of it so far, what
--- they are to write, and what decides a group that needs more.
+-- The first limiter of a group, whether the fast paths suffice for the group so far, what they will
+-- write, and what decides a group otherwise.
 local replies, first, ready, plans, decide = {}, 1, true, nil, nil

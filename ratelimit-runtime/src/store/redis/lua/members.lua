@@ -1,7 +1,7 @@
--- Sends the heartbeat of a process, the last one included, and returns which processes live.
+-- Sends the heartbeat of a process, including the last one, and returns the live processes.
 --
 -- KEYS[1]  zset     processes by the time of their last heartbeat, ms
--- KEYS[2]  hash     what is known of this one: gone when the process is
+-- KEYS[2]  hash     the data of this process; expires with it
 -- ARGV[1]  id of the process: 16 hexadecimal digits, see `MemberId`
 -- ARGV[2]  its program
 -- ARGV[3]  its version
@@ -9,14 +9,14 @@
 -- ARGV[5]  its process id
 -- ARGV[6]  integer  how long a process lives without a heartbeat, ms; 0: it leaves
 -- ARGV[7]  integer  the time to use in a test, ms
--- ARGV[8]  integer  since when it runs, us by this server's clock
--- ARGV[9]  what its limiters did, a line each, see `Counts`
+-- ARGV[8]  integer  when it started, us by this server's clock
+-- ARGV[9]  the counts of its limiters, one per line, see `Counts`
 --
 -- Returns a list of ids.
 local lives = tonumber(ARGV[6])
 local process = string.sub(ARGV[1], 9)
 for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  -- It had other limits until its limits file changed.
+  -- The process had other limits until its limits file changed.
   if string.sub(id, 9) == process then redis.call('ZREM', KEYS[1], id) end
 end
 if lives == 0 then

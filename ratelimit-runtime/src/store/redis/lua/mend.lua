@@ -1,9 +1,9 @@
--- Mends what peers leave in the log: too many members, and wrong dates.
+-- Repairs what peers leave in the log: too many members, and wrong dates.
 --
 -- KEYS[1]  hash  `counted`: see below; `compacted`: up to which time members were merged
 -- KEYS[3]  zset  the log
--- Merges members of one time bucket into one, dated at the bucket's end, so that
--- the log a Java peer wrote one member a call gets short in bounded steps.
+-- Merges members of one time bucket into one, dated at the bucket's end, so that a Java peer's log
+-- with one member per call is compacted in bounded steps.
 local function compact(entries, bucket, now)
   local merged, old = {}, {}
   for _, entry in ipairs(entries) do
@@ -26,8 +26,8 @@ local function compact(entries, bucket, now)
   end
 end
 
--- The clock stepped back, or a peer's is wrong: what is dated later than `latest`
--- counts from now. Returns how far in the future it was.
+-- If the clock stepped back, or a peer's is wrong, members dated later than `latest` count from
+-- now. Returns how far in the future they were.
 local function restamp(now, latest)
   local newest = tonumber(newest_score())
   if not newest or newest <= latest then return 0 end
@@ -37,9 +37,8 @@ local function restamp(now, latest)
   return math.ceil(newest - now)
 end
 
--- The hash notes the counter and the newest member that were last found to agree
--- with the whole log. As long as both are unchanged, the log is too, and a refusal
--- need not count it again.
+-- The hash notes the counter and the newest member that were last found to agree with the whole
+-- log. As long as both are unchanged, the log is too, and a rejection need not count it again.
 local function note_of(rate, counter, newest)
   return decimal(rate) .. ' ' .. counter .. ' ' .. (newest or 'none')
 end

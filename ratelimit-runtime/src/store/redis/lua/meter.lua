@@ -1,13 +1,13 @@
--- What the rules have in common that know how much is used, and not by whom or
--- when: every one but the sliding window.
+-- The interface of the rules that know how much is used, but not by which call or when: all except
+-- the sliding window.
 --
 -- KEYS[1]  hash    the configuration, and the `state`: bytes, with the numbers that are needed to
---                  read them, so that another configuration finds out by itself what they mean
+--                  read them, so that any other configuration can interpret them
 -- KEYS[2]  string  the counter that a sliding window leaves behind
 -- KEYS[3]  zset    the log, likewise
 
--- Whether a limiter is counted by a meter. At a rate of 0, the state of a meter is left
--- for the next configuration.
+-- Returns whether a limiter is counted by a meter. At a rate of 0, the state of a meter is kept for
+-- the next configuration.
 local function is_metered(config)
   return config.algorithm or (config.rate == 0 and config.state)
 end
@@ -21,8 +21,8 @@ local function closed_meter()
   }
 end
 
--- The meter of a limiter, and whether what was found was not its own: that counts
--- as if it had been taken now. Nil when the state is foreign.
+-- Returns the meter of a limiter, and whether it found other usage than its own, which counts as if
+-- taken now. Nil if the state has an unsupported format.
 local function read_meter(config, now)
   if config.algorithm and not ALGORITHMS[config.algorithm] then return nil end
   if config.rate == 0 then return closed_meter(), false end
@@ -67,22 +67,22 @@ local function read_meter(config, now)
     local moves = moves_after(bucket, config.rate, config.per, most, now)
     return bucket_meter(config, backlog, now, 0, lead, moves), found
   end
-  -- What the window does not have is owed.
+  -- Usage beyond the window becomes debt.
   local start, length = window_at(config, now)
   local taken = math.min(used, config.rate)
   return window_meter(config, { start = start, used = taken, per = length, calendar = config.calendar,
     debt = used - taken, paid_by = LONGEST }, now), found
 end
 
--- Lets the hash expire when it was not used for a while, and not before a state that counts for
--- `lasts` ms: a quarter later, so that few calls need to set it again; see steady.lua.
+-- Lets an unused hash expire, but not before a state that counts for `lasts` ms: a quarter later,
+-- so that few calls need to renew the expiry; see steady.lua.
 local function renew(config, lasts)
   if config.keep_alive == 0 then return end
   local idle = math.max(config.keep_alive, lasts + 1)
   redis.call('PEXPIRE', KEYS[1], math.min(idle + math.floor(idle / 4), LONGEST))
 end
 
--- Writes the state if it changed. A sliding window that was counted until now leaves nothing.
+-- Writes the state if it changed. Deletes what a previous sliding window left.
 local function store_meter(meter, config, changed)
   local lasts = (meter.kept_for or meter.full_after)()
   if changed or config.renews then renew(config, lasts) end
@@ -98,12 +98,12 @@ local function store_meter(meter, config, changed)
   config.state = text
 end
 
--- How far grants moved so far, in ticks.
+-- Returns how far grants moved so far, in ticks.
 local function moved_by(meter)
   return meter.moved and meter.moved() or 0
 end
 
--- The milliseconds until more permits are free than now; 0 when all are.
+-- Returns the milliseconds until more permits are free than now; 0 if all are free.
 local function more_after(meter)
   local free = math.max(0, meter.free())
   return free < meter.capacity and meter.wait(free + 1) or 0

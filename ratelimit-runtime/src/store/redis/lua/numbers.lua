@@ -1,7 +1,7 @@
 -- Reads and writes whole numbers.
 --
--- Scripts count in doubles, which are exact up to 2^53. Nothing that is read is trusted to
--- be less, and nothing greater is sent to the server.
+-- Scripts count in doubles, which are exact up to 2^53. Every number that is read is checked
+-- against that, and no greater one is sent to the server.
 local MOST_EXACT = 2 ^ 53
 -- The longest window, expiry or keep-alive (ms): 140 000 years.
 local LONGEST = 2 ^ 52
@@ -20,17 +20,18 @@ local function integer(text)
   return nil
 end
 
--- A count or a time as a reply can hold it.
+-- Limits a count or a time to what a reply can hold.
 local function countable(number)
   return math.max(0, math.min(number, MOST_EXACT))
 end
 
--- How an epoch names numbers: long ones by a digest, since a hash of short values is stored compactly.
+-- Names a configuration in an epoch: a long one by a digest, because a hash of short values is
+-- stored compactly.
 local function name_of(numbers)
   return #numbers > 20 and string.sub(redis.sha1hex(numbers), 1, 8) or numbers
 end
 
--- Reads numbers of a state by their names, and where they end; nil if one lacks or is above 2^53.
+-- Reads the named numbers of a state, and where they end; nil if one is missing or above 2^53.
 local function unpacked(text, from, names)
   local numbers = {}
   if #text < from + #names * 7 - 1 then return nil end
@@ -41,7 +42,7 @@ local function unpacked(text, from, names)
   return numbers, from + #names * 7
 end
 
--- What `unpacked` reads.
+-- Writes what `unpacked` reads.
 local function packed(numbers, names)
   local texts = {}
   for n, name in ipairs(names) do texts[n] = struct.pack('<I7', numbers[name]) end

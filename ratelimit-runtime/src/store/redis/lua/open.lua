@@ -1,10 +1,10 @@
--- Opens a limiter, takes from one or several that are open, and closes it with a reply.
+-- Opens a limiter, takes permits from one or several open ones, and closes it with a reply.
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW, FAILED = 1, 3, 4, 5, 6, 7
 
--- Reads a limiter by the configuration in force, and mends what peers left. It has a
--- meter, or `kind` says why it has none. `text` is the counter, if it was read.
+-- Reads a limiter under the active configuration, and repairs what peers left. It has a meter, or
+-- `kind` is the reason why not. `text` is the counter, if it was read.
 local function open(config, event, text)
   local limiter = {
     kind = COUNTED, config = config or NO_CONFIG, event = event, runs = read_costs(ARGV[1]),
@@ -23,8 +23,8 @@ local function open(config, event, text)
   return limiter
 end
 
--- Takes for each caller in turn from all limiters, if each can grant its request.
--- Their runs are of the same callers.
+-- Takes from all limiters for each caller in order, if each can grant its request. Their runs
+-- belong to the same callers.
 local function take_all(limiters)
   for n, run in ipairs(limiters[1].runs) do
     local fitting = run.count
@@ -39,7 +39,7 @@ local function take_all(limiters)
   end
 end
 
--- Writes what was taken and mended, and returns the reply.
+-- Writes what was taken and repaired, and returns the reply.
 local function commit(limiter)
   local config, event, meter = limiter.config, limiter.event, limiter.meter
   if not meter then return reply_of(limiter.kind, 0, 0, now, config, event, 0) end

@@ -1,7 +1,7 @@
--- Looks at a limiter without touching it.
+-- Reads a limiter without changing it.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
--- ARGV[1..9]  as for limiter.lua; ARGV[1] is one cost, of what would be asked for
+-- ARGV[1..9]  as for limiter.lua; ARGV[1] is one cost, that of a possible request
 --
 -- Returns what limiter.lua returns.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6

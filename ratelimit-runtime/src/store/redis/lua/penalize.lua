@@ -1,16 +1,16 @@
--- Takes note of a refusal, and blocks the key if it was refused in enough windows in a row.
+-- Records a rejection, and blocks the key if it was rejected in enough consecutive windows.
 --
--- KEYS[1]  string   see penalty.lua; it ends by itself once it means nothing
--- ARGV[1]  `AFTER/PER`: in how many windows in a row, and how long they are, ms
+-- KEYS[1]  string   see penalty.lua; it expires once it has no effect
+-- ARGV[1]  `AFTER/PER`: in how many consecutive windows, and their length, ms
 -- ARGV[2]  integer  the first block, ms
 -- ARGV[3]  integer  the longest block, and for how long one is remembered, ms
 --
--- Returns { for how long it is blocked (ms), 1 if this refusal blocked it or else 0, until the
--- window of now ends (ms) }.
+-- Returns { for how long it is blocked (ms), 1 if this rejection blocked it, else 0, time until the
+-- current window ends (ms) }.
 local after, per = string.match(ARGV[1], '^(%d+)/(%d+)$')
 after, per = tonumber(after), tonumber(per)
 local block, up_to = tonumber(ARGV[2]), tonumber(ARGV[3])
--- What is no text is replaced.
+-- A value of another type is replaced.
 local penalty = read_penalty(redis.pcall('GET', KEYS[1]))
 local left, ends = blocked_for(penalty, block, up_to, now), now - now % per + per
 if left > 0 or penalty.counted == ends then return { left, 0, ends - now } end

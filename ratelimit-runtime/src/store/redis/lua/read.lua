@@ -3,7 +3,7 @@
 -- KEYS[1]  hash  see hash.lua
 --
 -- Returns { rate, interval (ms), rule, keep-alive (ms), held for (ms) }, with the rule as in
--- ARGV[3] of set_rate.lua; an empty list when none is stored, or only a part.
+-- ARGV[3] of set_rate.lua; an empty list if no complete configuration is stored.
 local stored, whole = stored_config()
 if not whole then return {} end
 local held, changed = string.match(stored.changed, '^%d+:(%d+):(.+)$')

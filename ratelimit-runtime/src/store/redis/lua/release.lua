@@ -1,13 +1,12 @@
--- Gives permits back: those that are owed, then the oldest ones, so that no window can
--- hold too many.
+-- Releases permits: owed ones first, then the oldest, so that no window can hold too many.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
--- ARGV[1]  integer  permits to give back, at least 1
+-- ARGV[1]  integer  permits to release, at least 1
 -- ARGV[9]  the windows of calendars: see window.lua
 --
--- Returns { outcome, released, more }: outcome as named below; more is 1 when a
--- long log was given back in part and the rest takes another call. When windows
--- are needed that were not sent, what limiter.lua returns then.
+-- Returns { outcome, released, more }: outcome as named below; more is 1 if a long log was released
+-- in part and the rest needs another call. If required windows were not sent, returns what
+-- limiter.lua returns then.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN, NO_WINDOW = 1, 3, 4, 5, 6
 
 local wanted = tonumber(ARGV[1])

@@ -1,16 +1,15 @@
--- Takes permits of a bucket now or in advance, for each caller in order until one of them
--- cannot wait for as long: who comes later comes after.
+-- Takes permits from a bucket now or in advance, for each caller in order until one of them cannot
+-- wait that long; later callers are scheduled after.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  costs    permits to take, for each caller: see costs.lua
 -- ARGV[2..6]        as for limiter.lua
 -- ARGV[7]  integer  how long each caller can wait, ms
 --
--- Returns what limiter.lua returns, as of after the permits were taken; then, when
--- counted, for each caller { wait until the same could be granted again (ms), taken (1
--- or 0), wait of this caller (ms), EMPTY_AT, TICKS, ticks that were stored before }: see
--- bucket.lua, and warm_up.lua, where it is FREE_AT. A rule in force that
--- knows no reservations takes nothing.
+-- Returns what limiter.lua returns, as of after the permits were taken; then, if counted, for each
+-- caller { wait until the same could be granted again (ms), taken (1 or 0), wait of this caller
+-- (ms), EMPTY_AT, TICKS, ticks that were stored before }: see bucket.lua, and warm_up.lua, which
+-- has FREE_AT instead. An active rule without reservations takes nothing.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local config, event = reconcile(own_config(ARGV), now, stored_config())

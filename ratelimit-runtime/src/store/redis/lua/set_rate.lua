@@ -1,5 +1,5 @@
--- Writes a configuration on purpose, as Redisson's trySetRate, setRate and
--- updateRate do: a change from outside, see history.lua.
+-- Sets a configuration explicitly, as Redisson's trySetRate, setRate and updateRate do: a change
+-- from outside, see history.lua.
 --
 -- KEYS[1..3]  hash, counter, log: see hash.lua, meter.lua, log.lua
 -- ARGV[1]  integer  rate, permits per window
@@ -32,7 +32,7 @@ renew(config, config.state and lasts_for(config.state, now) or 0)
 if config.keep_alive == 0 and stored.keep_alive > 0 then
   for i = 1, config.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
 end
--- The state of any other rule is read by the next call, under the rule that is in force then.
+-- The state of any other rule is read by the next call, under the rule that is active then.
 if keep and config.algorithm then
   forget_counter()
 elseif keep and not config.state then

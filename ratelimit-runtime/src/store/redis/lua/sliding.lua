@@ -6,9 +6,9 @@
 -- ARGV[6]  as for limiter.lua
 -- ARGV[7]  bytes   an id for a new member
 
--- The meter of a log that was brought up to date for these runs, or nil when the state
--- is foreign. What it takes is one grant, written when it is stored. The counter is read here,
--- unless `text` is it.
+-- Returns the meter of a log, updated for these runs, or nil if the state has an unsupported
+-- format. What it takes is one grant, written when it is stored. Reads the counter, unless it is
+-- `text`.
 local function sliding_meter(config, text, runs, event, now)
   local rate, per = config.rate, config.per
   if text == nil then text = read_counter(config, ARGV[7], now) end
@@ -18,7 +18,7 @@ local function sliding_meter(config, text, runs, event, now)
   local debt, free = config.debt, integer(text)
   local wanted = sum_of(runs, rate) + debt
 
-  -- What is older than a window is free again, a bounded number of members at once.
+  -- Members older than a window are free again, a bounded number at once.
   local expired, released = 0, 0
   local fresh = not text and redis.call('ZCARD', KEYS[3]) == 0
   if not fresh then expired, released = over(per, now) end
@@ -26,26 +26,26 @@ local function sliding_meter(config, text, runs, event, now)
   free = fresh and rate or free and free + released + dropped
   local changed, agreed, members, ahead = fresh or expired + dropped > 0, false, 0, 0
 
-  -- A counter that was kept for other numbers: above the rate, or in a process that follows and
-  -- went by others so far.
+  -- A counter of another configuration: above the rate, or in a process that follows and used
+  -- another one so far.
   local doubtful = not free or free > rate or expired > 0 or event ~= NOTHING
     or ARGV[6] == 'follow' or tonumber(ARGV[2]) ~= rate or tonumber(ARGV[3]) ~= per
   if not fresh and (doubtful or (free < wanted and not is_counted(rate, text, now + bucket))) then
-    -- Looked through before anything is written: what is foreign is left alone.
+    -- Checked before anything is written: an unsupported format is left alone.
     local used, whole
     used, whole, members = count(expired)
     if not used then return nil end
     drop(expired)
     agreed = whole
     if not whole then
-      -- A long log, written by a peer, is made short before it is counted.
+      -- A long log, written by a peer, is compacted before it is counted.
       compact(read_log(), bucket, now)
       free, changed = math.min(rate - used, free or 0), true
     elseif not free or free + used >= rate then
       changed = changed or free ~= rate - used
       free = rate - used
     else
-      -- The counter knows of permits that the log lost: they count from now.
+      -- The log lost permits that the counter includes: they count from now.
       redis.call('ZADD', KEYS[3], now,
         struct.pack('<Bc0I', #ARGV[7] + 1, ARGV[7] .. '?', rate - used - free))
       changed = true
@@ -54,7 +54,7 @@ local function sliding_meter(config, text, runs, event, now)
   end
 
   local meter = { capacity = rate, ahead = ahead }
-  -- What is owed is paid with what is free, such as permits that were given back: taken now.
+  -- Debt is paid with free permits, such as released ones: taken now.
   local taken = math.min(debt, math.max(0, free))
   local score, noting, newest = nil, false, nil
   free, debt = free - taken, debt - taken
@@ -71,7 +71,7 @@ local function sliding_meter(config, text, runs, event, now)
     if debt ~= owed then changed = true end
     if taken > 0 then score = record(taken, rate, bucket, now) end
     if taken > 0 or changed then store_counter(free, config) end
-    -- A grant leaves the note to the first refusal, unless that had much to count.
+    -- A grant leaves the note to the first rejection, unless it had many members to count.
     noting = agreed and (taken == 0 or members > 16)
     newest = (taken == 0 or noting) and newest_score()
   end

@@ -1,5 +1,5 @@
--- Looks whether a call can be decided in a few steps: requests of one cost each, for numbers that
--- are stored just so, or for the first use of a limiter.
+-- Checks whether a fast path can decide a call: requests of one cost each, under our stored
+-- configuration, or for the first use of a limiter.
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local windowed = rule == '0'
@@ -19,7 +19,7 @@ if ready and not absent then
   end
   local ours = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2]
   if ours then
-    -- That they are numbers is known, so no function needs to be called.
+    -- They are known to be numbers, so no function needs to be called.
     rate, per = stored[1] + 0, stored[2] + 0
   else
     rate, per = tonumber(stored[1]), tonumber(stored[2])
@@ -37,7 +37,7 @@ if ready and not absent then
       and (how == 'steady' or asserts or windowed and how == 'following')
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
     if settled and asserts then
-      -- There is nothing to announce if the same numbers were announced later, or by this process: see history.lua.
+      -- There is nothing to announce if this was announced later, or by this process: see history.lua.
       local numbers = ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
       local revision, since, name = string.match(stored[9] or '', '^(%d+):(%d+)@?%x*:(.+)$')
       local our_revision, our_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
@@ -46,8 +46,8 @@ if ready and not absent then
         or revision == our_revision and tonumber(since) >= tonumber(our_since))
     end
     if settled and (asserts or how == 'steady') then
-      -- A process vouches for the stored numbers every ten seconds. For as long as its keep-alive
-      -- from then on a limiter does not expire, so it is renewed with that, or when it counts longer.
+      -- A process sends a heartbeat every ten seconds. A limiter does not expire for its keep-alive
+      -- after that, so the expiry is renewed with the heartbeat, or when the limiter counts longer.
       local since = now - (tonumber(stored[8]) or 0)
       local beats = since < 0 or since >= 10000
       if not windowed then
@@ -55,7 +55,7 @@ if ready and not absent then
       end
       vouches = not asserts and (beats or renews == 0)
     end
-    -- Without a state of its own a limiter may have a log from before.
+    -- Without a state, a limiter may have a log from before.
     if settled and not (windowed or state) then
       settled = redis.call('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
     end

@@ -1,5 +1,5 @@
--- Decides what most calls to a bucket come down to; see steady.lua, bucket.lua and moves.lua.
--- Remainders round here, since each call of a function costs more than a line.
+-- Fast path for buckets; see steady.lua, bucket.lua and moves.lua.
+-- Rounds by remainders, because each function call costs more than a line.
 --
 -- KEYS[1], ARGV[2..3]  of the limiter: see limiter.lua
 if (settled or fresh) and cost and not (windowed or calendars) then

@@ -1,5 +1,5 @@
--- Decides what most calls to a sliding window come down to: permits are plenty; or none can be
--- free since the log was last counted; or the limiter is new. See steady.lua.
+-- Fast path for sliding windows: permits are plenty; or none can be free since the log was last
+-- counted; or the limiter is new. See steady.lua.
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua, sliding.lua
 if windowed and ready then
@@ -9,10 +9,10 @@ if windowed and ready then
     local oldest = redis.pcall('ZRANGE', KEYS[key + 2], '0', '1', 'WITHSCORES')
     local free, bucket, over = tonumber(text), math.max(1, math.floor(per / 50)), false
     local whole = free and free % 1 == 0 and free <= rate and oldest[1]
-    -- When the oldest grant was made that still counts.
+    -- The time of the oldest grant that still counts.
     local next_at = tonumber(oldest[2])
     if whole and tonumber(oldest[2]) <= now - per then
-      -- A short log that agrees with the counter: what is a window old is free again.
+      -- A short log that agrees with the counter: members that are a window old are free again.
       local log, used = oldest, 0
       next_at = nil
       if oldest[3] then log = redis.call('ZRANGE', KEYS[key + 2], '0', '16', 'WITHSCORES') end
@@ -31,14 +31,14 @@ if windowed and ready then
         if expired == 1 and permits == taken then member = entry end
       end
       whole = whole and tonumber(text) + used == rate
-      -- The only grant, of as many permits, is dated anew. Others are written before.
+      -- The only grant, of as many permits, gets a new date. Others are written before.
       if oldest[3] or not whole then member = nil end
       if member then expired = 0 end
     end
 
     if whole and taken + cost <= free then
       score = now
-      -- Each member is a permit at the least. 64 is MERGE_AT of log.lua.
+      -- Each member is at least one permit. 64 is MERGE_AT of log.lua.
       if not over and rate - free >= 64 and redis.call('ZCARD', KEYS[key + 2]) >= 64 then
         score = math.ceil(now / bucket) * bucket
         local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')
@@ -75,7 +75,7 @@ if windowed and ready then
         end
       end
     end
-    -- What is no counter is read again, where that may fail.
+    -- A value that is not a counter is read again, where that may fail.
     if type(text) == 'table' then text = nil end
 
   elseif fresh and taken + cost <= rate then

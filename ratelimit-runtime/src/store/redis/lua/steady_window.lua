@@ -1,11 +1,11 @@
--- Decides what most calls to a fixed window come down to; see steady.lua and window.lua.
+-- Fast path for fixed windows; see steady.lua and window.lua.
 --
 -- KEYS[1], ARGV[3], ARGV[9]  of the limiter: see limiter.lua
 if (settled or fresh) and calendars and cost and cost <= rate then
   local current, ends, calendar = now - now % per, nil, detail
   ends = current + per
   if calendar then
-    -- None of the windows that were sent may be now, and then this is not enough.
+    -- If none of the sent windows is the current one, the fast path is not enough.
     local windows, before = ARGV[LIMITERS * 7 + 2] or '', nil
     local _, sent = string.find(windows, calendar .. '=', 1, true)
     current = nil
@@ -25,7 +25,7 @@ if (settled or fresh) and calendars and cost and cost <= rate then
         or calendar and string.sub(state, 23) ~= calendar then
         start = nil
       elseif start + length <= now then
-        -- The window that follows begins where that one ended: see window.lua.
+        -- The next window begins where that one ended: see window.lua.
         start = not calendar and now < start + 2 * length and start + length or current
         used, length = 0, ends - current
       end

@@ -1,11 +1,11 @@
--- Counts a token bucket that warms up: a permit out of the upper half of what was not
--- taken costs up to three times its time, which the next caller waits for.
+-- Counts a token bucket that warms up: a permit from the upper half of the stored ones costs up to
+-- three times its time, which the next caller waits for.
 --
 -- A state is the letter `w`, then numbers as in bucket.lua: FREE_AT, the millisecond in which the
--- next caller may go; TICKS, that are left then; STORED, the ticks that were stored; RATE, PER and
--- WARM_UP (ms), the numbers it was counted by; AT and LAST.
+-- next caller may proceed; TICKS, those left then; STORED, the stored ticks; RATE, PER and WARM_UP
+-- (ms) of the configuration it was counted with; AT and LAST.
 --
--- Ticks are those of bucket.lua. A warm-up has 2^40 of them at the most.
+-- Ticks are those of bucket.lua. A warm-up has at most 2^40 of them.
 
 local WARM = { 'free_at', 'ticks', 'stored', 'rate', 'per', 'warm_up', 'at', 'last' }
 
@@ -16,36 +16,35 @@ local function read_warm(text)
     and (warm.free_at - warm.at) * warm.rate + warm.ticks <= MOST_EXACT and warm or nil
 end
 
--- Whether a bucket that warms up was counted by these numbers.
+-- Returns whether a bucket that warms up was counted with this configuration.
 local function fits_warm(config, warm)
   return config.rate == warm.rate and config.per == warm.per and config.warm_up == warm.warm_up
 end
 
--- Half of what can be stored; below it a permit costs its time.
+-- Returns half of what can be stored; below it, a permit costs its time.
 local function threshold_of(rate, warm_up)
   return math.max(1, math.floor(rate * warm_up / 2))
 end
 
--- The ticks until the next caller may go. No time has passed for a clock that
--- stepped back.
+-- Returns the ticks until the next caller may proceed. If the clock stepped back, no time has passed.
 local function pending_of(warm, now)
   return math.max(0, (warm.free_at - math.max(now, warm.at)) * warm.rate + warm.ticks)
 end
 
--- The stored ticks: one more for each idle one.
+-- Returns the stored ticks: one more for each idle one.
 local function stored_of(warm, now)
   local idle = (math.max(now, warm.at) - warm.free_at) * warm.rate - warm.ticks
   return math.min(warm.stored + math.max(0, idle), threshold_of(warm.rate, warm.warm_up) * 2)
 end
 
--- How long until it is as cold as a new one, ms.
+-- Returns the ms until it is as cold as a new one.
 local function cold_after(warm, now)
   local left = threshold_of(warm.rate, warm.warm_up) * 2 - stored_of(warm, now)
   return math.ceil((pending_of(warm, now) + left) / warm.rate)
 end
 
--- above * above / threshold, rounded down, where above is not the greater: 13 bits at
--- a time, so that no number on the way is above 2^53.
+-- above * above / threshold, rounded down, for above <= threshold: 13 bits at a time, so that no
+-- intermediate number exceeds 2^53.
 local function squared(above, threshold)
   local quotient, rest = 0, 0
   for shift = 39, 0, -13 do
@@ -57,14 +56,14 @@ local function squared(above, threshold)
   return quotient
 end
 
--- A bucket that warms up, now, which was written so far in the future, and whose last
+-- Opens a bucket that warms up, at `now`. It was written `ahead` ms in the future, and its last
 -- reservation begins after `lead` ms.
 local function warm_meter(config, pending, stored, now, ahead, lead)
   local rate, per, capacity = config.rate, config.per, config.rate
   local threshold = threshold_of(rate, config.warm_up)
   local meter = { capacity = capacity, spaced = true, ahead = ahead }
 
-  -- How long the next caller waits after this many permits, in ticks.
+  -- Returns how long the next caller waits after this many permits, in ticks.
   local function cost_of(permits, from)
     local above = math.max(0, from - threshold)
     local left = math.max(0, from - permits * per - threshold)
@@ -79,7 +78,7 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
     stored = math.max(0, stored - permits * per)
   end
 
-  -- The reservation before begins with the last permit that is left, or before.
+  -- The previous reservation begins with the last permit that is left, or earlier.
   local function shorten(ticks)
     pending = math.max(0, pending - ticks)
     lead = math.min(lead, math.max(0, math.ceil((pending - per) / rate)))
@@ -94,7 +93,7 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   can_owe(meter, function() return pending, lead end, rate * per, rate, per)
   function meter.promise(_, wait) lead = math.max(lead, wait) end
 
-  -- Nothing while slots are reserved: two callers would get one.
+  -- Returns 0 while slots are reserved: two callers would get the same slot.
   function meter.give_back(permits)
     if lead > 0 then return 0 end
     local used = math.ceil(pending / per)

@@ -1,13 +1,12 @@
--- Counts windows that follow each other since the Unix epoch, or that begin by a
--- calendar: fixed_window.
+-- Counts consecutive windows since the Unix epoch, or those of a calendar: fixed_window.
 --
 -- A state is the letter `f`, then numbers as in bucket.lua: START of the window in which permits
--- were taken last, USED, that were taken in it, and LENGTH, in milliseconds; behind them
--- `day@Europe/Vienna` where it is a calendar's. While permits are owed beyond it, it begins with
--- `o` instead, and DEBT, how many, and PAID_BY, when all are paid, come behind LENGTH.
+-- were last taken, USED, those taken in it, and LENGTH, in milliseconds; then `day@Europe/Vienna`
+-- if it is a calendar window. While permits are owed beyond it, it begins with `o` instead, and
+-- DEBT, their number, and PAID_BY, when all are paid, follow LENGTH.
 --
--- ARGV[9]  when the windows of calendars begin, around what the caller takes for
---           now: `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
+-- ARGV[9]  when the windows of calendars begin, around the caller's guess of now:
+--           `day@Europe/Vienna=1,2,3,4;hour@UTC=...`, in milliseconds
 
 local WINDOW = { 'start', 'used', 'per' }
 local OWING = { 'start', 'used', 'per', 'debt', 'paid_by' }
@@ -23,7 +22,7 @@ local function read_window(text)
   return window
 end
 
--- What `read_window` reads.
+-- Writes what `read_window` reads.
 local function text_of_window(window)
   local owes = (window.debt or 0) > 0
   return (owes and 'o' or 'f') .. packed(window, owes and OWING or WINDOW) .. (window.calendar or '')
@@ -37,13 +36,13 @@ local function owed_of(window, now)
   return window.debt and now < window.paid_by and window.debt or 0
 end
 
--- Whether a window is that one of the configuration which is now.
+-- Returns whether a window is the current one of the configuration.
 local function is_in_force(window, config, now)
   return window.start <= now and taken_of(window, now) > 0 and window.calendar == config.calendar
 end
 
--- When the window of now began, and how long it is; nil when it is one of a
--- calendar, and not among those the caller sent.
+-- Returns the start and the length of the current window; nil if it is a calendar window that the
+-- caller did not send.
 local function window_at(config, now)
   if not config.calendar then return now - now % config.per, config.per end
   for calendar, bounds in string.gmatch(ARGV[9] or '', '([^;=]+)=([%d,]+)') do
@@ -56,16 +55,15 @@ local function window_at(config, now)
   end
 end
 
--- Whether the caller has to send the windows around now.
+-- Returns whether the caller has to send the windows around now.
 local function lacks_window(config, now)
   return config.calendar and config.rate > 0 and not window_at(config, now)
 end
 
--- The window in force now, of which a stored one is known. When the clock stepped
--- back into the window before, that one stays in force: another would admit its
--- permits again. What is further ahead, which would lock everybody out, counts in a window
--- that begins now: the one that is now may end in a moment. One of a calendar counts as the
--- one that is now.
+-- Opens the active window, given a stored one. If the clock stepped back into the window before,
+-- the stored one stays active: another would admit its permits again. A window further ahead would
+-- reject every call, so it counts in a window that begins now: the current one may end in a moment.
+-- A calendar window counts as the current one.
 local function window_meter(config, window, now)
   local rate, start, used, per = config.rate, window.start, window.used, window.per
   local ahead, debt = 0, owed_of(window, now)
@@ -76,16 +74,16 @@ local function window_meter(config, window, now)
     elseif start <= now then
       local ends = start + per
       if ends <= now and not config.calendar then
-        -- The window that follows begins there, wherever that one began.
+        -- The next window begins there, wherever that one began.
         if now < ends + per then current = ends end
-        -- What was owed took all of the windows in between, and what was left of that one.
+        -- Debt took all of the windows in between, and what was left of that one.
         local between = math.floor((current - ends) / per)
         debt = math.max(0, debt - math.max(0, rate - used) - between * rate)
       end
       start, per, used = current, length, 0
     end
   end
-  -- What is owed is paid with what is free.
+  -- Debt is paid with free permits.
   local paid = math.min(debt, math.max(0, rate - used))
   used, debt = used + paid, debt - paid
   local meter = { capacity = rate, ahead = ahead, paid = paid }
@@ -105,7 +103,7 @@ local function window_meter(config, window, now)
 
   function meter.wait(permits)
     if debt == 0 and permits <= meter.free() then return 0 end
-    -- The windows that what is owed takes first. Of a calendar's only the first is known.
+    -- The windows that the debt takes first. Of calendar windows, only the first is known.
     local windows = config.calendar and 0 or math.floor((debt + permits - 1) / rate)
     return start + per - now + windows * per
   end
