@@ -40,7 +40,7 @@ pub mod store {
     pub use crate::{clock::Clock, store::*};
 }
 
-/// Puts a call site on the list of all there are.
+/// Adds a call site to the list of all call sites.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ratelimit_submit {
@@ -93,7 +93,7 @@ pub trait ResolveFuture {
     /// The future that the fallback returned.
     type Future;
 
-    /// Returns the future of the answer.
+    /// Returns the future of the result.
     fn resolve(self) -> Self::Future;
 }
 
@@ -110,7 +110,7 @@ pub trait ResolvePlain {
     /// What the fallback returned.
     type Output;
 
-    /// A future that is the answer already.
+    /// Returns a future that is ready.
     fn resolve(self) -> Ready<Self::Output>;
 }
 

@@ -1,7 +1,7 @@
-//! The rules: pure functions of a state and the time, without I/O and without a clock.
+//! The algorithms: pure functions of a state and the time, without I/O and without a clock.
 //!
-//! Each rule is written twice, here and as a Lua script for Redis. Neither is made from the
-//! other; a property test holds the two together on random traces.
+//! Each algorithm is implemented twice, here and as a Lua script for Redis. Neither is generated
+//! from the other; a property test compares both on random traces.
 #![cfg_attr(
     not(feature = "test-util"),
     allow(unreachable_pub, reason = "only tests reach the stores' words from outside")
@@ -27,18 +27,18 @@ mod warm_up;
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{open::decide_jointly, penalty::Refusals, reserve::Booking, state::State};
 
-/// The verdict of a rule on one request; times in milliseconds from `now`, as of the end of its batch.
+/// The verdict of an algorithm on one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) granted: bool,
     pub(crate) remaining: u64,
-    /// Until the same request could be granted again; 0 when it could be now, or never.
+    /// The time until the same request could be granted again; 0 if it could be now, or never.
     pub(crate) retry_after: u64,
     pub(crate) reset_after: u64,
-    /// Until more permits are free than what is left at the end of the batch; 0 when all are.
+    /// The time until more permits are free than at the end of the batch; 0 if all are free.
     pub(crate) more_after: u64,
     /// How far in the future a grant was dated, after the clock stepped back.
     pub(crate) ahead: u64,
-    /// How far the grants of a bucket have [moved](moves) so far, in ticks.
+    /// By how many ticks the grants of a bucket have [moved](moves) so far.
     pub(crate) moved: u64,
 }

@@ -37,17 +37,17 @@ pub struct Annotation {
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     refund_on: Option<RefundOn>,
-    /// Whether its function is compiled to judge results by `refund_on`.
+    /// Whether its function is compiled to classify results for `refund_on`.
     pub(crate) judges: bool,
     pub(crate) cost: Cost,
-    /// Whether the function can carry a rejection.
+    /// Whether the function can return a rejection.
     pub(crate) fallible: bool,
 }
 
 /// A limit of the limits file: its rate, its window in milliseconds, its algorithm and its burst.
 pub(crate) type DeclaredLimit = (u32, u64, Option<Algorithm>, Option<u32>);
 
-/// How many permits a call takes.
+/// The number of permits that a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     Literal(u32),
@@ -258,12 +258,12 @@ impl Annotation {
     /// Marks a `limiter!`, whose cost is an argument of its methods.
     #[must_use]
     pub const fn handle(mut self) -> Self {
-        // The holder decides which permits to give back.
+        // The holder decides which permits to release.
         self.judges = true;
         self.computed_permits().fallible()
     }
 
-    /// The name of a key without placeholders.
+    /// Returns the name of a key without placeholders.
     pub(crate) fn fixed(&self) -> Option<&'static str> {
         match self.literals {
             [name] => Some(name),
@@ -271,7 +271,7 @@ impl Annotation {
         }
     }
 
-    /// The settings of the annotation.
+    /// Returns the settings of the annotation.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             rate: self.rate,
@@ -291,7 +291,7 @@ impl Annotation {
         }
     }
 
-    /// The settings of the limits file at compile time.
+    /// Returns the settings of the limits file at compile time.
     pub(crate) fn declared_settings(&self) -> Settings {
         let unit = self.declared_calendar.map(|(unit, _)| unit);
         let zone = self.declared_calendar.map(|(_, zone)| zone);
@@ -310,7 +310,7 @@ impl Annotation {
     }
 }
 
-/// A window by its length, or by what the calendar calls it.
+/// Returns a window from its length, or from the name of its calendar unit.
 fn window(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Per> {
     let length = unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))?;
     Some(Per { length, unit })
@@ -326,12 +326,12 @@ pub struct Registered(pub &'static Annotation);
 
 inventory::collect!(Registered);
 
-/// Every annotated place the program was linked with.
+/// Returns every annotated place that is linked into the program.
 pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
 }
 
-/// The keys of all layers there are.
+/// Returns the keys of all existing layers.
 #[cfg(feature = "tower")]
 pub(crate) fn layers() -> BTreeSet<String> {
     LayerKey::all().keys().map(ToString::to_string).collect()
@@ -342,7 +342,7 @@ pub(crate) fn layers() -> BTreeSet<String> {
     BTreeSet::new()
 }
 
-/// The annotated place of a key without placeholders.
+/// Returns the annotated place of a key without placeholders.
 pub(crate) fn of_fixed(key: &str) -> Option<&'static Annotation> {
     static FIXED: Lazy<HashMap<&str, &Annotation>> =
         Lazy::new(|| all().into_iter().filter_map(|site| Some((site.fixed()?, site))).collect());

@@ -1,4 +1,4 @@
-//! When the windows of a calendar begin: pure functions of a time and the zones compiled in.
+//! The windows of a calendar: pure functions of a time and of the compiled-in time zones.
 
 #[cfg(feature = "calendar")]
 mod zones;
@@ -14,13 +14,13 @@ use std::{
 use once_cell::sync::Lazy;
 use ratelimit_spec::Calendar;
 
-/// When the window before that of a time begins, this one, the next, and the one after that.
+/// The starts of the previous window, of the current one, of the next and of the one after that.
 pub(crate) type Bounds = [u64; 4];
 
-/// The windows around a time in milliseconds since the Unix epoch. Before it there are none, and in a
-/// year with five digits they are of the usual length.
+/// Returns the windows around a time in milliseconds since the Unix epoch. There are none before
+/// it, and in a five-digit year they have their usual length.
 pub(crate) fn bounds(calendar: Calendar, now: u64) -> Bounds {
-    // A window lasts for a minute at the least, and a zone takes microseconds to ask.
+    // A window lasts at least a minute, and a time zone lookup takes microseconds.
     static LAST: Lazy<RwLock<HashMap<Calendar, Bounds>>> = Lazy::new(RwLock::default);
     let last = LAST.read().unwrap_or_else(PoisonError::into_inner).get(&calendar).copied();
     if let Some(bounds) = last

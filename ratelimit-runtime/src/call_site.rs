@@ -1,4 +1,4 @@
-//! One annotated function, or one `limiter!`, and the limiter it uses.
+//! One annotated function, or one `limiter!`, and its limiter.
 
 mod acquire;
 mod part;
@@ -29,13 +29,13 @@ use crate::{
 #[derive(Debug)]
 pub struct CallSite {
     annotation: Annotation,
-    /// By the first limits it was called under; most programs have no others.
+    /// For the first limits that it was called under; most programs have no others.
     first: OnceCell<Known>,
-    /// By the last others.
+    /// For the last other limits.
     last: ArcSwapOption<Known>,
 }
 
-/// What a site used last, and whose limits it belongs to.
+/// The limiter that a site used last, and the limits it belongs to.
 #[derive(Debug)]
 struct Known {
     limits: u64,
@@ -60,7 +60,7 @@ impl CallSite {
         &self.annotation
     }
 
-    /// Renders the key. A key without placeholders needs no rendering, and one of usual length no memory.
+    /// Renders the key. A key without placeholders needs no rendering, and one of usual length no allocation.
     #[inline]
     fn key(&self, parts: &[Part<'_>]) -> Key {
         Key((!parts.is_empty()).then(|| self.rendered(parts)))
@@ -109,7 +109,7 @@ impl CallSite {
         found.with_core(services, name, run)
     }
 
-    /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are free.
+    /// Takes permits for a call that does not hold them, if this process counts the limiter and they are free.
     fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
         let services = limits.services();
         let known = self.first.get().filter(|known| known.limits == services.id);
@@ -121,8 +121,8 @@ impl CallSite {
         }
     }
 
-    /// Decides about a call that keeps nothing, if this process counts the limiter of its rendered key and the call need
-    /// not wait.
+    /// Decides a call that holds no permits, if this process counts the limiter of its rendered key
+    /// and the call need not wait.
     fn decide(
         &self,
         limits: &Limits,

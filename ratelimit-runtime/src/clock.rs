@@ -1,7 +1,7 @@
 //! The only place that reads time.
 //!
-//! Rules take `now` as an argument; stores and limiters read a [`Clock`]. The Redis store does not
-//! even do that: its scripts use the server's time.
+//! Algorithms take `now` as an argument; stores and limiters read a [`Clock`]. The Redis store does
+//! not need one: its scripts use the server's time.
 #![cfg_attr(
     not(feature = "test-util"),
     allow(unreachable_pub, reason = "only tests reach it from outside")
@@ -46,10 +46,10 @@ struct System {
     epoch: Duration,
     /// Whether it follows tokio's paused time. Redis does not.
     pauses: bool,
-    /// What the processor's counter is behind the Unix epoch, in nanoseconds that wrap around zero; none where a
+    /// How far the processor's counter is behind the Unix epoch, in nanoseconds that wrap around zero; `None` if a
     /// test can pause the time.
     behind: Option<u64>,
-    /// Whose timers wake callers without a runtime.
+    /// The engine whose timers wake callers without a runtime.
     engine: Arc<Engine>,
 }
 
@@ -61,7 +61,7 @@ impl Clock {
         Self::with_engine(Arc::default(), true)
     }
 
-    /// The system's time, with the timers of this engine for callers without a runtime.
+    /// The system's time, with this engine's timers for callers without a runtime.
     pub(crate) fn with_engine(engine: Arc<Engine>, pauses: bool) -> Self {
         let epoch = wall_time().duration_since(UNIX_EPOCH).unwrap_or_default();
         let anchor = if pauses { instant_of_runtime() } else { instant() };
@@ -73,7 +73,7 @@ impl Clock {
         Self(Kind::System(System { anchor, epoch, pauses, behind, engine }))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         match &self.0 {
             Kind::System(system) => system.now_ms(),
@@ -82,7 +82,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps for this long by this clock.
+    /// Sleeps for `duration` on this clock.
     pub(crate) async fn sleep(&self, duration: Duration) {
         match &self.0 {
             Kind::System(system) => {
@@ -131,7 +131,7 @@ impl From<ManualClock> for Clock {
     }
 }
 
-/// The monotonic clock, for deadlines and ages. It goes on while tokio's time is paused.
+/// The monotonic clock, for deadlines and ages. It continues while tokio's time is paused.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
 pub(crate) fn instant() -> Instant {
     Instant::from_std(std::time::Instant::now())
@@ -143,11 +143,11 @@ fn instant_of_runtime() -> Instant {
     Instant::now()
 }
 
-/// Returns whether the tokio of this program was compiled with `test-util`, without which its time cannot be paused.
+/// Returns whether this program's tokio was compiled with `test-util`, without which its time cannot be paused.
 fn tokio_can_pause() -> bool {
     struct Never;
 
-    /// Has the method that a tokio without `test-util` lacks; where tokio has it, that one is called.
+    /// Provides a method that tokio lacks without `test-util`; if tokio has it, that one is called.
     trait Pause {
         #[allow(dead_code, reason = "tokio's own is used where it exists")]
         fn start_paused(&mut self, _: bool) -> Never;
@@ -178,9 +178,9 @@ fn tokio_can_pause() -> bool {
     answer(Builder::new_current_thread().start_paused(false))
 }
 
-/// The runtime whose timers and tasks serve the caller: the one that polls it, or the engine's if
-/// there is none. A runtime whose time is paused fires every timeout while it waits for a socket,
-/// so the engine stands in for it too.
+/// Returns the runtime whose timers and tasks serve the caller: the one that polls it, or the
+/// engine's if there is none. A paused runtime fires every timeout while it waits for a socket, so
+/// the engine replaces it too.
 pub(crate) fn runtime_here(engine: &Engine) -> Handle {
     match Handle::try_current() {
         Ok(runtime) if !is_paused(&runtime) => runtime,
@@ -188,7 +188,7 @@ pub(crate) fn runtime_here(engine: &Engine) -> Handle {
     }
 }
 
-/// Returns whether tokio's time stands still here while real time passes.
+/// Returns whether tokio's time stands still in this runtime while real time passes.
 fn is_paused(runtime: &Handle) -> bool {
     if matches!(runtime.runtime_flavor(), RuntimeFlavor::MultiThread) {
         return false;
@@ -197,17 +197,17 @@ fn is_paused(runtime: &Handle) -> bool {
     if before < stands && stands < started {
         return false;
     }
-    // It was paused once, or the clock ticks in whole microseconds.
+    // The runtime was paused once, or the clock has microsecond resolution.
     while instant() == started {}
     instant_of_runtime() == stands
 }
 
-/// Sleeps in real time, by the timers of whichever runtime polls it.
+/// Sleeps in real time, with the timers of the runtime that polls it.
 pub(crate) async fn sleep(engine: &Engine, duration: Duration) {
     sleep_where(duration, runtime_here(engine), instant, || runtime_here(engine)).await;
 }
 
-/// Sleeps by the timers of this runtime, until another one polls it or it ends.
+/// Sleeps with this runtime's timers, until another runtime polls it or this one ends.
 async fn sleep_where(
     duration: Duration,
     mut runtime: Handle,
@@ -231,12 +231,12 @@ async fn sleep_where(
     }
 }
 
-/// Sleeps by the timers of the runtime that polls it; false if another one does by now.
+/// Sleeps with the timers of the polling runtime; returns `false` if another one polls it now.
 async fn sleep_within(left: Duration, runtime: &Handle, here: &impl Fn() -> Handle) -> bool {
     let mut timer = pin!(tokio::time::sleep(left));
     let mut is_new = true;
     let elapsed = poll_fn(|cx| {
-        // A timer panics when its runtime has ended, so it is only polled from within it.
+        // A timer panics if its runtime has ended, so it is only polled from within that runtime.
         if !std::mem::take(&mut is_new) && here().id() != runtime.id() {
             return Poll::Ready(false);
         }
@@ -245,7 +245,7 @@ async fn sleep_within(left: Duration, runtime: &Handle, here: &impl Fn() -> Hand
     elapsed.await
 }
 
-/// Sleeps by a task of another runtime; false if that ended before.
+/// Sleeps in a task of another runtime; returns `false` if that ended before.
 async fn sleep_beside(left: Duration, runtime: &Handle) -> bool {
     struct Aborted(JoinHandle<()>);
 
@@ -259,18 +259,18 @@ async fn sleep_beside(left: Duration, runtime: &Handle) -> bool {
     (&mut task.0).await.is_ok()
 }
 
-/// What did not end in time.
+/// The error of a future that did not finish in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed {
-    /// Whether the runtime was held up meanwhile, so that the store may not be at fault.
+    /// Whether the runtime was delayed meanwhile, so that the store may not be at fault.
     pub(crate) stalled: bool,
 }
 
-/// A timer that fires this late was held up along with everything else of its runtime.
+/// A timer that fires this late was delayed along with everything else in its runtime.
 pub(crate) const LATE: Duration = Duration::from_millis(3);
 
-/// Waits for a future, but no longer than `limit` in real time. A runtime that was held up gets a
-/// moment to read what arrived meanwhile.
+/// Waits for a future, but no longer than `limit` in real time. A delayed runtime gets a moment to
+/// read what arrived meanwhile.
 pub(crate) async fn timeout<F: Future>(
     engine: &Engine,
     limit: Duration,
@@ -279,7 +279,7 @@ pub(crate) async fn timeout<F: Future>(
     timeout_on(runtime_here(engine), engine, limit, future).await
 }
 
-/// The same in a runtime that is known to be the one that polls the caller.
+/// Like `timeout`, in a runtime that is known to poll the caller.
 pub(crate) async fn timeout_on<F: Future>(
     runtime: Handle,
     engine: &Engine,
@@ -309,7 +309,7 @@ fn wall_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// Whole milliseconds of a duration; more than fit are as many as fit.
+/// Converts a duration to whole milliseconds, saturating at the maximum.
 pub(crate) fn whole_ms(duration: Duration) -> u64 {
     let seconds = duration.as_secs().saturating_mul(1_000);
     seconds.saturating_add(duration.subsec_millis().into())

@@ -16,22 +16,22 @@ use crate::Quota;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub(crate) limiter: Arc<str>,
-    /// `None` if the limiter is turned off.
+    /// `None` if the limiter is disabled.
     pub(crate) quota: Option<Quota>,
     pub(crate) remaining: u64,
     pub(crate) reset_after: Duration,
-    /// Until more permits are free than those that remain; zero if all are.
+    /// The time until more permits are free than remain; zero if all are.
     pub(crate) more_after: Duration,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) degraded: bool,
     /// Why it would have been rejected outside shadow mode; no permits were taken.
     pub(crate) shadowed: Option<Reason>,
-    /// Whether a penalty blocks it.
+    /// Whether a penalty blocks the key.
     pub(crate) blocked: bool,
     pub(crate) at: SystemTime,
-    /// The exceeded limits, of a key with several.
+    /// The exceeded limits, if the key has several.
     pub(crate) violated: Option<Arc<[Quota]>>,
-    /// One for each of several limits.
+    /// One decision for each of several limits.
     pub(crate) parts: Option<Arc<[Decision]>>,
 }
 
@@ -138,7 +138,7 @@ impl Decision {
         Self { remaining: 0, reset_after, more_after: block, retry_after, ..self }
     }
 
-    /// The decision of two limiters together: that of the strictest, with the parts of both.
+    /// Combines the decisions of two limiters: the stricter one, with the parts of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();
         parts.sort_by_key(Self::left);
@@ -158,13 +158,13 @@ impl Decision {
         self.more_after
     }
 
-    /// Returns whether a smaller share of the quota is left.
+    /// Returns whether a smaller fraction of the quota is left.
     #[cfg(feature = "tower")]
     pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
         self.left() < other.left()
     }
 
-    /// The share of the quota that is left, in 2^-32.
+    /// Returns the fraction of the quota that is left, in units of 2^-32.
     fn left(&self) -> u128 {
         let of = self.quota.map_or(1, |quota| quota.rate().max(1));
         (u128::from(self.remaining) << 32) / u128::from(of)
@@ -197,7 +197,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What metrics and spans call it.
+    /// Returns the reason's name in metrics and spans.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     pub(crate) fn word(self) -> &'static str {
         match self {

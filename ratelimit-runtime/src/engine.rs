@@ -1,8 +1,8 @@
-//! A thread for what no caller awaits (probes, refunds, the watch of the limits file), and for
-//! the calls of callers that have no tokio runtime.
+//! A thread for work that no caller awaits (probes, refunds, watching the limits file), and for the
+//! calls of callers without a tokio runtime.
 //!
-//! It starts when it is first needed, and ends with the last owner of the engine or when it is shut down. After that it
-//! takes no tasks; a caller without a runtime that needs its timers starts another one.
+//! The thread starts when it is first needed, and ends with the last owner of the engine or at shutdown. After
+//! that the engine accepts no tasks; a caller without a runtime that needs its timers starts another thread.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ const NAME: &str = "ratelimit";
 pub(crate) struct Engine {
     running: Mutex<Option<Running>>,
     tasks: Arc<Tasks>,
-    /// Whether endless tasks are to end.
+    /// Whether endless tasks must end.
     ending: watch::Sender<bool>,
     ended: AtomicBool,
 }
@@ -35,18 +35,18 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 struct Running {
     runtime: Handle,
-    /// The thread waits for the other end of it.
+    /// The thread waits for the other end of this channel.
     _stop: oneshot::Sender<Infallible>,
 }
 
-/// What is to be done before the end.
+/// The tasks that must finish before the engine ends.
 #[derive(Debug, Default)]
 struct Tasks {
     unfinished: AtomicUsize,
     finished: Notify,
 }
 
-/// A task that is to be finished before the end. It is when this is dropped.
+/// A task that must finish before the engine ends. Dropping this value marks it as finished.
 #[derive(Debug)]
 pub(crate) struct Unfinished(Arc<Tasks>);
 
@@ -58,12 +58,12 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// The engine's runtime, which is started if it is not running.
+    /// Returns the engine's runtime, and starts it if necessary.
     pub(crate) fn runtime(&self) -> Handle {
         self.running().get_or_insert_with(Running::start).runtime.clone()
     }
 
-    /// Runs a future to its end on the engine's thread.
+    /// Runs a future to completion on the engine's thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let unfinished = self.begin();
         self.start(async move {
@@ -72,7 +72,7 @@ impl Engine {
         });
     }
 
-    /// Runs a future on the engine's thread until the engine is to end.
+    /// Runs a future on the engine's thread until the engine ends.
     pub(crate) fn spawn_endless(&self, future: impl Future<Output = ()> + Send + 'static) {
         let mut ending = self.ending.subscribe();
         self.start(async move {
@@ -90,13 +90,13 @@ impl Engine {
         }
     }
 
-    /// Announces a task of any runtime that is to be finished before the end.
+    /// Registers a task of any runtime that must finish before the engine ends.
     pub(crate) fn begin(&self) -> Unfinished {
         self.tasks.unfinished.fetch_add(1, Ordering::AcqRel);
         Unfinished(Arc::clone(&self.tasks))
     }
 
-    /// Drops the endless tasks, and waits until all others are finished.
+    /// Drops the endless tasks, and waits until all others have finished.
     pub(crate) async fn finish(&self) {
         self.ending.send_replace(true);
         loop {
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Ends the thread, with the tasks that are not finished.
+    /// Ends the thread, with its unfinished tasks.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         drop(self.running().take());
@@ -135,9 +135,9 @@ impl Running {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let run = move || {
-            // It is never sent, only dropped.
+            // Nothing is ever sent; the sender is only dropped.
             let _ = runtime.block_on(stopped);
-            // A name that is just being looked up must not keep the thread.
+            // A pending name lookup must not keep the thread alive.
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name(NAME.to_owned()).spawn(run);

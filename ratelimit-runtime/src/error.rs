@@ -55,13 +55,13 @@ impl StoreError {
         Self::new(StoreErrorKind::Misconfigured, message)
     }
 
-    /// The same with the error that led to it.
+    /// Adds the error that caused this one.
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The same for a request that the store may have executed, or not.
+    /// Marks whether the store may have executed the request.
     pub(crate) fn in_doubt(self, in_doubt: bool) -> Self {
         Self { in_doubt, ..self }
     }

@@ -175,7 +175,7 @@ impl Event {
         }
     }
 
-    /// The template of the limiter that the event concerns.
+    /// Returns the template of the limiter that the event concerns.
     fn limiter(&self) -> Option<&Arc<str>> {
         match self {
             Self::Disabled { limiter }
@@ -204,13 +204,13 @@ impl Event {
         }
     }
 
-    /// How often it happened since it was last reported.
+    /// Returns how often the event has happened since the last report.
     #[cfg(feature = "tracing")]
     fn count(&self) -> u64 {
         if let Self::Repeated { more, .. } = self { *more } else { 1 }
     }
 
-    /// Events of one topic are counted together.
+    /// Returns the topic; events of one topic are counted together.
     fn topic(&self) -> &'static str {
         match self {
             Self::Reconciled { outcome, .. } => outcome.word(),
@@ -324,7 +324,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The part of the store that an outage concerns: ` for slots 0-5460 (10.0.0.1:7001)`; nothing if it is all of it.
+/// The part of the store that an outage concerns: ` for slots 0-5460 (10.0.0.1:7001)`; empty for the whole store.
 struct Part<'a>(&'a Option<Arc<str>>, &'a Option<Arc<str>>);
 
 impl fmt::Display for Part<'_> {
@@ -375,12 +375,12 @@ impl Events {
         }
     }
 
-    /// A rejection, which costs no more than to be counted where the limiter has just rejected another.
+    /// Reports a rejection. If the limiter has just rejected another call, this only counts it.
     pub(crate) fn rejected(&self, count: &Arc<AtomicU64>, rejection: &Rejection) {
         self.0.counted(count, || Event::Rejected { rejection: rejection.clone() });
     }
 
-    /// A call whose key is beyond `max_keys`, which costs no more either.
+    /// Reports a call whose key is beyond `max_keys`, at the same cost.
     pub(crate) fn shared(&self, count: &Arc<AtomicU64>, limiter: &Arc<str>, max_keys: u32) {
         self.0.counted(count, || Event::KeysShared { limiter: Arc::clone(limiter), max_keys });
     }

@@ -1,8 +1,8 @@
-//! What each tokio runtime has of its own: everything a call depends on is its runtime's or the
-//! engine's, never a stranger's.
+//! State per tokio runtime: everything a call depends on belongs to its own runtime or to the
+//! engine, never to another runtime.
 //!
-//! A runtime that ends takes its home along. One that is idle or blocked keeps it, and harms
-//! its own callers only.
+//! When a runtime ends, its home is dropped. An idle or blocked runtime keeps its home, and delays
+//! only its own callers.
 
 use std::{
     ops::Deref,
@@ -18,10 +18,10 @@ use tokio::{
 
 use crate::{clock, engine::Engine};
 
-/// How long a runtime may take to run an empty task before it counts as ended.
+/// The time in which a runtime must run an empty task; otherwise it counts as ended.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(20);
 
-/// A value for each runtime that calls, made when it is first used.
+/// A value per calling runtime, created on first use.
 pub(crate) struct Homes<T> {
     engine: Arc<Engine>,
     all: Arc<All<T>>,
@@ -29,7 +29,7 @@ pub(crate) struct Homes<T> {
 
 struct All<T> {
     homes: ArcSwap<Vec<Arc<Home<T>>>>,
-    /// Held while the list is changed.
+    /// Held while the list changes.
     changing: Mutex<()>,
 }
 
@@ -37,7 +37,7 @@ struct All<T> {
 pub(crate) struct Home<T> {
     runtime: Handle,
     value: T,
-    /// Ends the task that watches the runtime, when the home is dropped before it.
+    /// Ends the task that watches the runtime, if the home is dropped first.
     _watched: oneshot::Sender<()>,
 }
 
@@ -47,8 +47,8 @@ impl<T: Default + Send + Sync + 'static> Homes<T> {
         Self { engine, all: Arc::new(all) }
     }
 
-    /// The home of the runtime that polls the caller; the engine's if there is none, or if its
-    /// time is paused.
+    /// Returns the home of the runtime that polls the caller, or the engine's if there is none or
+    /// its time is paused.
     pub(crate) fn here(&self) -> Arc<Home<T>> {
         self.of(&clock::runtime_here(&self.engine))
     }
@@ -61,7 +61,7 @@ impl<T: Default + Send + Sync + 'static> Homes<T> {
         &self.engine
     }
 
-    /// All homes there are now.
+    /// Returns all current homes.
     pub(crate) fn all(&self) -> Arc<Vec<Arc<Home<T>>>> {
         self.all.homes.load_full()
     }
@@ -88,7 +88,7 @@ impl<T: Default + Send + Sync + 'static> Homes<T> {
         self.all.homes.store(Arc::new(with_this));
         drop(changing);
         let forget = Forget { all: Arc::downgrade(&self.all), id: runtime.id() };
-        // In a runtime that has ended already it is dropped at once, and so is the home.
+        // If the runtime has ended already, the task is dropped immediately, and the home with it.
         runtime.spawn(async move {
             let _forget = forget;
             let _ = dropped.await;
@@ -110,8 +110,8 @@ impl<T> Home<T> {
         &self.runtime
     }
 
-    /// Returns whether the runtime has ended, or is not driven: what failed in it then says
-    /// nothing about the store.
+    /// Returns whether the runtime has ended, or is not driven: a failure in it is then no evidence
+    /// about the store.
     pub(crate) async fn is_over(&self, engine: &Engine) -> bool {
         let alive = self.runtime.spawn(async {});
         !matches!(clock::timeout(engine, SIGN_OF_LIFE, alive).await, Ok(Ok(())))
@@ -132,7 +132,7 @@ impl<T> All<T> {
     }
 }
 
-/// Part of a task of each runtime, dropped when the runtime ends.
+/// Owned by a task of each runtime, and dropped when the runtime ends.
 struct Forget<T> {
     all: Weak<All<T>>,
     id: Id,
@@ -145,7 +145,7 @@ impl<T> Drop for Forget<T> {
         let homes = all.homes.load_full();
         let others = homes.iter().filter(|home| home.id() != self.id).map(Arc::clone).collect();
         all.homes.store(Arc::new(others));
-        // The last owner of a home may drop much, and not under the lock.
+        // The last owner of a home may drop a lot, which must not happen under the lock.
         drop(changing);
         drop(homes);
     }

@@ -60,7 +60,7 @@ pub trait KeyPart {
     /// Returns an error only if writing to `f` does.
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Returns the value if it can be written without a formatter, which takes a multiple of the time.
+    /// Returns the value if it can be written without a formatter, which takes several times as long.
     #[doc(hidden)]
     fn plain(&self) -> PlainPart<'_> {
         PlainPart::Other
@@ -224,7 +224,7 @@ impl KeyPart for IpAddr {
 
 macro_rules! by_ip_address {
     ($($ty:ty),*) => {$(
-        /// The IP address alone: every connection has a port of its own.
+        /// Writes the IP address alone, because each connection has a port of its own.
         impl KeyPart for $ty {
             fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.ip().fmt_key(f)

@@ -1,4 +1,4 @@
-//! Takes permits from limiters: plans, decides, waits, and decides what an outage means.
+//! Takes permits from limiters: plans, decides, waits, and handles outages.
 
 mod admin;
 mod batch;

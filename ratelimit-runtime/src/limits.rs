@@ -65,14 +65,14 @@ pub struct Limits {
     made: Arc<Made>,
 }
 
-/// The limiters so far, and the sources of their settings.
+/// The limiters created so far, and the sources of their settings.
 struct Made {
     registry: Registry,
     source: file::Source,
     shadow: Option<bool>,
-    /// The settings of the program that never change after its start.
+    /// The program's settings that never change after startup.
     settings: [Setting; 2],
-    /// If there are none here, those of the limits file are in force.
+    /// If none are set here, those of the limits file apply.
     #[cfg_attr(
         not(feature = "_web"),
         expect(dead_code, reason = "only web frameworks have clients")

@@ -1,7 +1,7 @@
-//! The processes that share a store, as this one knows them.
+//! The processes that share a store, as known to this one.
 //!
-//! Each sends a heartbeat every ten seconds. From them comes whether a process still lives that
-//! announced a configuration, however seldom it uses the key, and how many share a quota.
+//! Each process sends a heartbeat every ten seconds. Heartbeats show whether the process that announced
+//! a configuration is alive, even if it rarely uses the key, and how many processes share a quota.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use crate::{annotation, clock, store::MemberId};
 
-/// A process that sent none for as long is gone.
+/// The time without a heartbeat after which a process counts as gone.
 pub(crate) const LIVES: Duration = Duration::from_secs(30);
 
-/// What this process knows of the others.
+/// The state that this process keeps of the other processes.
 #[derive(Debug)]
 pub(crate) struct Members {
     process: u32,
@@ -27,9 +27,9 @@ pub(crate) struct Members {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Of all members when they were last read, this one among them.
+    /// All members at the last reading, including this one.
     members: Vec<MemberId>,
-    /// When they were.
+    /// The time of the last reading.
     at: Option<Instant>,
     /// Whether the store's user may not read them.
     forbidden: bool,
@@ -42,14 +42,14 @@ impl Members {
         Self { process, since: clock::instant(), known: Mutex::default() }
     }
 
-    /// The number of this process.
+    /// Returns the number of this process.
     pub(crate) fn process(&self) -> u32 {
         self.process
     }
 
-    /// Returns whether the announcer lives, or another process with its limits, if they differ from our
-    /// own. Until the members have been read it counts as alive; if the ACL forbids reading them, it
-    /// never does, and time alone decides.
+    /// Returns whether the announcer is alive, or another process with its limits, if they differ
+    /// from our own. The announcer counts as alive until the members have been read; if the ACL
+    /// forbids reading them, it never does, and only time decides.
     pub(crate) fn lives(&self, announcer: MemberId, own: MemberId) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = known.at.is_some_and(|at| clock::instant().duration_since(at) < LIVES);
@@ -64,7 +64,7 @@ impl Members {
             })
     }
 
-    /// How many processes share the store, as of when they were last read.
+    /// Returns how many processes share the store, as of the last reading.
     pub(crate) fn count(&self) -> Option<u32> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         u32::try_from(known.members.len()).ok().filter(|count| *count > 0)
@@ -75,14 +75,14 @@ impl Members {
         *known = Known { members, at: Some(clock::instant()), forbidden: false };
     }
 
-    /// Notes that the store's user may not read them; returns whether this is news.
+    /// Records that the store's user may not read them; returns whether that is new.
     pub(crate) fn forbid(&self) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         !std::mem::replace(&mut known.forbidden, true)
     }
 }
 
-/// Equal for two programs with the same annotations and the same limits file.
+/// Returns a value that is equal for two programs with the same annotations and the same limits file.
 pub(crate) fn fingerprint(file: Option<&ratelimit_spec::LimitsFile>) -> u32 {
     let mut annotations: Vec<_> =
         annotation::all().into_iter().map(|site| format!("{site:?}")).collect();

@@ -1,7 +1,7 @@
-//! What is measured, for the `metrics` facade. Without the feature nothing is.
+//! Measurements for the `metrics` facade. Without the feature there are none.
 //!
-//! Labels are the templates of keys, and never their values: the number of series does not grow with
-//! the number of keys.
+//! Labels are key templates, never key values: the number of series does not grow with the number
+//! of keys.
 
 #[cfg(not(feature = "metrics"))]
 #[path = "metrics/off.rs"]

@@ -207,7 +207,7 @@ impl Quota {
         Some((CalendarUnit::of(calendar.unit), calendar.zone.name()))
     }
 
-    /// What a store holds: a Java peer may have written a rate beyond our own range, or 0.
+    /// Creates the quota of a stored configuration: a Java client may have written a rate beyond our own range, or 0.
     pub(crate) fn stored(rate: u64, per_ms: u64, rule: Rule) -> Self {
         Self(spec::Quota { rate, per: Duration::from_millis(per_ms), rule })
     }

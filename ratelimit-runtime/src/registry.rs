@@ -1,4 +1,4 @@
-//! From names to limiters, and how many of them are remembered.
+//! Maps names to limiters, with a bound on how many are cached.
 
 mod cores;
 
@@ -22,13 +22,13 @@ use crate::{
     store::Sweep,
 };
 
-/// The limiters that a set of limits has made so far.
+/// The limiters that a set of limits has created so far.
 pub(crate) struct Registry {
     declared: Mutex<Known>,
     cores: Arc<Cores>,
 }
 
-/// The least keys that are swept for unused ones: a program may create layers without end.
+/// The minimum number of keys before unused ones are removed: a program may create layers without end.
 const SWEEP_AT: usize = 1_000;
 
 #[derive(Default)]
@@ -45,18 +45,18 @@ pub(crate) struct Declared {
 }
 
 impl Registry {
-    /// Creates a registry that remembers about `most` limiters.
+    /// Creates a registry that caches about `most` limiters.
     pub(crate) fn new(most: usize) -> Self {
         Self { declared: Mutex::default(), cores: Arc::new(Cores::new(most)) }
     }
 
-    /// The limiters of an annotated key, shared by all its call sites.
+    /// Returns the limiters of an annotated key, shared by all its call sites.
     pub(crate) fn annotated(&self, site: &Annotation) -> Arc<Declared> {
         let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
         self.declared(site.key, || {
             let mut annotations: Vec<_> = sites().map(Annotation::settings).collect();
             let mut declared: Vec<_> = sites().map(Annotation::declared_settings).collect();
-            // A platform without a list of call sites still knows the one that calls.
+            // On a platform without a list of call sites, the calling one is still known.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
             let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
@@ -64,8 +64,8 @@ impl Registry {
         })
     }
 
-    /// The limiters of a key template that a layer limits, which are those of the annotations with the
-    /// same template.
+    /// Returns the limiters of a key template that a layer limits, which are those of the
+    /// annotations with the same template.
     #[cfg(feature = "tower")]
     pub(crate) fn of_template(&self, template: &Template) -> Arc<Declared> {
         let key = template.text();
@@ -76,7 +76,7 @@ impl Registry {
         self.declared(key, || Family::unannotated(key, keys))
     }
 
-    /// The limiter of a name built at run time.
+    /// Returns the limiter of a name built at run time.
     pub(crate) fn named(
         &self,
         services: &Services,
@@ -91,7 +91,7 @@ impl Registry {
         let name = safe_name(name);
         let family = || match services.current().label(&name) {
             Some(label) => self.family(&label, keys),
-            // Names are many, so nothing but their limiter remembers them.
+            // There are many names, so only their limiters keep them.
             None => Arc::new(Family::unnamed(&name, keys)),
         };
         if services.current().bounds_names()
@@ -108,12 +108,12 @@ impl Registry {
         })
     }
 
-    /// The family of a key that has no annotation.
+    /// Returns the key template of a key that has no annotation.
     pub(crate) fn family(&self, key: &str, keys: Keys) -> Arc<Family> {
         Arc::clone(&self.declared(key, || Family::unannotated(key, keys)).family)
     }
 
-    /// All families so far.
+    /// Returns all key templates so far.
     pub(crate) fn families(&self) -> Vec<Arc<Family>> {
         self.lock().by_key.values().map(|declared| Arc::clone(&declared.family)).collect()
     }
@@ -140,7 +140,7 @@ impl Registry {
 }
 
 impl Declared {
-    /// Returns whether it is annotated, or it or one of its limiters is in use.
+    /// Returns whether the key is annotated, or the key or one of its limiters is in use.
     fn is_used(self: &Arc<Self>) -> bool {
         let only = self.only.get();
         let own = 1 + usize::from(only.is_some());
@@ -150,13 +150,13 @@ impl Declared {
             || only.is_some_and(|only| Arc::strong_count(only) > 1)
     }
 
-    /// The only limiter of a key without placeholders.
+    /// Returns the only limiter of a key without placeholders.
     pub(crate) fn only(&self, services: &Services, name: &str) -> Arc<Core> {
         let make = || Arc::new(Core::new(services, Arc::clone(&self.family), name, None));
         Arc::clone(self.only.get_or_init(make))
     }
 
-    /// The limiter of a key that a layer rendered, with the settings that the layer was given.
+    /// Returns the limiter of a key that a layer rendered, with the layer's settings.
     #[cfg(feature = "tower")]
     pub(crate) fn core_given(
         &self,
@@ -171,12 +171,12 @@ impl Declared {
         }
     }
 
-    /// The limiter of a rendered key.
+    /// Returns the limiter of a rendered key.
     pub(crate) fn core(&self, services: &Services, name: &str) -> Arc<Core> {
         self.own_or_shared(services, name, None)
     }
 
-    /// The limiter of this key, or the one that keys beyond `max_keys` share.
+    /// Returns the limiter of this key, or the one that keys beyond `max_keys` share.
     fn own_or_shared(
         &self,
         services: &Services,
@@ -194,7 +194,7 @@ impl Declared {
     }
 }
 
-/// The name of the limiter that a key shares with others, if it has none of its own.
+/// Returns the name of the limiter that a key shares with others, if it has none of its own.
 fn others(
     services: &Services,
     family: &Family,

@@ -53,14 +53,14 @@ struct Uncounted {
 }
 
 impl Rejection {
-    /// The rejection of a request that no limiter decided about.
+    /// Creates the rejection of a request that no limiter decided.
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
         let limiter = Arc::clone(limiter);
         let why = Uncounted { limiter, retry_after: None, quota: None, detail: None, source: None };
         Self(Arc::new(Inner { reason, decision: Err(why) }))
     }
 
-    /// The rejection of a request by a limiter for this reason, unless a penalty blocks it.
+    /// Creates the rejection of a request by a limiter for this reason, or as blocked if a penalty blocks the key.
     pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
         let reason = if decision.blocked { Reason::Blocked } else { reason };
         Self(Arc::new(Inner { reason, decision: Ok(decision) }))
@@ -89,7 +89,7 @@ impl Rejection {
         self.with(|why| why.detail = Some(detail.into()))
     }
 
-    /// The store's error, as the detail and as the source.
+    /// Adds the store's error, as the detail and as the source.
     pub(crate) fn with_source(self, error: &StoreError) -> Self {
         let detail = error.to_string();
         self.with_detail(detail).with(|why| why.source = Some(error.clone()))
@@ -157,7 +157,7 @@ impl Rejection {
         }
     }
 
-    /// The exceeded quotas of a key with several limits.
+    /// Returns the exceeded quotas of a key with several limits.
     fn several_violated(&self) -> Option<&[Quota]> {
         self.decision()?.violated.as_deref()
     }

@@ -28,31 +28,31 @@ use crate::{
     store::Config,
 };
 
-/// The least time for which an idle key among many is kept.
+/// The minimum time for which an idle key among many is kept.
 const LEAST_KEPT: Duration = Duration::from_secs(60);
 
-/// Layers of settings. Those of a nearer [`Source`] take precedence, regardless of their order.
+/// Layers of settings. A nearer [`Source`] takes precedence, regardless of the order.
 pub(crate) type Layers<'a> = Vec<(Source, &'a Layer)>;
 
 /// The resolved settings of one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
-    /// Each setting with its source. Of several limits, rate, window, algorithm and burst are those of
-    /// the first.
+    /// Each setting with its source. With several limits, rate, window, algorithm and burst are
+    /// those of the first.
     pub(crate) set: Merged<Source>,
-    /// The quotas, the shortest window first; one of rate 0 rejects every call.
+    /// The quotas, the shortest window first; a rate of 0 rejects every call.
     pub(crate) quotas: Quotas,
     keys: Keys,
 }
 
-/// Whether a limiter's keys are one or many; many expire when idle.
+/// Whether a limiter has one key or many; many keys expire when idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Keys {
     One,
     Many,
 }
 
-/// Returns how long an idle key is kept, if it is not kept forever.
+/// Returns how long an idle key is kept, or `None` if it is kept forever.
 pub(crate) fn kept_idle(per: Duration) -> Duration {
     (per * 2).max(LEAST_KEPT)
 }
@@ -61,7 +61,7 @@ fn built_in<T>(value: T) -> Sourced<T, Source> {
     Sourced { value, source: Source::BuiltIn }
 }
 
-/// In the order of precedence; layers of one source stay as they are.
+/// Sorts layers by precedence; layers of one source keep their order.
 pub(crate) fn by_precedence<'a>(mut layers: Layers<'a>) -> Layers<'a> {
     layers.sort_by_key(|(source, _)| *source);
     layers
@@ -87,12 +87,12 @@ impl Effective {
         Ok(Self { set, quotas, keys })
     }
 
-    /// The permits of a window, and of what splits it.
+    /// Returns the permits of a window, which shards divide.
     pub(crate) fn rate(&self) -> u32 {
         self.set.rate.map_or(0, |rate| rate.value)
     }
 
-    /// The numbers a store holds.
+    /// Returns the configuration for the store.
     pub(crate) fn config(&self) -> Config {
         let kept = match (self.set.keep_alive, self.keys) {
             (Some(kept), _) => kept.value,
@@ -116,14 +116,14 @@ impl Effective {
     fn config_of(&self, quota: &Quota, kept: Duration) -> Config {
         let per_ms = whole_ms(quota.per());
         let config = Config::new(quota.rate(), per_ms, self.set.mode()).with_quota(quota);
-        // Redisson refuses a shorter one, and state must outlive what it counts.
+        // Redisson rejects a shorter one, and state must outlive the permits it counts.
         config.keep_alive_ms(match whole_ms(kept) {
             0 => 0,
             ms => ms.max(per_ms * 2).max(config.counts_for_ms()),
         })
     }
 
-    /// The settings as a report shows them. Several limits take the place of the numbers of one.
+    /// Returns the settings for a report. Several limits replace the values of a single one.
     pub(crate) fn rows(&self) -> Vec<Setting> {
         let mut set = self.set.clone();
         if set.limits.is_some() {
@@ -134,10 +134,10 @@ impl Effective {
     }
 }
 
-/// Makes the settings those of one limit, and returns it.
+/// Reduces the settings to those of one limit, and returns it.
 fn settle_one(set: &mut Merged<Source>) -> Result<Quota, Unresolved> {
     let enabled = set.enabled();
-    // A limiter that is turned off needs no numbers.
+    // A disabled limiter needs no quota.
     let rate = set.rate.or((!enabled).then_some(built_in(0)));
     let rate = rate.ok_or(Unresolved::Missing("rate"))?;
     let idle = rate.value == 0 || !enabled;

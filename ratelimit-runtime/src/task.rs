@@ -1,8 +1,8 @@
-//! A task whose first step its caller takes.
+//! A task whose first step runs in its caller.
 //!
-//! A spawned task waits for a thread before it does anything. If tasks wake each other in turn, tokio runs three of them
-//! on one thread and wakes another thread for the fourth. So a caller polls the task once itself; from then on it runs on
-//! the runtime and depends on no caller.
+//! A spawned task waits for a thread before it runs. If tasks wake each other in a chain, tokio
+//! runs three of them on one thread and wakes another thread for the fourth. So a caller polls the
+//! task once itself; from then on the task runs on the runtime and depends on no caller.
 
 use std::{
     future::Future,
@@ -20,11 +20,11 @@ struct Task {
     runtime: Handle,
     /// `None` once it is done.
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// Whether its next step is under way already.
+    /// Whether its next step is already scheduled.
     is_woken: AtomicBool,
 }
 
-/// Takes the first step of a future here, and the others in tasks of this runtime.
+/// Runs the first step of a future here, and the others in tasks of this runtime.
 pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
     let task = Task {
         runtime: runtime.clone(),
@@ -43,7 +43,7 @@ impl Task {
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(polled) = &mut *future else { return };
         if polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-            // What it held may start other tasks as it is dropped.
+            // Values that the future held may start other tasks when they are dropped.
             let done = future.take();
             drop(future);
             drop(done);
@@ -55,7 +55,7 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             let runtime = self.runtime.clone();
-            // In a runtime that has ended it is dropped, and the future with its last waker.
+            // If the runtime has ended, the task is dropped, and the future with its last waker.
             runtime.spawn(async move { self.step() });
         }
     }

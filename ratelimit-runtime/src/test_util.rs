@@ -96,7 +96,7 @@ pub fn set_store_error(limits: &Limits, kind: Option<StoreErrorKind>) {
     let services = limits.services();
     if let AnyStore::Memory(store) = &services.store {
         store.fail(kind.map(failure));
-        // What was decided without the store is not any more.
+        // From now on no call is decided without the store.
         let _ = services.limits.renew(|current| Ok((current.renumbered(), ())));
     }
 }

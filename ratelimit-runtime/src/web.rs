@@ -72,8 +72,8 @@ pub fn response(rejection: &Rejection, headers: Headers) -> Response<String> {
     response
 }
 
-/// The word of `refund_on` that applies to a response. A failure of the service (5xx) is an `err`. An error of the
-/// caller (4xx) is neither that nor an `ok`, so it always counts: neither bad requests nor wrong passwords are free.
+/// Returns the word of `refund_on` that applies to a response. A failure of the service (5xx) is an `err`. A client
+/// error (4xx) is neither `err` nor `ok`, so it always counts: neither bad requests nor wrong passwords are free.
 #[cfg(any(feature = "actix", feature = "axum"))]
 fn judge(status: http::StatusCode) -> Option<ratelimit_spec::RefundOn> {
     use ratelimit_spec::RefundOn;
@@ -85,8 +85,8 @@ fn judge(status: http::StatusCode) -> Option<ratelimit_spec::RefundOn> {
     }
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section 10.2.3. `None` if
-/// retrying does not help.
+/// Returns the value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section
+/// 10.2.3. `None` if retrying does not help.
 fn retry_after(rejection: &Rejection) -> Option<u64> {
     let wait = match rejection.reason() {
         Reason::StoreUnavailable | Reason::QueueFull => {

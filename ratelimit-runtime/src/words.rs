@@ -1,13 +1,13 @@
-//! The words of settings, as code names them.
+//! The public enums for words of settings.
 //!
-//! Each is a view of the word that the macro and the limits file use. Inside the workspace those are
-//! matched exhaustively; here a further word is no breaking change.
+//! Each enum mirrors one of the macro and the limits file. Within the workspace those are matched
+//! exhaustively; a further word here is not a breaking change.
 
 use std::{fmt, time::Duration};
 
 use ratelimit_spec as spec;
 
-/// Declares a public enum of plain words and its conversions, so that neither side forgets one.
+/// Declares a public enum of plain words and its conversions, so that both sides stay complete.
 macro_rules! words {
     (
         $(#[$doc:meta])*

@@ -1,5 +1,5 @@
-//! Costs that are known only afterwards: what is not free then is owed, and is paid before anything
-//! else is granted.
+//! Costs that are known only afterwards: permits that are not free then become debt, which is paid
+//! before anything else is granted.
 
 use super::{
     Config, State, Verdict,
@@ -22,23 +22,23 @@ pub struct Charged {
     pub excess: u64,
 }
 
-/// A meter that can owe permits.
+/// A meter that can have debt.
 pub(super) trait Owing: Meter {
-    /// What is owed, in permits.
+    /// The debt, in permits.
     fn debt(&self) -> u64;
 
-    /// The permits that can be taken without owing any.
+    /// The permits that can be taken without adding debt.
     fn room(&self) -> u64;
 
-    /// Takes permits that are not free.
+    /// Adds permits that are not free to the debt.
     fn owe(&mut self, permits: u64);
 
-    /// The most permits that can be owed in addition, however much is allowed.
+    /// The maximum debt that can be added, regardless of `max_debt`.
     fn most(&self) -> u64 {
         u64::MAX
     }
 
-    /// Takes what is free, and owes the rest up to `max_debt` in all.
+    /// Takes the free permits and adds the rest to the debt, up to `max_debt` in total.
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
         let (debt, taken) = (self.debt(), permits.min(self.room()));
         let owed = (permits - taken).min(max_debt.saturating_sub(debt)).min(self.most());
@@ -53,8 +53,8 @@ pub(super) trait Owing: Meter {
 }
 
 impl State {
-    /// Takes what is free, and owes the rest up to `max_debt` in all. The verdict is what one more
-    /// permit would find.
+    /// Takes the free permits and adds the rest to the debt, up to `max_debt` in total. The verdict
+    /// is that on one further permit.
     pub(crate) fn charge(
         &mut self,
         config: &Config,
@@ -70,8 +70,8 @@ impl State {
         (charged, verdict)
     }
 
-    /// How long until nothing that is used or owed counts any more, in milliseconds, where that can be
-    /// longer than by the numbers alone.
+    /// The milliseconds until no used or owed permit counts any more, if debt can make that longer
+    /// than the configuration alone.
     pub(crate) fn lasts_ms(&self, config: &Config, now: u64) -> u64 {
         let debt = match self {
             Self::Log(log) => log.debt(),
@@ -107,7 +107,7 @@ impl<M: Owing> Sheet<M> {
     }
 }
 
-/// For meters whose debt is a number beside what is used.
+/// For meters that store debt separately from the permits in use.
 macro_rules! owing_beside {
     ($($meter:ty),*) => {$(
         impl Owing for $meter {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_not_free_is_owed_and_paid_before_anything_is_granted() {
-        // Until one more permit is free after one was used and 15 charged, and all are.
+        // One permit used and 15 charged: the time until one more is free, and until all are.
         for (algorithm, next, full) in [
             (Algorithm::SlidingWindow, 1000, 2000),
             (Algorithm::FixedWindow, 1000, 2000),

@@ -1,10 +1,10 @@
-//! The numbers a limiter is counted by.
+//! The configuration that a limiter is counted with.
 
 use ratelimit_spec::{Calendar, Mode, Rule};
 
 use crate::{Quota, calendar::bounds, clock::whole_ms};
 
-/// By how much the clocks of a zone can be put back in two windows, and an hour to spare.
+/// The most that the clocks of a zone can be set back within two windows, plus an hour of margin.
 const CHANGE_MS: u64 = 3 * 3_600_000;
 
 /// The numbers of one limiter, as a store holds them.
@@ -52,21 +52,21 @@ impl Config {
         self
     }
 
-    /// The numbers of a quota; what it leaves open stays as it is.
+    /// Returns the configuration with the values of a quota; values that the quota does not set stay unchanged.
     pub(crate) fn with_quota(self, quota: &Quota) -> Self {
         let (rate, per_ms) = (quota.rate(), whole_ms(quota.per()));
         Self { rate, per_ms, rule: quota.rule(), ..self }
     }
 
-    /// Returns the share of one of `processes`, rounded down. If that is less than a permit per
-    /// window, it is one permit in a longer window.
+    /// Returns the share of one of `processes`, rounded down. A share of less than one permit per
+    /// window becomes one permit in a longer window.
     pub(crate) fn shared_by(self, processes: u32) -> Self {
         let n = u64::from(processes.max(1));
         let rule = self.rule.map_burst(|burst| (burst / processes.max(1)).max(1));
         if self.rate == 0 || self.rate >= n {
             return Self { rate: self.rate / n, rule, ..self };
         }
-        // No calendar has windows of any other length.
+        // No calendar has windows of another length.
         let rule = if rule.calendar().is_some() { Rule::SlidingWindow } else { rule };
         let per_ms = self.per_ms.saturating_mul(n).div_ceil(self.rate);
         Self { rate: 1, per_ms, rule, ..self }
@@ -97,7 +97,7 @@ impl Config {
         self.rule.calendar()
     }
 
-    /// Returns whether permits are handed out one request after the other.
+    /// Returns whether permits are spaced, one request after the other.
     pub(crate) fn is_spaced(&self) -> bool {
         match self.rule {
             Rule::LeakyBucket | Rule::WarmingBucket { .. } => true,
@@ -105,7 +105,7 @@ impl Config {
         }
     }
 
-    /// Returns whether it is counted by a bucket, which drains bit by bit.
+    /// Returns whether the algorithm is a bucket, which drains gradually.
     pub(crate) fn drains(&self) -> bool {
         match self.rule {
             Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket => true,
@@ -113,18 +113,18 @@ impl Config {
         }
     }
 
-    /// The longest a permit can count, in milliseconds: state that is idle for as long means nothing.
+    /// The longest time for which a permit can count, in milliseconds. State that is idle for that long can be dropped.
     pub(crate) fn counts_for_ms(&self) -> u64 {
         let longest = match self.rule {
-            // The log is a fiftieth of the window coarse.
+            // The log has a resolution of a fiftieth of the window.
             Rule::SlidingWindow => self.per_ms.saturating_add(self.per_ms / 50),
-            // A clock that steps back leaves a window in force until it is over again.
+            // If the clock steps back, the active window lasts until its end is reached again.
             Rule::FixedWindow { calendar } => {
                 let slack = calendar.map_or(0, |_| self.per_ms.min(CHANGE_MS));
                 self.per_ms.saturating_mul(2).saturating_add(slack)
             }
             Rule::TokenBucket { .. } | Rule::LeakyBucket => self.span_ms(self.capacity()),
-            // As long again, half of it, until a warm one is cold.
+            // Half as long again as the warm-up, until a warm bucket is cold.
             Rule::WarmingBucket { warm_up } => {
                 self.span_ms(self.capacity()).saturating_add(whole_ms(warm_up).saturating_mul(2))
             }
@@ -132,7 +132,7 @@ impl Config {
         longest.saturating_add(1)
     }
 
-    /// When the window of a time begins and how long it is, in milliseconds.
+    /// Returns the start and the length of the window that contains a time, in milliseconds.
     pub(super) fn window_at(&self, now: u64) -> (u64, u64) {
         match self.calendar() {
             Some(calendar) => {
@@ -146,14 +146,14 @@ impl Config {
         }
     }
 
-    /// Returns the milliseconds in which this many permits become free, at the steady rate; rounded down.
+    /// Returns the milliseconds in which this many permits become free at the steady rate, rounded down.
     pub(crate) fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(permits) * u128::from(self.per_ms);
         u64::try_from(ms / u128::from(self.rate.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// The fewest milliseconds in which a caller gets its permits after `ahead` others got theirs, from
-    /// the first one's turn on. A caller that `waits` for a fixed window has its turn when one begins.
+    /// The minimum time from the first caller's turn until a caller behind `ahead` permits gets its
+    /// own, in milliseconds. A caller that `waits` for a fixed window has its turn when one begins.
     pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
         let all = ahead.saturating_add(permits);
         let windows = all.saturating_sub(1).checked_div(self.rate).unwrap_or(0);

@@ -1,20 +1,20 @@
-//! At most `rate` permits in each window, all of which are free again when the next one begins.
-//! Windows follow each other since the Unix epoch, or are those of a calendar.
+//! At most `rate` permits in each window; all of them are free again when the next window begins.
+//! Windows are aligned to the Unix epoch or to a calendar.
 
 use ratelimit_spec::Calendar;
 
 use super::{Config, meter::Meter};
 
-/// What was taken in one window.
+/// The permits taken in one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     start: u64,
     used: u64,
     per: u64,
     calendar: Option<Calendar>,
-    /// Permits that are owed beyond it: what is free pays for them first.
+    /// Debt beyond the window's permits; free permits pay it first.
     debt: u64,
-    /// When the debt is paid at the latest, by the numbers that it was counted by.
+    /// When the debt is paid at the latest, under the configuration that it was counted with.
     paid_by: u64,
 }
 
@@ -29,13 +29,13 @@ pub(super) struct Count {
 }
 
 impl Window {
-    /// Returns whether it is one of these windows.
+    /// Returns whether this window belongs to the windows of `config`.
     pub(super) fn fits(&self, config: &Config) -> bool {
-        // A calendar's are of several lengths.
+        // Calendar windows differ in length.
         self.calendar == config.calendar() && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
-    /// What was taken in it, unless it is over, and what is owed.
+    /// The permits taken in the window, unless it is over, plus the debt.
     pub(super) fn used(&self, now: u64) -> u64 {
         self.owed(now).saturating_add(if self.is_over(now) { 0 } else { self.used })
     }
@@ -56,7 +56,7 @@ impl Window {
         if now < self.paid_by { self.debt } else { 0 }
     }
 
-    /// Gives back permits of the window that ends then, unless it is over.
+    /// Releases permits of the window that ends at `ends`, unless it is over.
     pub(super) fn give_back(&mut self, permits: u64, ends: u64, now: u64) -> u64 {
         if self.end() != ends || ends <= now {
             return 0;
@@ -69,8 +69,8 @@ impl Window {
         back
     }
 
-    /// What was owed took all of the windows between this one and the next start, and what was left of
-    /// this one. The windows of a calendar are of several lengths, and only the one in force pays.
+    /// The debt that is left at `start`, after all windows since this one and the rest of this one
+    /// paid for it. Calendar windows differ in length, so only the active one pays.
     fn owed_after(&self, start: u64, rate: u64, now: u64) -> u64 {
         let owed = self.owed(now);
         if self.calendar.is_some() || self.end() > now {
@@ -85,10 +85,10 @@ impl Window {
         self.start.saturating_add(self.per)
     }
 
-    /// The window in force by these numbers, of which this [is](Self::fits) one. When the clock
-    /// stepped back into the window before, this one stays in force: another would admit its permits
-    /// again. What is further ahead, which would lock all callers out, counts in a window that begins
-    /// now: the one that is now may end in a moment. One of a calendar counts as the one that is now.
+    /// The active window under `config`, which this window [fits](Self::fits). If the clock stepped back
+    /// into the previous window, this one stays active, because another would grant its permits again. A
+    /// window further ahead would lock out all callers, so its permits count in a window that begins now,
+    /// since the current one may end in a moment. In a calendar they count in the current window.
     pub(super) fn at(&self, config: &Config, now: u64) -> Count {
         let mut count = Count { window: *self, rate: config.rate, now, ahead: 0, paid: 0 };
         if self.start > now || self.is_over(now) {
@@ -107,14 +107,14 @@ impl Window {
         count
     }
 
-    /// Returns whether the window that follows this one is now, wherever this one began.
+    /// Returns whether `now` is in the window right after this one, wherever this one began.
     fn is_before(&self, now: u64) -> bool {
         self.calendar.is_none() && self.end() <= now && now < self.end().saturating_add(self.per)
     }
 }
 
 impl Count {
-    /// The window that is now, of which this many permits were taken; what it does not have is owed.
+    /// The current window after `used` permits were taken; those beyond its rate become debt.
     pub(super) fn new(config: &Config, used: u64, now: u64) -> Self {
         let (start, per) = config.window_at(now);
         let calendar = config.calendar();
@@ -124,7 +124,7 @@ impl Count {
         count
     }
 
-    /// Pays what is owed with what is free.
+    /// Pays debt with free permits.
     fn pay(&mut self) {
         let paid = self.free().min(self.window.debt);
         self.window.used += paid;
@@ -132,7 +132,7 @@ impl Count {
         self.paid += paid;
     }
 
-    /// Returns whether something that was owed is paid now.
+    /// Returns whether debt was paid now.
     pub(super) fn has_paid(&self) -> bool {
         self.paid > 0
     }
@@ -145,14 +145,14 @@ impl Count {
         self.window.debt = self.window.debt.saturating_add(permits);
     }
 
-    /// What is left to remember: nothing of one in which nothing was taken, not even when it was.
+    /// The state to store. A window without permits in use stores no start.
     pub(super) fn window(&self) -> Window {
         let start = if self.window.used > 0 { self.window.start } else { 0 };
         let paid_by = self.now.saturating_add(self.full_after());
         Window { start, paid_by, ..self.window }
     }
 
-    /// Gives permits back, those that are owed first, and returns how many there were to give back.
+    /// Releases permits, those of the debt first, and returns how many were released.
     pub(super) fn give_back(&mut self, permits: u64) -> u64 {
         let owed = permits.min(self.window.debt);
         let back = (permits - owed).min(self.window.used);
@@ -183,7 +183,7 @@ impl Meter for Count {
         if self.window.debt == 0 && permits <= self.free() {
             return 0;
         }
-        // The windows that what is owed takes first. Of a calendar's only the first is known.
+        // The windows that the debt takes first. Of a calendar's windows only the first is known.
         let ahead = self.window.debt.saturating_add(permits).saturating_sub(1);
         let windows = if self.window.calendar.is_some() { 0 } else { ahead / self.rate.max(1) };
         self.ends_in().saturating_add(windows.saturating_mul(self.window.per))
@@ -268,12 +268,12 @@ mod tests {
         let (config, mut state) = (fixed(3, 1000), State::default());
         assert!(state.acquire(&config, 3, 2990).granted);
         assert!(state.acquire(&config, 2, 3000).granted);
-        // By more than a window.
+        // The clock steps back by more than a window.
         assert!(!state.acquire(&config, 2, 990).granted);
         assert!(!state.acquire(&config, 2, 1000).granted);
         assert!(state.acquire(&config, 1, 1989).granted);
         assert!(state.acquire(&config, 3, 1990).granted);
-        // The windows that follow begin where that one ended, until one of them is unused.
+        // The next windows begin where that one ended, until one of them is unused.
         assert!(!state.acquire(&config, 1, 2989).granted);
         assert!(state.acquire(&config, 3, 2990).granted);
         assert!(state.acquire(&config, 3, 4990).granted);

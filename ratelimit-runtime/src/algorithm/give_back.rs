@@ -1,12 +1,12 @@
-//! Giving back what a grant still holds.
+//! Releasing the permits that a grant still holds.
 
 use ratelimit_spec::Rule;
 
 use super::{Config, Grant, State};
 
 impl State {
-    /// Gives back what this grant still holds, and nothing of any other. Returns how many permits
-    /// that were; one of a bucket that drained in part counts as one.
+    /// Releases the permits that this grant still holds, and none of any other grant. Returns their
+    /// number; a permit that a bucket drained in part counts as one.
     pub(crate) fn give_back(&mut self, config: &Config, grant: &Grant, now: u64) -> u64 {
         let granted_by = grant.config.rule;
         match (config.rule, self) {
@@ -35,12 +35,12 @@ impl State {
         }
     }
 
-    /// [Gives back](Self::give_back) to a bucket.
+    /// [Releases](Self::give_back) the permits of a grant of a bucket.
     fn drain(&mut self, config: &Config, grant: &Grant, now: u64) -> u64 {
         if self.is_moot(config) {
             return 0;
         }
-        // Its place in a backlog by other numbers is unknown.
+        // The position of the grant in a backlog of another configuration is unknown.
         let alike = |own: &Config| (own.rate, own.per_ms, own.rule.warm_up());
         if self.is_foreign(config) || alike(config) != alike(&grant.config) {
             return 0;
@@ -93,7 +93,7 @@ mod tests {
         let v = state.peek(&config, 5, 900);
         assert_eq!((v.remaining, v.retry_after), (4, 100), "the first ones are the next to expire");
         assert_eq!(state.give_back(&config, &first, 1000), 0, "its window is over");
-        // Other numbers find it by the time at which it was made.
+        // Another configuration finds the grant by the time at which it was made.
         let longer = Config { per_ms: 3000, ..config };
         assert_eq!(state.give_back(&longer, &third, 1500), 3);
         assert_eq!(state.give_back(&longer, &third, 1500), 0);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(ends(sliding, 2, 3), 500, "one entry of the log");
     }
 
-    /// Grants in the order in which a bucket drains them, to the tick, as a bucket itself cannot know.
+    /// Grants in the order in which a bucket drains them, exact to the tick, which a bucket itself does not track.
     #[derive(Debug, Default)]
     struct InOrder {
         held: Vec<(usize, u64)>,
@@ -158,8 +158,8 @@ mod tests {
         }
     }
 
-    /// Grants permits at random and gives random grants back, with `running` of them at a time. Returns the ticks
-    /// that these held, and those that were not given back.
+    /// Grants permits at random and releases random grants, with `running` of them at a time.
+    /// Returns the ticks that the released grants held, and those that were not released.
     fn give_back_at_random(rate: u64, per: u64, running: usize, seed: u64) -> (u64, u64) {
         let bucket = Rule::TokenBucket { burst: 40 };
         let config = Config::new(rate, per, Mode::Overall).rule(bucket);
@@ -189,7 +189,7 @@ mod tests {
                 assert!(back <= *held, "{back} of {held} by {rate}/{per} at {now}, {grant:?}");
                 assert_eq!(permits, back.div_ceil(per));
                 held_in_all += *held;
-                // Within which part of a millisecond a grant ends is not always known.
+                // In which part of a millisecond a grant ends is not always known.
                 let known = if per.is_multiple_of(rate) { 0 } else { rate };
                 missed_in_all += (*held - back).saturating_sub(known);
                 *held -= back;

@@ -1,7 +1,7 @@
-//! What a caller was granted, so that it can give back exactly that.
+//! Identifies what a caller was granted, so that exactly that can be released.
 //!
-//! A store keeps no list of grants. A grant is found again by when it ends: that is when its entry in
-//! a log expires, when its window is over, or when a bucket has drained it, first in first out.
+//! A store keeps no list of grants. A grant is identified by its end: the time at which its log
+//! entry expires, its window ends, or its bucket has drained it, first in, first out.
 
 use super::{Config, Ticket, moves::Moves};
 
@@ -9,23 +9,23 @@ use super::{Config, Ticket, moves::Moves};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub(crate) permits: u32,
-    /// By the clock of the store, in milliseconds since the Unix epoch; rounded up.
+    /// By the store's clock, in milliseconds since the Unix epoch, rounded up.
     pub(crate) ends_ms: u64,
-    /// How far the grants of the bucket had [moved](super::moves) then.
+    /// By how many ticks the bucket's grants had [moved](super::moves) at that time.
     pub(crate) moved: u64,
-    /// The numbers by which they were granted.
+    /// The configuration under which the permits were granted.
     pub(crate) config: Config,
 }
 
 impl Grant {
-    /// Permits that end then, or earlier if the same step granted others after them: a bucket drains those
-    /// later.
+    /// Creates a grant of permits that end at `ends_ms`, or earlier if the same step granted others
+    /// after them: a bucket drains those later.
     pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
         let later = if config.drains() { drain_ms(&config, granted_after) } else { 0 };
         Self { permits, ends_ms: ends_ms.saturating_sub(later), moved: 0, config }
     }
 
-    /// The same when the grants of the bucket had moved so far.
+    /// Returns the grant with the ticks by which the bucket's grants had moved at that time.
     pub(crate) fn moved(self, moved: u64) -> Self {
         Self { moved, ..self }
     }
@@ -39,7 +39,7 @@ impl Grant {
 }
 
 impl Grant {
-    /// The first part of a grant of a bucket, of which the last part is this many permits.
+    /// Returns the first part of a bucket's grant, without its last `permits`.
     pub(crate) fn before(self, permits: u64) -> Self {
         let ends_ms = self.ends_ms.saturating_sub(drain_ms(&self.config, permits));
         Self { ends_ms, ..self }
@@ -51,14 +51,14 @@ fn drain_ms(config: &Config, permits: u64) -> u64 {
     permits.saturating_mul(config.per_ms).div_ceil(config.rate.max(1))
 }
 
-/// A bucket's backlog as of one instant: in ticks, of which `rate` drain in a millisecond and `per` are
-/// a permit.
+/// A bucket's backlog as of one instant, in ticks: `rate` ticks drain per millisecond, and a permit
+/// is `per` ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backlog<'a> {
     pub(super) ticks: u64,
     pub(super) rate: u64,
     pub(super) per: u64,
-    /// Whether permits are handed out one after the other.
+    /// Whether permits are spaced, one after the other.
     pub(super) spaced: bool,
     pub(super) moves: Option<&'a Moves>,
 }
@@ -74,11 +74,11 @@ pub(super) struct Held {
 }
 
 impl Backlog<'_> {
-    /// What a grant by the same numbers still holds. `now` is when the backlog was written last if that
-    /// is later.
+    /// Returns what a grant under the same configuration still holds. `now` is the time of the last
+    /// write of the backlog, if that is later.
     ///
-    /// A slot that was reserved and has not begun is held only as long as it is the last: later ones
-    /// stay where they are, so that two callers never share one. Slots are held whole or not at all.
+    /// A reservation that has not begun is held only as long as it is the last: later ones keep
+    /// their times, so that two callers never share one. Reservations are held whole or not at all.
     pub(super) fn held_by(&self, grant: &Grant, now: u64) -> Held {
         let Self { ticks, rate, per, spaced, moves } = *self;
         let ends_in = grant.ends_ms.saturating_sub(now).saturating_mul(rate);
@@ -90,8 +90,8 @@ impl Backlog<'_> {
         if ends_in == 0 || (!is_last && (spaced || !has_begun)) {
             return Held::default();
         }
-        // A grant ends within the millisecond before it says so. At which tick is known of the last one,
-        // if that is the only one to end in it, and where all grants end at the same one.
+        // A grant ends within the millisecond before its `ends_ms`. The exact tick is known for the last
+        // grant, if no other ends in that millisecond, and if all grants end at the same tick of one.
         let is_only = per >= rate;
         let end = match is_last && is_only {
             true => ticks,

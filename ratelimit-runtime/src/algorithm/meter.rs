@@ -1,22 +1,22 @@
-//! The interface of algorithms at one instant: they know how much is used, but not by whom or when.
+//! The interface of algorithms at one instant: how many permits are used, but not by which caller or when.
 
 use super::Verdict;
 
 /// A state as of one instant.
 pub(super) trait Meter {
-    /// The most permits one request can get.
+    /// The maximum number of permits for one request.
     fn capacity(&self) -> u64;
 
-    /// The permits one request could get now.
+    /// The number of permits that one request could get now.
     fn free(&self) -> u64;
 
-    /// Takes this many permits, which are free.
+    /// Takes `permits`, which are free.
     fn take(&mut self, permits: u64);
 
-    /// Returns the milliseconds until this many permits, at most the capacity, can be taken.
+    /// Returns the milliseconds until `permits`, at most the capacity, can be taken.
     fn wait(&self, permits: u64) -> u64;
 
-    /// The milliseconds until everything is free.
+    /// The milliseconds until all permits are free.
     fn full_after(&self) -> u64;
 
     /// The milliseconds until more permits are free than now; 0 if all are.
@@ -25,10 +25,10 @@ pub(super) trait Meter {
         if free < self.capacity() { self.wait(free + 1) } else { 0 }
     }
 
-    /// How far in the future it was dated, after the clock stepped back.
+    /// How far in the future the state was dated, after the clock stepped back.
     fn ahead(&self) -> u64;
 
-    /// How far grants have [moved](super::moves) so far, in ticks.
+    /// By how many ticks grants have [moved](super::moves) so far.
     fn moved(&self) -> u64 {
         0
     }
@@ -47,7 +47,7 @@ pub(super) trait Meter {
         verdicts
     }
 
-    /// Whether there is room for a request, and what is left once it was taken or was not.
+    /// Returns whether a request fits, and what is left after it; `take` takes its permits.
     fn answer(&mut self, cost: u64, take: bool) -> Verdict {
         let granted = cost <= self.free();
         if take {
@@ -57,7 +57,7 @@ pub(super) trait Meter {
         Verdict { granted, remaining, ..Verdict::default() }
     }
 
-    /// Takes permits for one request, if there is room for it.
+    /// Takes the permits of one request if it fits.
     #[inline]
     fn acquire(&mut self, cost: u64) -> Verdict {
         let fits = cost <= self.free();
@@ -65,7 +65,7 @@ pub(super) trait Meter {
         Verdict { granted, remaining, ahead: self.ahead(), ..self.outlook(cost) }
     }
 
-    /// Adds the times, as of the end of the batch.
+    /// Adds the times to the verdicts, as of the end of the batch.
     fn date(&self, verdicts: &mut [Verdict], costs: impl Iterator<Item = u64>)
     where
         Self: Sized,
@@ -79,7 +79,7 @@ pub(super) trait Meter {
         }
     }
 
-    /// The verdict on a request, without taking anything.
+    /// Returns the verdict on a request without taking anything.
     fn look(&self, cost: u64) -> Verdict {
         Verdict {
             granted: cost <= self.free(),
@@ -88,7 +88,7 @@ pub(super) trait Meter {
         }
     }
 
-    /// The times of a verdict.
+    /// Returns the times of a verdict.
     fn outlook(&self, cost: u64) -> Verdict {
         let retry_after = if cost > self.capacity() { 0 } else { self.wait(cost) };
         Verdict {

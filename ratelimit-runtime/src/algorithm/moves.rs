@@ -1,38 +1,38 @@
-//! How grants of a bucket move forward when permits before them are given back.
+//! How grants of a bucket move forward when permits before them are released.
 //!
-//! A bucket drains grants in the order in which they were made. A grant is identified by the time at which it
-//! has drained, which comes earlier with each permit that is given back before it. The state counts how far
-//! grants moved in total, and a grant keeps that count as of when it was made. Permits that are given back
-//! behind a grant do not move it: a list of gaps says where they were.
+//! A bucket drains grants in the order in which they were made. A grant is identified by the time
+//! at which it has drained, which comes earlier with each permit released before it. The state
+//! counts how far grants moved in total, and a grant keeps that count as of when it was made.
+//! Permits released behind a grant do not move it: a list of gaps records their positions.
 
-/// The maximum number of gaps in the list; beyond it, two gaps are merged at the earlier place.
+/// The maximum number of gaps in the list; beyond it, two gaps are merged at the earlier position.
 const MOST_GAPS: usize = 8;
 
-/// Numbers are exact in a script up to here, and begin again at 0.
+/// Numbers are exact in a script up to this value, and wrap to 0.
 const WRAP: u64 = 1 << 53;
 
-/// What was given back before other grants, since a bucket was last as good as new.
+/// The permits released ahead of other grants, since the bucket was last equivalent to a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moves {
-    /// The ticks, in all.
+    /// The total, in ticks.
     total: u64,
-    /// The millisecond by which every grant has drained that was made before the last of them.
+    /// The millisecond by which all grants made before the last move have drained.
     until: u64,
-    /// The largest reservation that is still to begin.
+    /// The largest reservation that has not begun.
     largest: u64,
-    /// Reservations that go before others that were made before them: those of one turn and of the
-    /// next, in ticks; and when the turn ends. A reservation made before a turn has begun when the turn ends.
+    /// The ticks of reservations scheduled before earlier ones, made in the previous turn and in this
+    /// one, and the end of this turn. A reservation made before a turn has begun when the turn ends.
     overtook: [u64; 2],
     turns_at: u64,
-    /// By how many ticks in a millisecond more drains than is reserved, and until when: reservations
-    /// were made at a lower rate.
+    /// By how many ticks per millisecond draining exceeds the reservations, and until when, because
+    /// they were made at a lower rate.
     spare_rate: u64,
     spare_until: u64,
-    /// Those that have not been reached yet, by their times.
+    /// The gaps that have not been reached yet, by time.
     gaps: Vec<Gap>,
 }
 
-/// Ticks that were given back, and when the bucket would have begun to drain them.
+/// Released ticks, and when the bucket would have begun to drain them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     at: u64,
@@ -57,20 +57,20 @@ impl Moves {
         self.overtook[1] = self.overtook[1].saturating_add(overtaking);
     }
 
-    /// The ticks that have to stay beside those that drain until the last reservation begins, so that
-    /// none drains before it begins.
+    /// The ticks that must stay in addition to those that drain until the last reservation begins,
+    /// so that no reservation drains before it begins.
     pub(super) fn reserved(&mut self, per: u64, lead: u64, now: u64) -> u64 {
         self.turn(lead, now);
         let [earlier, later] = self.overtook;
         self.largest.max(per).saturating_add(earlier).saturating_add(later)
     }
 
-    /// Returns whether reservations go in the order in which they were made.
+    /// Returns whether reservations begin in the order in which they were made.
     pub(super) fn are_in_order(&self) -> bool {
         self.overtook == [0, 0]
     }
 
-    /// What overtook others has begun two turns later.
+    /// A reservation that overtook others has begun two turns later.
     fn turn(&mut self, lead: u64, now: u64) {
         if lead == 0 {
             (self.largest, self.overtook, self.turns_at) = (0, [0, 0], 0);
@@ -80,8 +80,8 @@ impl Moves {
         }
     }
 
-    /// Goes on by other numbers, of which `rate` ticks drain in a millisecond and `per` are a permit,
-    /// with at most `permits` reserved, and `spare_rate` ticks in a millisecond that no caller reserved.
+    /// Continues under another configuration, with `rate` ticks per millisecond and `per` ticks per permit.
+    /// At most `permits` are reserved; `spare_rate` ticks per millisecond belong to no reservation.
     pub(super) fn carry(
         &mut self,
         permits: u64,
@@ -95,18 +95,18 @@ impl Moves {
         (self.spare_rate, self.spare_until) = (spare_rate, self.turns_at);
     }
 
-    /// The ticks of the backlog that no caller has.
+    /// The ticks of the backlog that belong to no caller.
     pub(super) fn spare(&self, now: u64) -> u64 {
         self.spare_until.saturating_sub(now).saturating_mul(self.spare_rate)
     }
 
-    /// The ticks by which a grant moved that was to end in `ends_in` ticks, since the total was `total`; and the
-    /// ticks in which it ends at the latest, if there is a gap behind it.
+    /// Returns the ticks by which a grant moved that was to end in `ends_in` ticks, since the total
+    /// was `total`, and the ticks in which it ends at the latest, if there is a gap behind it.
     pub(super) fn of_grant(&self, ends_in: u64, total: u64, now: u64, rate: u64) -> (u64, u64) {
         let moved = self.total.checked_sub(total);
         let mut moved = moved.unwrap_or_else(|| WRAP.saturating_sub(total - self.total));
         let mut latest = u64::MAX;
-        // A grant before a gap that was reached has drained.
+        // A grant ahead of a gap that was reached has drained.
         for gap in self.gaps.iter().rev().take_while(|gap| gap.at > now) {
             let begins_in = (gap.at - now).saturating_mul(rate);
             if ends_in > moved.saturating_add(begins_in) {
@@ -118,8 +118,8 @@ impl Moves {
         (moved, latest)
     }
 
-    /// Ticks were given back which would have begun to drain `at` a time, and moved all behind them.
-    /// Before that, all would have drained `until` a time.
+    /// Records the release of ticks that would have begun to drain at `at`, which moves all grants
+    /// behind them. Before that, all grants would have drained at `until`.
     pub(super) fn move_behind(&mut self, at: u64, ticks: u64, rate: u64, now: u64, until: u64) {
         self.add(ticks, until);
         self.gaps.retain(|gap| gap.at > now);
@@ -131,7 +131,7 @@ impl Moves {
             self.gaps.insert(place, Gap { at, ticks });
         }
         if self.gaps.len() > MOST_GAPS {
-            // The two that are the closest, so that the fewest grants lie between them.
+            // The two closest gaps are merged, so that the fewest grants lie between them.
             let apart = |n: &usize| self.gaps[n + 1].at - self.gaps[*n].at;
             let closest = (0..MOST_GAPS).min_by_key(apart).unwrap_or_default();
             let later = self.gaps.remove(closest + 1);
@@ -140,7 +140,7 @@ impl Moves {
         }
     }
 
-    /// Nothing that was granted before is found again; it would have drained `until` a time.
+    /// Records a move after which no earlier grant can be found; all of them would have drained at `until`.
     pub(super) fn move_all(&mut self, ticks: u64, until: u64) {
         self.add(ticks, until);
         self.gaps.clear();

@@ -21,7 +21,7 @@ pub(super) enum Form<'a> {
     Nothing,
 }
 
-/// A meter that is written back where something changed.
+/// A meter that is written back if something changed.
 #[derive(Debug)]
 pub(super) struct Sheet<M> {
     pub(super) meter: M,
@@ -29,7 +29,7 @@ pub(super) struct Sheet<M> {
 }
 
 impl<M: Meter> Sheet<M> {
-    /// A meter that was read from a state by other numbers, if that is `stale`.
+    /// Wraps a meter; `stale` if it was read from a state of another configuration.
     pub(super) fn new(meter: M, stale: bool) -> Self {
         let changed = stale || meter.ahead() > 0;
         Self { meter, changed }
@@ -47,7 +47,7 @@ impl<M: Meter> Sheet<M> {
 }
 
 impl State {
-    /// Takes permits for several requests at one instant, in order. A request for more than the
+    /// Takes the permits of several requests at one instant, in order. A request that exceeds the
     /// capacity takes nothing.
     pub(crate) fn acquire_all(
         &mut self,
@@ -61,7 +61,7 @@ impl State {
         verdicts
     }
 
-    /// What is at hand for requests at one instant; what they take counts once that is
+    /// Opens the state for requests at one instant; permits that they take count once it is
     /// [closed](Open::close).
     pub(crate) fn open(
         &mut self,
@@ -109,7 +109,7 @@ impl Open<'_> {
         }
     }
 
-    /// Takes permits for one request, if there is room for it.
+    /// Takes the permits of one request if it fits.
     pub(super) fn acquire(&mut self, permits: u64) -> Verdict {
         match &mut self.0 {
             Form::Log(log) => log.acquire(permits),
@@ -167,10 +167,10 @@ impl Meter for Open<'_> {
     }
 }
 
-/// Takes permits of all limiters or of none for each caller in order, and returns to each the room
-/// that there was: a caller with room everywhere got its permits, if calls are admitted.
+/// Takes the permits of all limiters or of none for each caller in order, and returns whether each
+/// request fit. A caller whose requests all fit got its permits, if calls are admitted.
 ///
-/// `costs` has a row for each limiter and in it one cost for each caller.
+/// `costs` has one row per limiter, with one cost per caller.
 pub(crate) fn decide_jointly(
     limiters: &mut [Open<'_>],
     costs: &[&[u32]],

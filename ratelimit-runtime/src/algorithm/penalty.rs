@@ -1,24 +1,24 @@
-//! Penalties: a key that is refused in many windows in a row is blocked, each time for longer.
+//! Penalties: a key that is rejected in many consecutive windows is blocked, each time for longer.
 //!
-//! Windows are as long as the limiter's, and follow each other since the Unix epoch, regardless of
-//! its algorithm. A window counts once, with its first refusal. One without a refusal ends the row.
-//! Nothing counts while a key is blocked. A block is remembered for as long as the longest one is,
-//! after it is over: a key that was blocked since then is blocked for twice as long.
+//! Windows have the limiter's length and are aligned to the Unix epoch, regardless of its algorithm. A
+//! window counts once, with its first rejection. A window without one ends the sequence. Nothing counts
+//! while a key is blocked. After a block is over, it is remembered for the length of the longest block:
+//! a key that was blocked within that time is blocked for twice as long.
 
 use ratelimit_spec::Penalty;
 
 use crate::clock::whole_ms;
 
-/// What is remembered of one key; times in milliseconds since the Unix epoch.
+/// The rejection history of one key; times in milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusals {
-    /// When the last window ends in which it was refused.
+    /// The end of the last window with a rejection.
     counted_ms: u64,
-    /// How many windows in a row that were.
+    /// The number of consecutive windows with a rejection.
     row: u32,
-    /// How many blocks it had, each longer than the one before.
+    /// The number of blocks so far, each longer than the one before.
     blocks: u32,
-    /// When the last of them ends.
+    /// The end of the last block.
     until_ms: u64,
 }
 
@@ -34,14 +34,14 @@ pub struct Refused {
 }
 
 impl Refusals {
-    /// For how long the key is blocked. A clock that stepped back to before the block, or a `penalty` that
-    /// is shorter now, ends it.
+    /// Returns how long the key is blocked. A clock that stepped back to before the block, or a
+    /// `penalty` that is shorter now, ends the block.
     pub(crate) fn blocked_for(&self, penalty: &Penalty, now: u64) -> u64 {
         let left = self.until_ms.saturating_sub(now);
         if left <= length(penalty, self.blocks) { left } else { 0 }
     }
 
-    /// Takes note of a refusal.
+    /// Records a rejection.
     pub(crate) fn refused(&mut self, penalty: &Penalty, per_ms: u64, now: u64) -> Refused {
         let ends = now - now % per_ms + per_ms;
         let mut refused = Refused {
@@ -67,14 +67,14 @@ impl Refusals {
         refused
     }
 
-    /// Returns whether it is equivalent to no record.
+    /// Returns whether the record is equivalent to none.
     pub(crate) fn is_over(&self, penalty: &Penalty, per_ms: u64, now: u64) -> bool {
         self.counted_ms.saturating_add(per_ms) <= now
             && (self.blocks == 0 || self.until_ms.saturating_add(whole_ms(penalty.up_to)) <= now)
     }
 }
 
-/// The length of the block with this number.
+/// Returns the length of block number `blocks`.
 fn length(penalty: &Penalty, blocks: u32) -> u64 {
     let block = u128::from(whole_ms(penalty.block)) << blocks.saturating_sub(1).min(63);
     u64::try_from(block).unwrap_or(u64::MAX).min(whole_ms(penalty.up_to))
@@ -90,7 +90,7 @@ mod tests {
         Penalty { after: 3, block: Duration::from_secs(10), up_to: Duration::from_secs(25) };
     const PER: u64 = 1000;
 
-    /// For how many milliseconds a key is blocked by refusals at these times, in seconds.
+    /// Returns the milliseconds for which a key is blocked by each rejection at these times, in seconds.
     fn blocked(refusals: &mut Refusals, seconds: &[u64]) -> Vec<u64> {
         let refused = |s: &u64| refusals.refused(&PENALTY, PER, s * 1000 + 300).blocked_for_ms;
         seconds.iter().map(refused).collect()
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(blocked(&mut refusals, &[0, 1, 2]), [0, 0, 10_000]);
         assert_eq!(blocked(&mut refusals, &[12, 13, 14]), [0, 0, 20_000]);
         assert_eq!(blocked(&mut refusals, &[40, 41, 42]), [0, 0, 25_000]);
-        // The third one ends at 67.3 s, and is remembered for 25 s.
+        // The third block ends at 67.3 s, and is remembered for 25 s.
         assert_eq!(blocked(&mut refusals, &[89, 90, 91]), [0, 0, 25_000]);
         assert_eq!(blocked(&mut refusals, &[142, 143, 144]), [0, 0, 10_000]);
         assert!(!refusals.is_over(&PENALTY, PER, 179_299));

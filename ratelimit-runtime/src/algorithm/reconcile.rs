@@ -1,10 +1,10 @@
 //! Reconciles the configuration of a process with the one in a store.
 //!
-//! The greater epoch wins, a lower one follows, and an equal configuration touches nothing: so old
-//! processes follow new ones in a rolling deploy, and two versions never reset each other in turn.
-//! A change from outside has a date instead of an epoch. Only a process that has had its
-//! configuration for less long replaces it, and not while it is held. What was in force within the
-//! last hour is not new to a key, so its return resets nothing.
+//! The greater epoch wins, a lower one follows, and an equal configuration changes nothing. So old
+//! processes follow new ones in a rolling deploy, and two versions never keep resetting each other.
+//! An external change has a date instead of an epoch. Only a process whose configuration is newer
+//! than the change replaces it, and not while it is held. A configuration that was active within
+//! the last hour is not new to a key, so its return resets nothing.
 
 use std::sync::Arc;
 
@@ -12,53 +12,53 @@ use ratelimit_spec::OnDrift;
 
 use super::Config;
 
-/// How often a process that uses the stored configuration sends a heartbeat for it.
+/// The heartbeat interval of a process that uses the stored configuration.
 const HEARTBEAT_MS: u64 = 10_000;
 /// The time without a heartbeat after which a stored configuration is abandoned.
 const ABANDONED_AFTER_MS: u64 = 30_000;
-/// How many earlier configurations are remembered, and for how long.
+/// The number of earlier configurations that are remembered, and for how long.
 const REMEMBERED: usize = 4;
 const REMEMBERED_FOR_MS: u64 = 3_600_000;
 
-/// Which of two configurations is the newer one; compared field by field.
+/// Decides which of two configurations is newer; compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch {
     pub(crate) revision: u64,
-    /// Microseconds by the clock of the store.
+    /// In microseconds by the store's clock.
     pub(crate) since: u64,
 }
 
-/// What a store keeps of a limiter's configuration.
+/// The stored configuration of a limiter.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) config: Arc<Config>,
     /// The last announcement.
     epoch: Epoch,
     heartbeat_ms: u64,
-    /// Set if the configuration was written by no announcement.
+    /// Set if the configuration was not written by an announcement.
     change: Option<Box<Change>>,
     past: Option<Box<Past>>,
 }
 
-/// A change from outside.
+/// An external change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
-    /// When it was made, in microseconds by the clock of the store.
+    /// When the change was made, in microseconds by the store's clock.
     pub(crate) made_us: u64,
-    /// Until when no announcement replaces it.
+    /// Until when no announcement replaces the change.
     pub(crate) held_until_ms: u64,
 }
 
-/// What a limiter was configured with before.
+/// The previous configurations of a limiter.
 #[derive(Clone, Debug, Default)]
 struct Past {
     reset_ms: Option<u64>,
-    /// Earlier configurations and when each was replaced, the newest first.
+    /// Earlier configurations and when each was replaced, newest first.
     configs: Vec<(Config, u64)>,
 }
 
 impl Stored {
-    /// A configuration that is written on purpose.
+    /// A configuration that was written deliberately.
     pub(crate) fn written(config: Config, change: Change, before: Option<Self>, now: u64) -> Self {
         let Some(before) = before else {
             let epoch = Epoch { revision: 0, since: 0 };
@@ -68,13 +68,13 @@ impl Stored {
         Self { change: Some(Box::new(change)), ..before.replaced_by(config, now) }
     }
 
-    /// Returns whether it was written by no announcement.
+    /// Returns whether the configuration was not written by an announcement.
     pub(crate) fn is_from_outside(&self) -> bool {
         self.change.is_some()
     }
 
-    /// Takes this configuration as announced again, as reconciliation does, if it is the one that is stored.
-    /// Returns until when it need not be.
+    /// Announces this configuration again, as reconciliation does, if it is the stored one. Returns
+    /// until when that need not be repeated.
     pub(crate) fn renewed(&mut self, config: &Config, now: u64) -> Option<u64> {
         if self.is_from_outside() || *self.config != *config {
             return None;
@@ -83,12 +83,12 @@ impl Stored {
         Some(now.saturating_add(HEARTBEAT_MS))
     }
 
-    /// For how long no announcement replaces it, in milliseconds.
+    /// The time for which no announcement replaces the configuration, in milliseconds.
     pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
         self.change.as_ref().map_or(0, |change| change.held_until_ms.saturating_sub(now))
     }
 
-    /// The same with another configuration, which remembers this one.
+    /// Returns the record with another configuration, with this one among the earlier ones.
     fn replaced_by(mut self, config: Config, now: u64) -> Self {
         if !self.config.same_limit(&config) {
             let before = (*self.config, now);
@@ -102,12 +102,12 @@ impl Stored {
         Self { config: Arc::new(config), ..self }
     }
 
-    /// The same as announced by a process.
+    /// Returns the record with a configuration announced by a process.
     fn announced(self, config: Config, epoch: Epoch, now: u64) -> Self {
         Self { epoch, heartbeat_ms: now, change: None, ..self.replaced_by(config, now) }
     }
 
-    /// Returns whether a configuration is newer.
+    /// Returns whether a configuration of this epoch is newer.
     fn is_older_than(&self, epoch: Epoch, now: u64) -> bool {
         match &self.change {
             Some(change) => {
@@ -119,8 +119,8 @@ impl Stored {
         }
     }
 
-    /// Returns whether a configuration may reset the limiter: at most once per window, and one that
-    /// is new to the key.
+    /// Returns whether a configuration may reset the limiter: at most once per window, and only if
+    /// it is new to the key.
     fn may_reset_to(&self, config: &Config, now: u64) -> bool {
         let Some(past) = &self.past else { return true };
         let window_ms = config.per_ms.max(self.config.per_ms);
@@ -138,15 +138,15 @@ fn is_recent(at: u64, now: u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Assertion {
-    /// It has used the key before.
+    /// The process has used the key before.
     Steady,
-    /// It has no configuration of its own, and the stored one is authoritative.
+    /// The process has no configuration of its own; the stored one is authoritative.
     Follow {
-        /// Whether it uses the key for the first time.
+        /// Whether the process uses the key for the first time.
         first: bool,
     },
-    /// It uses the key for the first time, or its configuration changed; if it is newer than a
-    /// different stored one, this decides how it replaces that.
+    /// The process uses the key for the first time, or its configuration changed. If it is newer
+    /// than a different stored one, this decides how it replaces that.
     First(OnDrift),
 }
 
@@ -158,7 +158,7 @@ pub enum Assertion {
 pub enum Reconciled {
     /// None was stored, or only a part of one; ours was written.
     Created,
-    /// Both are the same; nothing was changed.
+    /// Both are equal; nothing was changed.
     Unchanged,
     /// Ours replaced the stored one, and permits in use were forgotten.
     Reset,
@@ -168,7 +168,7 @@ pub enum Reconciled {
     Followed,
 }
 
-/// What reconciliation did.
+/// The result of reconciliation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reconciliation {
     pub(crate) reconciled: Option<Reconciled>,
@@ -183,7 +183,7 @@ impl From<Reconciled> for Reconciliation {
 }
 
 impl Reconciled {
-    /// The outcome as a metric's label.
+    /// The outcome as a metric label.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -195,8 +195,8 @@ impl Reconciled {
     }
 }
 
-/// Returns what is stored from now on, and what happened, if anything. For a process that follows
-/// there must be something stored.
+/// Returns what is stored from now on, and the outcome, if any. Something must be stored if the
+/// process follows the store.
 pub(crate) fn reconcile(
     stored: Option<Stored>,
     own: Config,
@@ -224,7 +224,7 @@ pub(crate) fn reconcile(
             return (stored, Reconciliation::default());
         }
         if newer {
-            // A keep-alive that was set beside our configuration stays where we have none.
+            // A keep-alive that was set separately stays if our configuration has none.
             let keep_alive_ms = match own.keep_alive_ms {
                 0 => stored.config.keep_alive_ms,
                 ms => ms,
@@ -240,7 +240,7 @@ pub(crate) fn reconcile(
         return (stored, Reconciled::Followed.into());
     }
     let replaced = Some(Config { keep_alive_ms: 0, ..*stored.config });
-    // A change from outside is only ever carried.
+    // An external change is always carried over.
     let resets = newer
         && !stored.is_from_outside()
         && assertion == Assertion::First(OnDrift::Reset)
@@ -322,7 +322,7 @@ mod tests {
     fn what_was_in_force_within_an_hour_is_carried() {
         let start = |since| Epoch { revision: 0, since };
         let mut stored = created(10, start(1), 0);
-        // An old and a new version that start again and again beside each other.
+        // An old and a new version that restart repeatedly side by side.
         let (mut outcome, mut resets) = (None, 0);
         for n in 0..10 {
             let rate = if n % 2 == 0 { 16 } else { 10 };
@@ -359,7 +359,7 @@ mod tests {
         let younger = Epoch { revision: 0, since: 5_001 };
         let (after, outcome) = first(changed.clone(), 99, younger, 90_000);
         assert_eq!((after.config.rate, outcome), (99, Some(Reconciled::Carried)));
-        // The same numbers on purpose are a change as well.
+        // Writing the same configuration deliberately is a change as well.
         let same = written(10, 5_000, 0, created(10, OLD, 0));
         assert_eq!(first(same, 20, NEW, 6).1, Some(Reconciled::Followed));
     }

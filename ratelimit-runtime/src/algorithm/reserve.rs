@@ -1,30 +1,30 @@
-//! Permits that are taken in advance: a bucket knows exactly when it has them.
+//! Permits that are taken in advance: a bucket knows exactly when it will have them.
 
 use super::{
     Config, State, Ticket, Verdict, meter::Meter, ticket::MOST_AHEAD, token_bucket::Level,
     warm_up::Heat,
 };
 
-/// The verdict of a rule on a request that may be granted later.
+/// The verdict of an algorithm on a request that may be granted later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Booking {
     /// As of after the permits were taken, if they were.
     pub(crate) verdict: Verdict,
-    /// The milliseconds after which it may go; 0 when nothing was taken, too.
+    /// The milliseconds after which the caller may proceed; also 0 if nothing was taken.
     pub(crate) wait: u64,
     pub(crate) ticket: Ticket,
 }
 
 impl Config {
-    /// Returns whether permits can be reserved; later callers are then scheduled after.
+    /// Returns whether permits can be reserved; later callers are then scheduled after them.
     pub(crate) fn reserves(&self) -> bool {
         self.drains()
     }
 }
 
 impl State {
-    /// Takes permits for several requests in order, if they are free within this many milliseconds:
-    /// after the first rejected one, all are rejected. Other rules reject every request.
+    /// Takes the permits of several requests in order, if they are free within this many milliseconds.
+    /// After the first rejected request, all are rejected. Other algorithms reject every request.
     pub(crate) fn reserve(
         &mut self,
         config: &Config,
@@ -58,9 +58,9 @@ impl Booking {
     }
 }
 
-/// A meter that knows when it will have a number of permits.
+/// A meter that knows when a number of permits will be free.
 trait Reserving: Meter {
-    /// Returns the ticket of a caller that reserved, before which `stored` was stored.
+    /// Returns the ticket of a caller that reserved; `stored` was stored before that.
     fn ticket(&self, now: u64, stored: u64) -> Ticket;
 
     fn stored(&self) -> u64 {
@@ -95,7 +95,7 @@ impl Reserving for Heat {
     }
 }
 
-/// Takes permits that are free within this many milliseconds, until there are none for a caller.
+/// Takes permits that are free within this many milliseconds, until a request does not get its permits.
 fn book_all(
     meter: &mut impl Reserving,
     costs: &[u32],

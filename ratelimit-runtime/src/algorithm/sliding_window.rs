@@ -1,16 +1,16 @@
 //! At most `rate` permits in any window of length `per`.
 //!
-//! A log remembers who took how many permits when; a permit is free again when its age is `per`.
-//! Refused calls leave no trace. Grants made together are one entry, and beyond
-//! [`MERGE_AT`] entries later grants share time buckets that are dated at their end: a permit
-//! may come back late by 2 % of the window, never early.
+//! A log records how many permits were taken when; a permit is free again when its age is `per`.
+//! Rejected calls are not recorded. Grants made together are one entry. Beyond [`MERGE_AT`]
+//! entries, later grants share time buckets that are dated at their end: a permit may become free
+//! late by 2 % of the window, never early.
 
 use std::collections::VecDeque;
 
 use super::{Verdict, meter::Meter};
 
-/// Entries beyond which grants share time buckets. With 51 of those a log stays below 128 entries,
-/// up to which Redis stores it compactly.
+/// The number of entries beyond which grants share time buckets. With 51 buckets a log stays below
+/// 128 entries, up to which Redis stores it compactly.
 const MERGE_AT: usize = 64;
 
 /// The grants of the last window, oldest first.
@@ -18,7 +18,7 @@ const MERGE_AT: usize = 64;
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
     used: u64,
-    /// Permits that are owed. They are paid first, with permits as they become free, and as of then.
+    /// The debt. It is paid first, with permits as they become free, dated at that time.
     debt: u64,
 }
 
@@ -37,7 +37,7 @@ impl Log {
         Self { entries, used: permits, debt: used - permits }
     }
 
-    /// The permits that are in use by a window of this length, and owed.
+    /// The permits in use in a window of this length, plus the debt.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
         let counts = |entry: &&Entry| entry.at.saturating_add(per) > now;
         let counted = self.entries.iter().filter(counts);
@@ -53,7 +53,7 @@ impl Log {
         self.open(rate, per, std::iter::once(permits), now).acquire(permits)
     }
 
-    /// Takes permits that are free, and returns how many are left; nothing while permits are owed, or when
+    /// Takes permits that are free, and returns how many are left, or `None` if there is debt or
     /// the clock stepped back.
     #[inline]
     pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<u64> {
@@ -67,7 +67,7 @@ impl Log {
         Some(left)
     }
 
-    /// Brings the log up to date for requests at one instant, whose grants are one entry.
+    /// Updates the log for requests at one instant, whose grants form one entry.
     pub(super) fn open(
         &mut self,
         rate: u64,
@@ -86,7 +86,7 @@ impl Log {
         open
     }
 
-    /// The verdict of [`acquire`](Self::acquire), without taking anything.
+    /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
         copy.expire(rate, per, now);
@@ -101,7 +101,7 @@ impl Log {
         }
     }
 
-    /// Drops what is a window old; an entry made at `t` is free again at `t + per`.
+    /// Drops entries that are a window old; an entry made at `t` is free again at `t + per`.
     #[inline]
     pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         let before = self.entries.len();
@@ -117,12 +117,12 @@ impl Log {
         self.entries.len() < before
     }
 
-    /// What is owed takes permits as they become free, and they are dated then: a debt is paid in
-    /// the same time whether calls arrive or not.
+    /// Debt takes permits as they become free, dated at that time, so that it is paid in the same
+    /// time whether calls arrive or not.
     fn pay_as_freed(&mut self, rate: u64, per: u64, now: u64) {
         let Some(newest) = self.entries.back().map(|newest| newest.at) else { return };
         if self.used <= rate {
-            // Windows in which the whole log was paid with, all at once.
+            // Skips windows in which the debt took the whole log.
             let passed = now.saturating_sub(newest) / per.max(1);
             let windows = passed.min(self.debt / self.used.max(1));
             self.debt -= windows * self.used;
@@ -151,8 +151,8 @@ impl Log {
         }
     }
 
-    /// After the clock stepped back, what lies in the future counts from now. Returns how far in
-    /// the future it was.
+    /// After the clock stepped back, dates entries in the future as of now. Returns how far in the
+    /// future they were.
     fn restamp(&mut self, now: u64, latest: u64) -> u64 {
         let Some(newest) = self.entries.back().filter(|newest| newest.at > latest) else {
             return 0;
@@ -167,8 +167,8 @@ impl Log {
         ahead
     }
 
-    /// Gives permits back, the oldest ones, so that no window can hold too many. Returns how many
-    /// there were to give back.
+    /// Releases the oldest permits, so that no window can exceed the rate. Returns how many were
+    /// released.
     pub(crate) fn release(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         self.expire(rate, per, now);
         let owed = permits.min(self.debt);
@@ -188,8 +188,8 @@ impl Log {
         permits - left
     }
 
-    /// Gives back permits that were taken at this time and are in use. Returns how many there were to
-    /// give back.
+    /// Releases permits that were taken at this time and are in use. Returns how many were
+    /// released.
     pub(super) fn give_back(&mut self, per: u64, permits: u64, at: u64, now: u64) -> u64 {
         if at.saturating_add(per) <= now {
             return 0;
@@ -205,13 +205,13 @@ impl Log {
         permits - left
     }
 
-    /// Returns whether it is equivalent to a new one.
+    /// Returns whether the log is equivalent to a new one.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         self.debt == 0
             && self.entries.back().is_none_or(|newest| newest.at.saturating_add(per) <= now)
     }
 
-    /// Writes a grant down and returns which entry it is in.
+    /// Records a grant and returns the index of its entry.
     #[inline]
     fn record(&mut self, permits: u64, per: u64, now: u64) -> usize {
         self.used = self.used.saturating_add(permits);
@@ -227,7 +227,7 @@ impl Log {
         }
         if self.entries.back().is_none_or(|newest| newest.at <= at) {
             if self.entries.capacity() == 0 {
-                // Most of many keys are used once.
+                // Of many keys, most are used once.
                 self.entries.reserve_exact(1);
             }
             self.entries.push_back(Entry { at, permits });
@@ -240,7 +240,7 @@ impl Log {
 
     /// Returns the time until this many permits can be taken, oldest first: 0 if they can be now, or never.
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
-        // What is owed is paid first. What it takes is free again a window later.
+        // The debt is paid first. Permits that it takes are free again a window later.
         let ahead = permits.saturating_add(self.debt);
         if permits > rate || ahead <= rate.saturating_sub(self.used) {
             return 0;
@@ -261,7 +261,7 @@ impl Log {
         per.saturating_add(paid_after)
     }
 
-    /// The milliseconds in which what is owed is free again once it is paid.
+    /// The milliseconds after which permits that pay the debt are free again.
     fn owed_for(&self, rate: u64, per: u64) -> u64 {
         self.debt.div_ceil(rate.max(1)).saturating_mul(per)
     }
@@ -279,12 +279,12 @@ pub(super) struct OpenLog<'a> {
     per: u64,
     now: u64,
     ahead: u64,
-    /// What was taken so far.
+    /// The entry of the permits taken so far.
     entry: Option<usize>,
 }
 
 impl OpenLog<'_> {
-    /// Pays what is owed with what is free, such as permits that were given back. That is taken now.
+    /// Pays debt with permits that are free now, such as released ones; they count as taken now.
     fn pay(&mut self) {
         let paid = self.free().min(self.log.debt);
         if paid > 0 {
@@ -325,7 +325,7 @@ impl Meter for OpenLog<'_> {
         self.log.retry_after(self.rate, self.per, permits, self.now)
     }
 
-    /// A log is full again when the grants are free that were made now, or those before them.
+    /// All permits are free once those granted now are, or else the earlier ones.
     fn full_after(&self) -> u64 {
         let taken = self.entry.and_then(|entry| self.log.entries.get(entry));
         let full_after = match taken {
@@ -340,7 +340,7 @@ impl Meter for OpenLog<'_> {
     }
 }
 
-/// How coarse the log may get: a fiftieth of the window.
+/// The resolution of the log: a fiftieth of the window.
 fn bucket(per: u64) -> u64 {
     (per / 50).max(1)
 }

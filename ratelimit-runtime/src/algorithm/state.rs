@@ -1,4 +1,4 @@
-//! What is used of one limiter, by whichever rule counts it.
+//! The usage of one limiter, for every algorithm.
 
 use ratelimit_spec::Rule;
 
@@ -12,8 +12,8 @@ use super::{
     warm_up::{Heat, Warm},
 };
 
-/// The state of one limiter, with the numbers that are needed to read it: another configuration finds
-/// out by itself what it means.
+/// The state of one limiter, with the values that are needed to read it under another
+/// configuration.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Log(Log),
@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// Apart, so that a sliding window pays nothing for the others.
+    /// A separate function, so that a sliding window pays nothing for the others.
     #[inline(never)]
     fn acquire_by_another(&mut self, config: &Config, permits: u64, now: u64) -> Verdict {
         let mut open = self.open(config, std::iter::once(permits), now);
@@ -48,8 +48,8 @@ impl State {
         verdict
     }
 
-    /// Takes permits that are free, if that only takes counting, and returns how many are left.
-    /// If it does not, nothing is taken.
+    /// Takes free permits if counting is all that is needed, and returns how many are left.
+    /// Otherwise takes nothing.
     #[inline]
     pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
         match (self, config.rule) {
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// The verdict of [`acquire`](Self::acquire), without taking anything.
+    /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
     pub(crate) fn peek(&self, config: &Config, permits: u64, now: u64) -> Verdict {
         if self.is_moot(config) {
             return Verdict::default();
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// Gives permits back, the oldest ones. Returns how many there were to give back.
+    /// Releases the oldest permits. Returns how many were released.
     pub(crate) fn release(&mut self, config: &Config, permits: u64, now: u64) -> u64 {
         if self.is_moot(config) {
             return 0;
@@ -105,8 +105,8 @@ impl State {
         back
     }
 
-    /// Drops what these numbers do not count any more: they were just written, and others that come
-    /// after them do not count it again.
+    /// Drops permits that a configuration which was just written no longer counts, so that later
+    /// configurations do not count them again.
     pub(crate) fn trim(&mut self, config: &Config, now: u64) {
         if let Self::Log(log) = self
             && config.rule == Rule::SlidingWindow
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// Returns whether it is equivalent to a new one; `per` is the window it was last counted with.
+    /// Returns whether the state is equivalent to a new one; `per` is the window it was last counted with.
     pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
         match self {
             Self::Log(log) => log.is_idle(per, now),
@@ -125,14 +125,14 @@ impl State {
         }
     }
 
-    /// Returns whether there is nothing to count, as long as no call is admitted. A log can say
-    /// even then when it will be empty; another state is left for the numbers that come after.
+    /// Returns whether nothing needs counting, because no call is admitted. A log can still report
+    /// when it will be empty; other states are kept for the next configuration.
     pub(super) fn is_moot(&self, config: &Config) -> bool {
         let logged = matches!(self, Self::Log(_)) && config.rule == Rule::SlidingWindow;
         config.rate == 0 && !logged
     }
 
-    /// Returns whether it was counted by another rule, or by numbers that make it mean something else.
+    /// Returns whether the state was counted by another algorithm, or under a configuration that changes its meaning.
     pub(super) fn is_foreign(&self, config: &Config) -> bool {
         match (self, config.rule) {
             (Self::Log(_), Rule::SlidingWindow) => false,
@@ -196,8 +196,8 @@ impl State {
         }
     }
 
-    /// Returns the permits in use under another configuration or rule: all of them count as taken
-    /// now.
+    /// Returns the permits in use under another configuration or algorithm; all of them count as
+    /// taken now.
     fn carried(&self, config: &Config, now: u64) -> Promised {
         let taken = |permits| Promised { permits, ..Promised::default() };
         match self {
@@ -227,7 +227,7 @@ pub(super) mod tests {
         Config::new(10, 1000, Mode::Overall).rule(rule)
     }
 
-    /// Numbers that look random and are the same each time.
+    /// A reproducible pseudorandom sequence.
     pub(in crate::algorithm) fn noise(seed: u64) -> impl Iterator<Item = u64> {
         let next = |state: &u64| {
             let x = state ^ (state << 13);
@@ -283,7 +283,7 @@ pub(super) mod tests {
             assert!(state.acquire(&before, 3, 5_000).granted);
             let left = if after.is_spaced() { 0 } else { after.capacity() - 3 };
             assert_eq!(state.peek(&after, 1, 5_000).remaining, left, "{from:?} to {to:?}");
-            // All that can be used is never more than there is.
+            // No more can be in use than there is.
             assert_eq!(state.release(&after, 99, 5_000), 3, "{from:?} to {to:?}");
             assert_eq!(state.peek(&after, 1, 5_000).remaining, after.capacity());
         }
@@ -294,7 +294,7 @@ pub(super) mod tests {
         let hundred = ten_a_second(Rule::TokenBucket { burst: 100 });
         for (rule, wait) in [
             (Rule::SlidingWindow, 10_000),
-            // These windows began with the second.
+            // These windows began at a full second.
             (Rule::FixedWindow { calendar: None }, 10_000),
             (Rule::TokenBucket { burst: 20 }, 8_100),
             (Rule::LeakyBucket, 10_000),
@@ -312,7 +312,7 @@ pub(super) mod tests {
         }
     }
 
-    /// When callers who wait for one slot each may go.
+    /// Returns when callers that wait for one permit each may proceed.
     fn slots(state: &mut State, config: &Config, callers: usize, now: u64) -> Vec<u64> {
         let bookings = state.reserve(config, &vec![1; callers], u64::MAX, now);
         bookings.iter().map(|booking| now + booking.wait).collect()

@@ -1,23 +1,23 @@
-//! What a reservation leaves behind, and what others find of it.
+//! What a reservation leaves in the state, and how another configuration reads it.
 
-/// The most ticks a caller can reserve ahead: with as many as a bucket can hold (2^52) they stay
-/// below 2^53, and so does the time at which they are gone.
+/// The maximum number of ticks a caller can reserve ahead: with the most a bucket can hold (2^52)
+/// they stay below 2^53, and so does the time at which they have drained.
 pub(super) const MOST_AHEAD: u64 = 1 << 51;
 
-/// Permits in use as other numbers, or another rule, find them.
+/// Permits in use, as another configuration or algorithm reads them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Promised {
-    /// What is taken, reserved and owed.
+    /// The permits taken, reserved and owed.
     pub(super) permits: u64,
     /// The milliseconds until the last reservation begins.
     pub(super) lead: u64,
-    /// What is left of them when that begins.
+    /// The permits left when that reservation begins.
     pub(super) last: u64,
 }
 
 impl Promised {
-    /// What it is in a bucket of these numbers. However fast that drains, as much is left when the last
-    /// reservation begins as there would have been.
+    /// Converts the permits to the ticks of a bucket with another configuration. At any drain rate,
+    /// as much is left when the last reservation begins as there would have been.
     pub(super) fn ticks(self, rate: u64, per: u64) -> u64 {
         let last = self.last.max(1).saturating_mul(per);
         let until =

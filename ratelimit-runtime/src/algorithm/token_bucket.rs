@@ -1,8 +1,8 @@
-//! `rate` permits per `per` in the long run: as a token bucket up to `burst` of them at once, as a
-//! leaky bucket one after the other.
+//! `rate` permits per `per` in the long run: up to `burst` of them at once in a token bucket, one
+//! after the other in a leaky bucket.
 //!
-//! What was taken and has not come back is a backlog that drains steadily (GCRA). It is counted in
-//! ticks, of which `rate` drain in a millisecond and a permit is `per`; so every number is whole.
+//! Permits in use are a backlog that drains steadily (GCRA). It is counted in ticks: `rate` ticks
+//! drain per millisecond, and a permit is `per` ticks, so every number is an integer.
 //! [Reservations](super::reserve) and [charges](super::charge) add to it beyond what the bucket holds.
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     ticket::{MOST_AHEAD, Promised},
 };
 
-/// When the backlog is gone, and the numbers it was counted by.
+/// The time at which the backlog is empty, and the configuration it was counted with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// The millisecond, and the ticks that are left then.
@@ -21,9 +21,9 @@ pub(crate) struct Bucket {
     ticks: u64,
     rate: u64,
     per: u64,
-    /// When it was last written.
+    /// The time of the last write.
     at: u64,
-    /// When the last reservation begins, if that was still to come.
+    /// The start of the last reservation, if it was in the future then.
     last: u64,
     moves: Option<Box<Moves>>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Level {
     rate: u64,
     per: u64,
     capacity: u64,
-    /// Whether permits are handed out one after the other.
+    /// Whether permits are spaced, one after the other.
     spaced: bool,
     ahead: u64,
     /// The milliseconds until the last reservation begins.
@@ -44,12 +44,12 @@ pub(super) struct Level {
 }
 
 impl Bucket {
-    /// Returns whether it is counted by these numbers.
+    /// Returns whether the bucket is counted with this configuration.
     pub(super) fn fits(&self, config: &Config) -> bool {
         (self.rate, self.per) == (config.rate, config.per_ms)
     }
 
-    /// The permits that are not back, by the numbers it was counted by; a part counts as one.
+    /// The permits in use under the bucket's own configuration; a partial permit counts as one.
     pub(super) fn used(&self, now: u64) -> Promised {
         let (backlog, lead, per) = (self.backlog(now), self.lead(now), self.per.max(1));
         let last = backlog.saturating_sub(lead.saturating_mul(self.rate)).div_ceil(per);
@@ -57,7 +57,7 @@ impl Bucket {
         Promised { permits: backlog.saturating_sub(spare).div_ceil(per), lead, last }
     }
 
-    /// How long until it is empty, and nothing can be given back of it.
+    /// The time until the bucket is empty and no grant of it can be released.
     pub(super) fn lasts_ms(&self, now: u64) -> u64 {
         let moves = self.moves.as_ref().map_or(0, |moves| moves.lasts_ms(now));
         self.backlog(now).div_ceil(self.rate.max(1)).max(moves)
@@ -72,7 +72,7 @@ impl Bucket {
         self.backlog(now)
     }
 
-    /// No time has passed for a clock that stepped back.
+    /// If the clock stepped back, no time has passed.
     #[inline]
     fn backlog(&self, now: u64) -> u64 {
         let now = now.max(self.at);
@@ -83,7 +83,7 @@ impl Bucket {
         }
     }
 
-    /// The bucket by these numbers, which it [fits](Self::fits).
+    /// Opens the bucket under a configuration that it [fits](Self::fits).
     pub(super) fn at(&self, config: &Config, now: u64) -> Level {
         let (backlog, lead, ahead) =
             (self.backlog(now), self.lead(now), self.at.saturating_sub(now));
@@ -91,8 +91,8 @@ impl Bucket {
         Level { backlog, lead, ahead, moves, ..Level::empty(config) }
     }
 
-    /// The moves of grants that go on in a bucket of other numbers: all that was granted before has moved
-    /// out of it.
+    /// The moves of grants that continue in a bucket of another configuration: all earlier grants
+    /// have moved out of it.
     fn moves_on(&self, to: &Level, now: u64) -> Option<Box<Moves>> {
         let (lasts_ms, lead) = (self.lasts_ms(now), self.lead(now));
         (lasts_ms > 0).then(|| {
@@ -112,7 +112,7 @@ impl Bucket {
     }
 
     /// Takes permits that are free, and returns how many are left, or `None` if the clock stepped
-    /// back, permits are reserved, or other numbers count.
+    /// back, permits are reserved, or the configuration differs.
     #[inline]
     pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
         let is_plain = now >= self.at && self.last == 0 && self.moves.is_none();
@@ -147,27 +147,27 @@ impl Level {
         }
     }
 
-    /// A bucket of which this many permits were just taken, also beyond what it holds: they were
-    /// promised. Every reservation by these numbers comes after all of them.
+    /// A bucket from which `used` was just taken, even beyond what it holds, because those permits
+    /// were promised. Every reservation under this configuration comes after all of them.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let mut level = Self { lead: used.lead, ..Self::empty(config) };
         level.backlog = used.ticks(level.rate, level.per).min(level.most_in_all());
         level
     }
 
-    /// The same where a bucket counted by other numbers.
+    /// Takes over the moves of a bucket with another configuration.
     pub(super) fn after(self, before: &Bucket, now: u64) -> Self {
         let moves = before.moves_on(&self, now);
         Self { moves, ..self }
     }
 
-    /// When it is empty, and the ticks that are left in that millisecond.
+    /// The time at which the bucket is empty, and the ticks that are left in that millisecond.
     #[inline]
     fn empties(&self, now: u64) -> (u64, u64) {
         (now.saturating_add(self.backlog / self.rate), self.backlog % self.rate)
     }
 
-    /// What is left to remember: nothing of an empty one, not even when that was.
+    /// The state to store. An empty bucket stores no times.
     pub(super) fn at(mut self, now: u64) -> Bucket {
         let moves = self.moves.take();
         let Self { backlog, rate, per, lead, .. } = self;
@@ -179,14 +179,14 @@ impl Level {
         Bucket { empty_at, ticks, rate, per, at, last, moves }
     }
 
-    /// Identifies what the last caller holds.
+    /// Returns the ticket of the last caller.
     pub(super) fn ticket(&self, now: u64) -> Ticket {
         let (empty_at_ms, ticks) = self.empties(now);
         Ticket { empty_at_ms, ticks, stored: 0 }
     }
 
-    /// Gives permits back, the oldest, and returns how many there were to give back: none of a leaky
-    /// bucket whose slots are reserved, since two callers would get one.
+    /// Releases the oldest permits, and returns how many were released: none of a leaky bucket with
+    /// reservations, since two callers would get the same one.
     pub(super) fn give_back(&mut self, permits: u64, now: u64) -> u64 {
         if self.spaced && self.lead > 0 {
             return 0;
@@ -195,8 +195,8 @@ impl Level {
         back.div_ceil(self.per.max(1))
     }
 
-    /// Gives back what a grant still holds, and returns how many permits that were: one that drained in
-    /// part counts as one.
+    /// Releases what a grant still holds, and returns the number of permits; a partially drained
+    /// permit counts as one.
     pub(super) fn give_back_grant(&mut self, grant: &Grant, now: u64) -> u64 {
         let Self { backlog: ticks, rate, per, spaced, .. } = *self;
         let (per, moves) = (per.max(1), self.moves.as_deref());
@@ -211,8 +211,8 @@ impl Level {
         back.div_ceil(per)
     }
 
-    /// Removes ticks that come after `before` others, and returns how many. Grants behind them move forward;
-    /// reservations begin at the times that they were given.
+    /// Removes ticks that drain after `before` others, and returns how many. Grants behind them
+    /// move forward; reservations keep the times at which they begin.
     fn drain(&mut self, before: u64, ticks: u64, now: u64) -> u64 {
         if ticks == 0 {
             return 0;
@@ -222,7 +222,7 @@ impl Level {
         let moves = self.moves.get_or_insert_default();
         let mut back = ticks;
         if lead > 0 {
-            // Times are rounded up: two milliseconds in all.
+            // Times are rounded up, by two milliseconds in total.
             let drains = lead.saturating_add(2).saturating_mul(rate);
             let kept = moves.reserved(self.per, lead, now).saturating_add(drains);
             back = back.min(self.backlog.saturating_sub(kept));
@@ -235,19 +235,19 @@ impl Level {
         back
     }
 
-    /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
-    /// before.
+    /// Removes ticks from the end. The previous reservation begins with the last permit that is
+    /// left, or earlier.
     fn shorten(&mut self, ticks: u64) {
         let before = self.backlog;
         self.backlog = before.saturating_sub(ticks);
-        // Where grants moved forward, reservations go later than their places say.
+        // If grants moved forward, reservations begin later than their positions suggest.
         let in_order = self.moves.as_ref().is_none_or(|moves| moves.are_in_order());
         if self.spaced || (in_order && self.lead <= self.begins_in(before)) {
             self.lead = self.lead.min(self.begins_in(self.backlog));
         }
     }
 
-    /// The milliseconds until the last permit of such a backlog begins to be free, in its place.
+    /// The milliseconds until the last permit of such a backlog begins to become free, by its position.
     fn begins_in(&self, backlog: u64) -> u64 {
         let own = if self.spaced { self.per } else { self.most() };
         backlog.saturating_sub(own).div_ceil(self.rate)
@@ -266,22 +266,22 @@ impl Level {
         self.lead = self.lead.max(wait);
     }
 
-    /// The permits that can be taken before any are owed.
+    /// The permits that can be taken without adding debt.
     pub(super) fn room(&self) -> u64 {
         self.holds().saturating_sub(self.backlog) / self.per.max(1)
     }
 
-    /// The permits that were taken beyond what it holds.
+    /// The permits taken beyond what the bucket holds.
     pub(super) fn beyond(&self) -> u64 {
         self.backlog.saturating_sub(self.holds()).div_ceil(self.per.max(1))
     }
 
-    /// What can be taken without owing it, when the last reservation begins.
+    /// The ticks that can be taken without debt when the last reservation begins.
     fn holds(&self) -> u64 {
         self.most().saturating_add(self.lead.saturating_mul(self.rate))
     }
 
-    /// The permits by which the backlog can grow.
+    /// The number of permits by which the backlog can grow.
     pub(super) fn most_ahead(&self) -> u64 {
         self.most_in_all().saturating_sub(self.backlog) / self.per.max(1)
     }
@@ -304,7 +304,7 @@ impl Meter for Level {
         self.capacity
     }
 
-    /// A leaky bucket grants any single request, once it is empty.
+    /// A leaky bucket grants any single request once it is empty.
     fn free(&self) -> u64 {
         match self.spaced {
             true if self.backlog == 0 => self.capacity,

@@ -1,9 +1,9 @@
-//! A token bucket that warms up: who comes after a pause is slowed down first, to a third of the
-//! rate, and less with each permit that is taken.
+//! A token bucket that warms up: after a pause, callers are slowed down to a third of the rate, and
+//! less with each permit that is taken.
 //!
-//! What is not taken is stored, as much as the warm-up's worth of permits, and means that it got
-//! cold: a permit out of the upper half of it costs up to three times its time, which the next
-//! caller waits for. Counted in ticks, as a bucket is.
+//! Permits that are not taken are stored, up to the warm-up's worth, and measure how cold the
+//! bucket is. A permit from the upper half of the store costs up to three times its interval, which
+//! the next caller waits for. Counted in ticks, like a bucket.
 
 use super::{
     Config, Grant, Ticket,
@@ -12,7 +12,7 @@ use super::{
     ticket::{MOST_AHEAD, Promised},
 };
 
-/// When the next caller may go, what was stored then, and the numbers it was counted by.
+/// When the next caller may proceed, what was stored then, and the configuration it was counted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Warm {
     /// The millisecond, and the ticks that are left then.
@@ -22,18 +22,18 @@ pub(crate) struct Warm {
     rate: u64,
     per: u64,
     warm_up: u64,
-    /// When it was last written.
+    /// The time of the last write.
     at: u64,
-    /// When the last reservation begins, if that was still to come.
+    /// The start of the last reservation, if it was in the future then.
     last: u64,
 }
 
 /// A bucket that warms up, as of one instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heat {
-    /// The ticks until the next caller may go.
+    /// The ticks until the next caller may proceed.
     pending: u64,
-    /// The ticks of what was not taken; nothing is added while a caller is pending.
+    /// The ticks that were not taken; nothing is added while a caller is pending.
     stored: u64,
     rate: u64,
     per: u64,
@@ -43,18 +43,18 @@ pub(super) struct Heat {
     lead: u64,
 }
 
-/// Half of what can be stored; below it a permit costs its time.
+/// Half of what can be stored; below it a permit costs one interval.
 fn threshold(rate: u64, warm_up: u64) -> u64 {
     (rate.saturating_mul(warm_up) / 2).max(1)
 }
 
 impl Warm {
-    /// Returns whether it is counted by these numbers.
+    /// Returns whether the bucket is counted with this configuration.
     pub(super) fn fits(&self, config: &Config) -> bool {
         (self.rate, self.per, self.warm_up) == (config.rate, config.per_ms, config.warm_up_ms())
     }
 
-    /// The permits that are not back, by the numbers it was counted by; a part counts as one.
+    /// The permits in use under the bucket's own configuration; a partial permit counts as one.
     pub(super) fn used(&self, now: u64) -> Promised {
         let heat = self.now(now);
         let (pending, lead, per) = (heat.pending, heat.lead, self.per.max(1));
@@ -62,25 +62,25 @@ impl Warm {
         Promised { permits: pending.div_ceil(per), lead, last }
     }
 
-    /// How long until it is as cold as a new one.
+    /// The time until the bucket is as cold as a new one.
     pub(super) fn lasts_ms(&self, now: u64) -> u64 {
         let heat = self.now(now);
         let cold = heat.most().saturating_sub(heat.stored);
         heat.pending.saturating_add(cold).div_ceil(self.rate.max(1))
     }
 
-    /// Returns whether it is as cold as a new one.
+    /// Returns whether the bucket is as cold as a new one.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let heat = self.now(now);
         heat.pending == 0 && heat.stored == heat.most()
     }
 
-    /// The bucket as of now, by the numbers it was counted by.
+    /// Opens the bucket as of now, under the configuration it was counted with.
     pub(super) fn at(&self, now: u64) -> Heat {
         Heat { ahead: self.at.saturating_sub(now), ..self.now(now) }
     }
 
-    /// No time has passed for a clock that stepped back.
+    /// If the clock stepped back, no time has passed.
     fn now(&self, now: u64) -> Heat {
         let (now, Self { free_at, ticks, stored, rate, per, warm_up, .. }) =
             (now.max(self.at), *self);
@@ -99,8 +99,8 @@ impl Warm {
 }
 
 impl Heat {
-    /// A bucket of which this many permits were just taken, also beyond what it holds: they were
-    /// promised. A cold one, unless there were any.
+    /// A bucket from which `used` was just taken, even beyond what it holds, because those permits
+    /// were promised. It is cold if there were none.
     pub(super) fn new(config: &Config, used: Promised) -> Self {
         let (rate, per, warm_up) = (config.rate.max(1), config.per_ms, config.warm_up_ms());
         let pending =
@@ -112,7 +112,7 @@ impl Heat {
         heat
     }
 
-    /// What is left to remember: nothing of a cold one, not even when that was.
+    /// The state to store. A cold bucket stores no time.
     pub(super) fn warm(&self, now: u64) -> Warm {
         let Self { pending, stored, rate, per, warm_up, .. } = *self;
         let at = if pending == 0 && stored == self.most() { 0 } else { now };
@@ -121,8 +121,8 @@ impl Heat {
         Warm { free_at, ticks, stored, rate, per, warm_up, at, last }
     }
 
-    /// Gives permits back, and returns how many there were to give back: none while slots are reserved,
-    /// since two callers would get one. It stays as warm as it is.
+    /// Releases permits, and returns how many were released: none while reservations exist, since
+    /// two callers would get the same one. The bucket stays as warm as it is.
     pub(super) fn give_back(&mut self, permits: u64) -> u64 {
         if self.lead > 0 {
             return 0;
@@ -132,8 +132,8 @@ impl Heat {
         permits.min(used)
     }
 
-    /// Gives back what a grant still holds, and returns how many permits that were. It stays as warm as
-    /// it is.
+    /// Releases what a grant still holds, and returns the number of permits. The bucket stays as
+    /// warm as it is.
     pub(super) fn give_back_grant(&mut self, grant: &Grant, now: u64) -> u64 {
         let Self { pending: ticks, rate, per, .. } = *self;
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true, moves: None };
@@ -144,34 +144,34 @@ impl Heat {
         held.div_ceil(backlog.per)
     }
 
-    /// Takes ticks from the end. The reservation before begins with the last permit that is left, or
-    /// before.
+    /// Removes ticks from the end. The previous reservation begins with the last permit that is
+    /// left, or earlier.
     fn shorten(&mut self, ticks: u64) {
         self.pending = self.pending.saturating_sub(ticks);
         self.lead = self.lead.min(self.pending.saturating_sub(self.per).div_ceil(self.rate));
     }
 
-    /// Records a reservation, which begins after this many milliseconds.
+    /// Records a reservation that begins after `wait` milliseconds.
     pub(super) fn promise(&mut self, wait: u64) {
         self.lead = self.lead.max(wait);
     }
 
-    /// The permits that can be taken before any are owed.
+    /// The permits that can be taken without adding debt.
     pub(super) fn room(&self) -> u64 {
         self.holds().saturating_sub(self.pending) / self.per.max(1)
     }
 
-    /// The permits that were taken beyond what it holds.
+    /// The permits taken beyond what the bucket holds.
     pub(super) fn beyond(&self) -> u64 {
         self.pending.saturating_sub(self.holds()).div_ceil(self.per.max(1))
     }
 
-    /// What can be taken without owing it, when the last reservation begins.
+    /// The ticks that can be taken without debt when the last reservation begins.
     fn holds(&self) -> u64 {
         self.rate.saturating_mul(self.per).saturating_add(self.lead.saturating_mul(self.rate))
     }
 
-    /// The permits by which the backlog can grow.
+    /// The number of permits by which the backlog can grow.
     pub(super) fn most_ahead(&self) -> u64 {
         let most = self.rate.saturating_mul(self.per).saturating_add(MOST_AHEAD);
         most.saturating_sub(self.pending) / self.per.max(1)
@@ -197,7 +197,7 @@ impl Heat {
         plain.saturating_add(self.extra(self.stored).saturating_sub(left))
     }
 
-    /// What all that is stored costs beyond its time.
+    /// The cost of everything that is stored, beyond its own time.
     fn extra(&self, stored: u64) -> u64 {
         let threshold = threshold(self.rate, self.warm_up);
         let above = u128::from(stored.saturating_sub(threshold));
@@ -246,7 +246,7 @@ mod tests {
         Config::new(rate, per, Mode::Overall).rule(rule)
     }
 
-    /// The waits of callers for one permit that come one after the other; then the time.
+    /// Returns the waits of consecutive callers for one permit each, and advances the time.
     fn waits(state: &mut State, now: &mut u64, count: usize) -> Vec<u64> {
         let config = warms_up(2, 1000, 4000);
         let mut wait = || {
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_was_not_taken_is_told_apart_to_the_tick() {
         let (config, mut state) = (warms_up(3, 1000, 777), State::default());
-        // All that is stored costs three quarters of its time more, however it is taken.
+        // All that is stored costs 75 % more than its time, regardless of how it is taken.
         let stored = 3 * 777 / 2 * 2;
         let mut ticks = 0;
         for _ in 0..5 {

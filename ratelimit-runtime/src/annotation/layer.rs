@@ -1,4 +1,4 @@
-//! The key of a layer, which is on the list for as long as the layer is there.
+//! The key of a layer, which is listed for as long as the layer exists.
 
 use std::{
     collections::BTreeMap,
@@ -6,22 +6,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The keys of layers, and how many layers have each.
+/// The keys of layers, and the number of layers with each.
 static LAYERS: Mutex<BTreeMap<Arc<str>, usize>> = Mutex::new(BTreeMap::new());
 
-/// The key of a layer. While one is there, the limits file may have an entry for it.
+/// The key of a layer. While it exists, the limits file may have an entry for it.
 #[derive(Debug)]
 pub(crate) struct LayerKey(Arc<str>);
 
 impl LayerKey {
-    /// Puts a key on the list.
+    /// Adds a key to the list.
     pub(crate) fn new(key: &str) -> Self {
         let key = Arc::<str>::from(key);
         *Self::all().entry(Arc::clone(&key)).or_default() += 1;
         Self(key)
     }
 
-    /// The list.
+    /// Returns the list.
     pub(super) fn all() -> MutexGuard<'static, BTreeMap<Arc<str>, usize>> {
         LAYERS.lock().unwrap_or_else(PoisonError::into_inner)
     }

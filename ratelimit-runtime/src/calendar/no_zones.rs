@@ -1,4 +1,4 @@
-//! Stands in for the time zone database without the feature `calendar`: no quota has such windows then.
+//! Replaces the time zone database without the feature `calendar`: no quota has calendar windows then.
 
 use ratelimit_spec::Calendar;
 

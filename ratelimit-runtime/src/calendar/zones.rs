@@ -1,4 +1,4 @@
-//! The windows of a calendar by the time zone database.
+//! Calendar windows from the time zone database.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use ratelimit_spec::{Calendar, CalendarUnit};
 
 use super::Bounds;
 
-/// The windows around a time; `None` for one that the database does not cover.
+/// Returns the windows around a time, or `None` if the database does not cover it.
 pub(super) fn bounds(calendar: Calendar, now: u64) -> Option<Bounds> {
     let zone = zone(calendar.zone)?;
     let now = i64::try_from(now).ok()?;
@@ -39,7 +39,7 @@ fn zone(zone: ratelimit_spec::TimeZone) -> Option<TimeZone> {
     })
 }
 
-/// Windows that begin with a date: at its first instant, which is not always a midnight.
+/// Returns windows that begin with a date: at its first instant, which is not always midnight.
 fn by_the_date(zone: &TimeZone, unit: CalendarUnit, now: i64) -> Result<Option<[i64; 4]>, Error> {
     let today = zone.to_datetime(Timestamp::from_millisecond(now)?).date();
     let first = match unit {
@@ -58,15 +58,15 @@ fn by_the_date(zone: &TimeZone, unit: CalendarUnit, now: i64) -> Result<Option<[
         };
         starts.push(first_instant(zone, first.checked_add(away)?)?);
     }
-    // A date that a zone left out begins with the next one.
+    // A date that a zone skipped begins with the next one.
     starts.dedup();
-    // The clocks may show a date again that is over, so it is the instants that count.
+    // Clock changes may repeat a date that is over, so instants are compared.
     let next = starts.partition_point(|start| *start <= now);
     let around = next.checked_sub(2).and_then(|first| starts.get(first..first + 4));
     Ok(around.and_then(|around| around.try_into().ok()))
 }
 
-/// When the clocks first show a date, or where they leave it out, a later one.
+/// Returns when the local clocks first show a date, or a later one if they skip it.
 fn first_instant(zone: &TimeZone, date: Date) -> Result<i64, Error> {
     let midnight = zone.to_ambiguous_timestamp(date.at(0, 0, 0, 0));
     let AmbiguousOffset::Gap { .. } = midnight.offset() else {
@@ -77,8 +77,8 @@ fn first_instant(zone: &TimeZone, date: Date) -> Result<i64, Error> {
     Ok(change.unwrap_or(before).as_millisecond())
 }
 
-/// Windows that begin whenever the clocks show a full minute or hour: that a change by half an hour
-/// skips one makes a window longer, and none is shorter.
+/// Returns windows that begin whenever the local clocks show a full minute or hour. A half-hour
+/// change that skips one makes a window longer; no window is shorter.
 fn by_the_clock(zone: &TimeZone, unit: i64, now: i64) -> Result<Option<[i64; 4]>, Error> {
     let start = full_at_last(zone, unit, now)?;
     let end = full_next(zone, unit, now)?;
@@ -115,7 +115,7 @@ fn full_next(zone: &TimeZone, unit: i64, mut now: i64) -> Result<i64, Error> {
     }
 }
 
-/// The full minute or hour before a time, by the offset of that time.
+/// Returns the full minute or hour before a time, with the UTC offset of that time.
 fn full_by(zone: &TimeZone, unit: i64, now: i64) -> Result<i64, Error> {
     let offset = zone.to_offset(Timestamp::from_millisecond(now)?);
     let shown = now + i64::from(offset.seconds()) * 1000;

@@ -1,8 +1,8 @@
-//! The permits of a call: from the requests of its attributes to what it keeps of them.
+//! Acquires the permits of a call: from the requests of its attributes to the permits that it holds.
 //!
-//! One attribute or several take the same way. A single request that needs neither the store nor a wait is decided
-//! before any future is made. Several are decided in one step where one call to the store can do it; those of a
-//! cluster whose keys share no hash tag are decided in the order in which they are written.
+//! One or several attributes use the same path. A single request that needs neither the store nor a
+//! wait is decided before any future is created. Several requests are decided atomically if one store
+//! call can do it; in a cluster, requests whose keys share no hash tag are decided in source order.
 
 use std::{
     future::poll_fn,
@@ -91,7 +91,7 @@ pub fn acquire<const N: usize, K: Kept<N>>(
 /// Takes the permits of all requests, none of which can reject the call.
 #[inline]
 pub fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> impl Future<Output = K> {
-    // No such attribute rejects a call; if one did, nothing would be taken.
+    // Such an attribute never rejects a call; if one did, nothing would be taken.
     take(requests, |permits: Result<K, Rejected>| permits.unwrap_or_else(|_| nothing()))
 }
 
@@ -106,21 +106,21 @@ fn take<const N: usize, K: Kept<N>, T>(
 ) -> impl Future<Output = T> {
     let mut begun =
         if !K::KEEPS && spend(&requests) { Ok(Some(Ok(nothing()))) } else { begin(&requests) };
-    // Half the instructions of an `async` block, which moves what it captures.
+    // Takes half the instructions of an `async` block, which moves its captures.
     poll_fn(move |context| match &mut begun {
         Ok(result) => Poll::Ready(finish(result.take().expect("polled after it was ready"))),
         Err(rest) => go_on(rest, context).map(&finish),
     })
 }
 
-/// The result of a call, or the rest of it.
+/// The result of a call, or its remaining work.
 type Begun<K> = Result<Option<Result<K, Rejected>>, Rest>;
 
 fn nothing<const N: usize, K: Kept<N>>() -> K {
     K::of(|_| Permit::of_no_limiter())
 }
 
-// One for all annotated functions, and out of the way of a call that just spends its permits.
+// Shared by all annotated functions, and separate from a call that only spends its permits.
 #[inline(never)]
 fn begin<const N: usize, K: Kept<N>>(requests: &[Request; N]) -> Begun<K> {
     match start(requests, K::KEEPS) {
@@ -143,29 +143,29 @@ fn kept<const N: usize, K: Kept<N>>(permits: impl IntoIterator<Item = Permit>) -
     K::of(|_| permits.next().unwrap_or_else(Permit::of_no_limiter))
 }
 
-/// The rest of a call, on the heap: few calls have one, and the futures of all others are small without it.
+/// The remaining work of a call, on the heap: few calls have any, and the futures of all others stay small.
 type Rest = Pin<Box<dyn Future<Output = Result<Vec<Permit>, Rejected>> + Send>>;
 
 enum Started {
-    /// Granted to a call that keeps nothing.
+    /// Granted to a call that holds no permits.
     Granted,
     Decided(Result<Permit, Rejected>),
     Undecided(Rest),
 }
 
-/// Takes the permits of a call that keeps nothing of them and is not observed, if this process counts the limiter and
-/// they are free. Most calls need no more.
+/// Takes the permits of a call that does not hold them and is not observed, if this process counts
+/// the limiter and they are free. Most calls need no more.
 fn spend(requests: &[Request]) -> bool {
     let [Request(Some(Wanted { site, key, permits }))] = requests else { return false };
     let Ok(permits) = u32::try_from(*permits) else { return false };
     Limits::with_scope(|limits, observer| observer.is_none() && site.spend(limits, key, permits))
 }
 
-/// Decides what needs neither the store nor a wait. The keys of other calls are resolved, so that their futures do not
-/// hold them.
+/// Decides calls that need neither the store nor a wait. The keys of other calls are resolved, so
+/// that their futures do not hold them.
 fn start(requests: &[Request], keeps: bool) -> Started {
     Limits::with_scope(|limits, observer| {
-        // A limiter is looked up once for each call.
+        // A limiter is looked up once per call.
         let mut found = None;
         if let [Request(Some(wanted))] = requests {
             match wanted.at_once(limits, observer, keeps) {
@@ -193,7 +193,7 @@ fn start(requests: &[Request], keeps: bool) -> Started {
 }
 
 impl Wanted {
-    /// Fails if it takes more than that, with the limiter if it was looked up.
+    /// Fails if the call needs more than that, with the limiter if it was looked up.
     fn at_once(
         &self,
         limits: &Limits,
@@ -234,7 +234,7 @@ struct Call {
     services: Arc<Services>,
     observer: Option<Observer>,
     claims: Vec<Claim>,
-    /// Which attributes exempt it.
+    /// Whether each attribute exempts it.
     skipped: Vec<bool>,
 }
 
@@ -266,7 +266,7 @@ impl Call {
 
 impl std::fmt::Debug for Wanted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key holds values of the caller.
+        // The key contains values of the caller.
         f.debug_struct("Wanted").field("permits", &self.permits).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Settles a call's permits once its body has returned.
 //!
-//! Each function returns how many permits the call really used, or `None` if the ones it took stand. A refund is a call
-//! that used none.
+//! Each function returns the number of permits that the call really used, or `None` if the estimate
+//! stands. A refund is a call that used none.
 
 use super::PermitCount;
 use crate::{Permit, refund::Judged};

@@ -8,7 +8,7 @@ use crate::Rejection;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ThrottleError<E> {
-    /// The request was not sent: its permit, or the end of a pause that the upstream asked for, cannot be waited for.
+    /// The request was not sent: it cannot wait for its permit, or for the end of a pause that the upstream requested.
     Rejected(Rejection),
     /// The inner service failed.
     Service(E),

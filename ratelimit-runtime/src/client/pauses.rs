@@ -1,4 +1,4 @@
-//! Until when nothing is sent, by limiter.
+//! The ends of pauses, by limiter.
 
 use std::{
     collections::HashMap,
@@ -8,15 +8,15 @@ use std::{
 
 use crate::clock::{Clock, whole_ms};
 
-/// The longest time that one answer can pause a limiter for, even if the upstream asks for more.
+/// The maximum pause that one response can cause, even if the upstream requests more.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// The ends of pauses by the names of limiters, in milliseconds of the limiter's clock.
+/// The ends of pauses by limiter name, in milliseconds of the limiter's clock.
 #[derive(Debug, Default)]
 pub(super) struct Pauses(Mutex<HashMap<Box<str>, u64>>);
 
 impl Pauses {
-    /// Pauses a limiter. Of two pauses the one that ends later counts.
+    /// Pauses a limiter. If it is paused already, the later end applies.
     pub(super) fn pause(&self, name: &str, clock: &Clock, length: Duration) {
         let now_ms = clock.now_ms();
         let until_ms = now_ms.saturating_add(whole_ms(length.min(LONGEST)));
@@ -31,7 +31,7 @@ impl Pauses {
         all.insert(name.into(), until_ms);
     }
 
-    /// What is left of a limiter's pause.
+    /// Returns the rest of a limiter's pause.
     pub(super) fn left(&self, name: &str, clock: &Clock) -> Option<Duration> {
         let until_ms = *self.lock().get(name)?;
         let left_ms = until_ms.saturating_sub(clock.now_ms());

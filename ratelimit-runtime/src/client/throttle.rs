@@ -179,7 +179,7 @@ async fn admit(
         if paused().is_none() {
             return Ok(());
         }
-        // A pause began while the request was in line. Should the store not take the permit back, it stays spent.
+        // A pause began while the request was in line. If the store does not accept the permit back, it stays spent.
         let _ = permit.give_back().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The time that an upstream gives for the next request.
+//! The pause that an upstream requests.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// An answer whose status and headers can be read.
+/// A response whose status and headers can be read.
 #[diagnostic::on_unimplemented(
     message = "`Throttle` cannot read the answers of this service, which are `{Self}`",
     note = "it reads `http::Response<B>` and, with the feature `reqwest`, `reqwest::Response`"
@@ -33,8 +33,8 @@ impl Answered for reqwest::Response {
     }
 }
 
-/// The time for which an answer asks to send nothing more. `Retry-After` takes precedence over `RateLimit`, as the draft
-/// of the latter says; what is malformed is ignored.
+/// Returns the pause that a response requests. `Retry-After` takes precedence over `RateLimit`, as
+/// in the latter's draft; malformed headers are ignored.
 pub(super) fn pause(answer: &impl Answered, now_ms: u64) -> Option<Duration> {
     let (status, headers) = answer.head();
     let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
@@ -43,7 +43,7 @@ pub(super) fn pause(answer: &impl Answered, now_ms: u64) -> Option<Duration> {
     (pause > Duration::ZERO).then_some(pause)
 }
 
-/// `Retry-After`: seconds, or a date by the clock of the upstream.
+/// Reads `Retry-After`: seconds, or a date on the upstream's clock.
 fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
     let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
     let now = || UNIX_EPOCH + Duration::from_millis(now_ms);
@@ -55,7 +55,7 @@ fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
     })
 }
 
-/// `RateLimit`: the longest time for which a limit has no permits.
+/// Reads `RateLimit`: the longest time for which a limit has no permits.
 fn used_up(headers: &HeaderMap) -> Option<Duration> {
     let integer = |item: &Item, name: &str| match item.params.get(name) {
         Some(BareItem::Integer(number)) => u64::try_from(i64::from(*number)).ok(),
@@ -70,7 +70,7 @@ fn used_up(headers: &HeaderMap) -> Option<Duration> {
     empty.max().map(Duration::from_secs)
 }
 
-/// The `RetryInfo` of a gRPC status without a body.
+/// Reads the `RetryInfo` of a gRPC status without a body.
 #[cfg(feature = "tonic")]
 fn retry_info(headers: &HeaderMap) -> Option<Duration> {
     use tonic_types::StatusExt;

@@ -1,7 +1,7 @@
-//! The monotonic clock, by the processor's counter: that is read in a fraction of the time.
+//! The monotonic clock, read from the processor's counter, which takes a fraction of the time.
 //!
-//! The counter is held against the clock ten times a second. So it cannot drift from it, and after the machine slept, or
-//! moved to another one, both agree again within that time.
+//! The counter is compared with the clock ten times a second. So it cannot drift, and after the
+//! machine slept or moved to another host, both agree again within that time.
 
 use std::{
     sync::{
@@ -16,40 +16,40 @@ use tokio::time::Instant;
 
 use super::instant;
 
-/// For how long the counter is taken for the clock.
+/// The time for which the counter is trusted after a comparison.
 const TRUSTED_NS: u64 = 100_000_000;
 
-/// What all times are counted from.
+/// The origin of all times.
 static BASE: Lazy<Instant> = Lazy::new(instant);
 static COUNTER: OnceCell<Counter> = OnceCell::new();
 
 struct Counter {
     quanta: quanta::Clock,
     start: u64,
-    /// When the two were last held against each other: the nanoseconds since the start by the counter.
+    /// The counter at the last comparison, in nanoseconds since the start.
     checked: AtomicU64,
-    /// What the clock was ahead of the counter then, wrapping around zero.
+    /// How far the clock was ahead of the counter then, wrapping around zero.
     ahead: AtomicU64,
 }
 
-/// Makes the counter ready, beside the caller: that takes about 20 ms, and 200 ms at most.
+/// Calibrates the counter in the background, which takes about 20 ms, and 200 ms at most.
 pub(super) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         let calibrate = || {
             COUNTER.get_or_init(Counter::new);
         };
-        // Without a thread the system's clock stays in use.
+        // Without a thread the system's clock remains in use.
         let _ = thread::Builder::new().name("ratelimit-clock".into()).spawn(calibrate);
     });
 }
 
-/// Nanoseconds of the monotonic clock since the base, once the counter is ready.
+/// Returns the nanoseconds of the monotonic clock since the base, once the counter is ready.
 pub(super) fn nanos() -> Option<u64> {
     COUNTER.get().map(Counter::nanos)
 }
 
-/// The same at an instant. One before the first is the first.
+/// Returns the nanoseconds at an instant, or at the base if the instant is earlier.
 pub(super) fn nanos_at(instant: Instant) -> u64 {
     let passed = instant.saturating_duration_since(*BASE).as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX)
@@ -64,7 +64,7 @@ impl Counter {
 
     fn nanos(&self) -> u64 {
         let counted = self.quanta.delta_as_nanos(self.start, self.quanta.raw());
-        // A counter that went back was checked in its future: the difference wraps around.
+        // If the counter went back, its last comparison is in the future, and the difference wraps around.
         if counted.wrapping_sub(self.checked.load(Ordering::Acquire)) >= TRUSTED_NS {
             return self.check(counted);
         }

@@ -1,4 +1,4 @@
-//! How often operators hear the same of one limiter: at once, and then how often it was in ten seconds.
+//! Limits repeated events of one limiter: the first is reported immediately, then their number every ten seconds.
 
 use std::{
     collections::HashMap,
@@ -15,10 +15,10 @@ use super::{Event, Shared};
 use crate::clock;
 
 const EVERY: Duration = Duration::from_secs(10);
-/// How many limiters have a line of their own in that time, of one kind of event. The others share one.
+/// The maximum number of limiters reported separately in that time, per kind of event; the others share a report.
 const MOST: usize = 100;
 
-/// What was reported lately.
+/// The events reported recently.
 #[derive(Default)]
 pub(super) struct Bounded {
     reported: Mutex<HashMap<Topic, Reported>>,
@@ -26,13 +26,13 @@ pub(super) struct Bounded {
     counting: AtomicBool,
 }
 
-/// The kind of an event, and its limiter; without one, all that have no line of their own.
+/// The kind of an event, and its limiter; `None` for all limiters that are not reported separately.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Topic(&'static str, Option<Arc<str>>);
 
 struct Reported {
-    /// How often it happened since it was last reported, that time included. Holders of the counter
-    /// need no lock.
+    /// The number of events since the last report, including the reported one. Holders of the
+    /// counter need no lock.
     count: Arc<AtomicU64>,
     last: Event,
     at: Instant,
@@ -58,7 +58,7 @@ impl Shared {
         self.counted(&count, || event);
     }
 
-    /// The same for events that are counted here, so that most of them cost no more than that.
+    /// Like `bounded`, for events that are counted here, so that most of them cost no more than that.
     pub(super) fn counted(self: &Arc<Self>, count: &Arc<AtomicU64>, event: impl FnOnce() -> Event) {
         match count.fetch_add(1, Ordering::Relaxed) {
             0 => self.first(count, event()),
@@ -72,7 +72,7 @@ impl Shared {
         let kind = event.topic();
         let mut topic = Topic(kind, event.limiter().cloned());
         if reported.keys().filter(|topic| topic.0 == kind).count() >= MOST {
-            // One that has no line is not known to be counted.
+            // A limiter without an entry of its own counts in the shared one, so its own counter stays at zero.
             count.store(0, Ordering::Relaxed);
             topic = Topic(kind, None);
             if let Some(others) = reported.get_mut(&topic) {
@@ -89,7 +89,7 @@ impl Shared {
         self.publish(&event);
     }
 
-    /// An event that has been reported once: long ago, or just now.
+    /// Handles an event that was reported before: either long ago, or just now.
     fn second(self: &Arc<Self>, count: &Arc<AtomicU64>, event: &Event) {
         let mut reported = self.bounded.reported();
         let known = reported.values_mut().find(|known| Arc::ptr_eq(&known.count, count));
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Reports what happened again since it was last reported. Returns whether anything did.
+    /// Reports the events repeated since their last report. Returns whether there were any.
     fn report_repeated(&self) -> bool {
         let mut repeated = Vec::new();
         let mut reported = self.bounded.reported();
@@ -130,7 +130,7 @@ impl Shared {
     }
 }
 
-/// Reports counts for as long as there are any.
+/// Reports counts as long as there are any.
 async fn report_counts(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(EVERY).await;

@@ -1,11 +1,11 @@
-//! Spans of decisions, for the feature `tracing`. Without it there are none.
+//! Spans of decisions, for the feature `tracing`. Without the feature there are none.
 
 #[cfg(feature = "tracing")]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Reason;
 
-/// Which decisions have a span: one of this many, or none if it is zero.
+/// Which decisions have a span: one in this many, or none if zero.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "no decision has a span"))]
 pub(crate) struct Spans {
@@ -14,10 +14,10 @@ pub(crate) struct Spans {
     begun: AtomicU32,
 }
 
-/// The span of a decision, if it has one. It ends when this is dropped.
+/// The span of a decision, if it has one. Dropping it ends the span.
 #[derive(Debug)]
 pub(crate) struct Span(
-    /// On the heap, since few decisions have one.
+    /// On the heap, because few decisions have one.
     #[cfg(feature = "tracing")]
     Option<Box<tracing::Span>>,
 );
@@ -28,14 +28,14 @@ impl Spans {
         Self { one_in, begun: AtomicU32::new(0) }
     }
 
-    /// Begins a decision about a request for permits of these limiters.
+    /// Begins a decision on a request for permits of these limiters.
     pub(crate) fn begin<'a>(&self, limiters: impl Iterator<Item = &'a str>, permits: u64) -> Span {
         let is_due = || self.begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.one_in);
         Span((self.one_in > 0 && is_due()).then(|| begin(limiters, permits)).flatten())
     }
 }
 
-/// `None` if no subscriber wants it.
+/// Returns `None` if no subscriber is interested.
 #[cfg(feature = "tracing")]
 fn begin<'a>(limiters: impl Iterator<Item = &'a str>, permits: u64) -> Option<Box<tracing::Span>> {
     use tracing::field::Empty;
@@ -58,7 +58,7 @@ fn begin<'a>(limiters: impl Iterator<Item = &'a str>, permits: u64) -> Option<Bo
 
 #[cfg(feature = "tracing")]
 impl Span {
-    /// Notes that the call is admitted, and what that leaves.
+    /// Records that the call is admitted, and the permits that remain.
     pub(crate) fn admitted(&self, remaining: Option<u64>, degraded: bool) {
         if let Some(span) = &self.0 {
             span.record("outcome", "admitted").record("degraded", degraded);
@@ -66,7 +66,7 @@ impl Span {
         }
     }
 
-    /// Notes that the call is rejected.
+    /// Records that the call is rejected.
     pub(crate) fn rejected(&self, reason: Reason) {
         if let Some(span) = &self.0 {
             span.record("outcome", reason.word());

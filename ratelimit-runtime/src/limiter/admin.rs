@@ -11,7 +11,7 @@ use crate::{
     store::{Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
 
-/// A change of a limiter's configuration, on purpose.
+/// A deliberate change of a limiter's configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     pub(crate) when: WriteWhen,
@@ -20,12 +20,12 @@ pub(crate) struct Write {
     pub(crate) mode: Option<Mode>,
     /// The keep-alive, if it is to change.
     pub(crate) keep_alive: Option<Option<Duration>>,
-    /// For how long no process replaces the change.
+    /// The time for which no process replaces the change.
     pub(crate) hold: Duration,
 }
 
 impl Core {
-    /// Permits that every limit has, or all shards together.
+    /// Returns the permits available under every limit, or from all shards together.
     pub(crate) async fn available(self: &Arc<Self>, limits: &Services) -> Result<u64, StoreError> {
         let split = self.is_split(limits);
         let mut free = if split { 0 } else { u64::MAX };
@@ -49,7 +49,7 @@ impl Core {
         Ok(limits.per_client.look(&self.keys, counted_here(config), 1).remaining)
     }
 
-    /// Releases the oldest permits of all limits; returns how many were released at the most.
+    /// Releases the oldest permits of all limits; returns the most that any limit released.
     pub(crate) async fn release(
         self: &Arc<Self>,
         limits: &Services,
@@ -72,7 +72,7 @@ impl Core {
         Ok(all)
     }
 
-    /// Writes quotas, each to the limit that it belongs to, and its share of it to each shard.
+    /// Writes quotas, each to the limit that it belongs to, and to each shard its share.
     pub(crate) async fn write(
         self: &Arc<Self>,
         limits: &Services,
@@ -120,7 +120,7 @@ impl Core {
         Ok(true)
     }
 
-    /// The stored configurations, one for each limit; those of shards are added up.
+    /// Returns the stored configurations, one for each limit, with those of shards added up.
     pub(crate) async fn stored(
         self: &Arc<Self>,
         limits: &Services,
@@ -147,7 +147,7 @@ impl Core {
             deleted |= limits.store.delete(&core.keys).await?;
             limits.per_client.forget(&core.keys);
             if let Some(config) = core.in_force() {
-                // Where this process counts by itself, it queries the store next.
+                // If this process counts the limiter, its next call queries the store.
                 core.note(counted_here(config));
             }
             core.changed();
@@ -173,10 +173,10 @@ impl Core {
         let changed = limits.store.expire(&self.keys, expiry).await?;
         let after_ms = match expiry {
             Expiry::At(ms) if changed => Some(ms),
-            // A limiter that was idle for so long has no permits in use.
+            // A limiter that was idle for that long has no permits in use.
             _ => None,
         };
-        // What this process counts itself expires with the configuration.
+        // Usage that this process counts expires with the configuration.
         let lapses_ms = limits.per_client.forget_after(&self.keys, after_ms);
         self.rare().looks.hurry(lapses_ms.unwrap_or(0));
         self.changed();
@@ -197,8 +197,8 @@ impl Core {
         Ok(changed)
     }
 
-    /// The time that is left to the limiter that has the longest: of several limits `None` if one does
-    /// not expire.
+    /// Returns the longest time to live among the limiters; with several limits `None` if one of
+    /// them does not expire.
     pub(crate) async fn ttl(
         self: &Arc<Self>,
         limits: &Services,
@@ -213,13 +213,13 @@ impl Core {
         Ok(longest)
     }
 
-    /// The quotas in force, as far as this process knows.
+    /// Returns the active quotas, as far as this process knows.
     pub(crate) fn quotas(&self, limits: &Services) -> Option<Quotas> {
         let known = self.known_of_all(limits).ok()?;
         Some(Quotas::stored(known.iter().map(Config::quota).collect()))
     }
 
-    /// The configurations in force of all limits, as far as this process knows.
+    /// Returns the active configurations of all limits, as far as this process knows.
     pub(super) fn known_of_all(&self, limits: &Services) -> Result<Vec<Config>, Rejection> {
         let first = self.known(limits)?;
         let rule = self.rule(limits);
@@ -227,8 +227,8 @@ impl Core {
         Ok(std::iter::once(first).chain(others.map(|part| part.in_force())).collect())
     }
 
-    /// What a new quota leaves as it is: the mode and the keep-alive. They are the store's, unless this
-    /// process has some that it did not announce yet.
+    /// Returns what a new quota does not change: the mode and the keep-alive. They are the store's,
+    /// unless this process has not announced its own yet.
     async fn kept(&self, limits: &Services) -> Result<Config, StoreError> {
         let own = self.configured(limits);
         let Some(StoredConfig { config: stored, .. }) = limits.store.read(&self.keys).await? else {
@@ -247,24 +247,24 @@ impl Core {
         self.rule(limits).shards().is_some()
     }
 
-    /// Wakes waiting calls, because permits may be free early.
+    /// Wakes waiting calls, because permits may have become free early.
     pub(super) fn changed(&self) {
         self.denials.forget();
         self.queue.stir();
     }
 
-    /// This process's own configuration; without any, one that cannot be mistaken for one.
+    /// Returns this process's own configuration, or a placeholder that equals no real one.
     fn configured(&self, limits: &Services) -> Config {
         self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
     }
 }
 
-/// Whole milliseconds of an expiry. More than a date can hold are 140 000 years.
+/// Returns an expiry in whole milliseconds, limited to 140 000 years.
 pub(crate) fn expiry_ms(after: Duration) -> u64 {
     whole_ms(after).min(1 << 52)
 }
 
-/// The keep-alive of a limiter: permits in use are kept for as long as they count.
+/// Returns the keep-alive of a limiter: permits in use are kept for as long as they count.
 fn kept_ms(idle: Option<Duration>, config: &Config) -> u64 {
     idle.map_or(0, |idle| expiry_ms(idle).max(config.counts_for_ms()))
 }

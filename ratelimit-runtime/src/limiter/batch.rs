@@ -1,14 +1,14 @@
-//! Callers share calls to the store.
+//! Batches store calls of concurrent callers.
 //!
-//! A caller that finds no call of its limiter in flight goes out at once. While one is in flight,
-//! further callers gather, for 2 ms at most or until it returns, and then go out behind it, in the
-//! order they came, on the same connection. Callers of different limiters that go out together
-//! share a call where their keys may, and are decided without regard to each other.
+//! A caller of a limiter without a call in flight makes its call immediately. While a call is in
+//! flight, further callers gather until it returns, for 2 ms at most, and are then sent behind it
+//! on the same connection, in arrival order. Callers of different limiters that are sent together
+//! share a call if their keys allow it, and are decided independently.
 //!
-//! Each runtime that calls has lanes of its own, and a batch is a task of that runtime and no part
-//! of any caller's future: a caller that is dropped, or kept and never polled again, delays no
-//! other. A caller that goes out at once sends its call itself, as the first step of that task.
-//! Permits granted to callers that have been dropped meanwhile are given back.
+//! Each runtime has its own lanes, and a batch is a task of that runtime instead of a part of a
+//! caller's future: a caller that is dropped, or never polled again, delays no other. A lone caller
+//! makes its own call, as the first step of that task. Permits granted to callers that have been
+//! dropped meanwhile are released.
 
 mod call;
 
@@ -37,12 +37,12 @@ use super::{
 };
 use crate::{StoreError, clock, home::Home, store::AnyStore, task};
 
-/// How long callers gather at most behind a call in flight.
+/// The maximum time for which callers gather behind a call in flight.
 const GATHER: Duration = Duration::from_millis(2);
-/// Limiters of one call at most.
+/// The maximum number of limiters in one call.
 const MAX_SHARED: usize = 16;
 
-/// Sends claims to the store that one call can decide.
+/// Sends claims that a single call can decide to the store.
 pub(super) async fn ask(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -57,7 +57,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Joins the lane of a limiter, and sends what is due by that.
+/// Adds a caller to the lane of a limiter, and sends the calls that are due then.
 fn join(
     at: &Arc<Home<Lanes>>,
     core: &Arc<Core>,
@@ -80,7 +80,7 @@ fn send(at: &Arc<Home<Lanes>>, limits: &Arc<Services>, loads: Vec<Load>) {
     }
 }
 
-/// The calls of one flight, which run side by side.
+/// The calls of one flight, which run concurrently.
 fn calls(
     at: &Arc<Home<Lanes>>,
     limits: &Arc<Services>,
@@ -98,7 +98,7 @@ fn calls(
     })
 }
 
-/// The loads of each call: of limiters that one call can decide about.
+/// Groups loads into calls: those of limiters that one call can decide.
 fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
     let mut calls: Vec<Vec<Load>> = Vec::new();
     for load in loads {
@@ -116,8 +116,8 @@ fn shared(store: &AnyStore, loads: Vec<Load>) -> Vec<Vec<Load>> {
     calls
 }
 
-/// A caller whose request is sent with those of the others of its limiter and runtime, and which waits for its
-/// answer.
+/// A caller that waits for its answer. Its request is sent with those of the other callers of its
+/// limiter and runtime.
 pub(super) struct Asking<'a> {
     core: &'a Arc<Core>,
     limits: &'a Arc<Services>,
@@ -143,8 +143,8 @@ impl<'a> Asking<'a> {
         Self { core, limits, permits, is_new: true, at: at.id(), answer }
     }
 
-    /// Sends the request another way, because there will be no answer: the runtime has ended, or another executor polls
-    /// this call by now. `None` if there is no other place.
+    /// Sends the request from another runtime, because no answer will arrive here: the runtime has
+    /// ended, or another executor polls this call now. Returns `None` if there is no other runtime.
     fn elsewhere(&self) -> Option<Self> {
         let lanes = &self.limits.lanes;
         let here = lanes.here();
@@ -188,7 +188,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let Some(answer) = &mut self.answer else { return };
         answer.close();
-        // An answer that arrived and was never looked at.
+        // An answer arrived but was never read.
         if let Ok(Ok(replies)) = answer.try_recv() {
             let taken = Taken::unclaimed(self.core, self.limits, self.permits, &replies);
             Taken::give_back_later(self.limits, taken);
@@ -196,8 +196,8 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Calls that went out together. Few are in flight at a time, so that many lanes share one; the
-/// next leaves when all of this one's have returned, or when they take long.
+/// Calls that were sent together. Few flights are in progress at a time, so that many lanes share
+/// one; the next leaves when all calls of this one have returned, or when they take long.
 struct Flight {
     at: Arc<Home<Lanes>>,
     limits: Arc<Services>,
@@ -209,7 +209,7 @@ impl Drop for Flight {
     }
 }
 
-/// One call to the store, and the callers it is for.
+/// One call to the store, and the callers that it serves.
 struct Batch {
     loads: Vec<Load>,
     flight: Option<Arc<Flight>>,
@@ -226,7 +226,7 @@ impl Batch {
         let several = self.loads.len() > 1 || self.loads[0].callers.len() > 1;
         let unclaimed = self.answer(replies);
         if several {
-            // Callers may be back at once: one more call for all of them is better than one for
+            // Callers may return immediately: one more call for all of them is better than one for
             // the first and one for the rest.
             yield_now().await;
         }
@@ -236,7 +236,7 @@ impl Batch {
         }
     }
 
-    /// Makes the call. Each caller is answered by its own deadline, whenever the store replies.
+    /// Makes the call. Each caller gets an answer by its own deadline, regardless of when the store replies.
     async fn call(&mut self) -> Vec<Result<Vec<Replies>, StoreError>> {
         let limits = self.limits.clone();
         let claims = self.loads.iter().map(|load| (Arc::clone(&load.core), load.costs())).collect();
@@ -262,7 +262,7 @@ impl Batch {
         }
     }
 
-    /// Does what is due while the call is in flight, and returns when to look again.
+    /// Does what is due while the call is in flight, and returns when to check again.
     fn advance(&mut self, started: Instant, deadline: Duration) -> Instant {
         let now = clock::instant();
         if now >= started + GATHER {

@@ -19,61 +19,61 @@ use crate::{
     store::{Config, MemberId, Outcome, Reply, Slot, StateKeys, Terms},
 };
 
-/// In this order in memory, so that a decision made at once touches little of it.
+/// Fields are in this memory order, so that an immediate decision touches little of it.
 #[repr(C)]
 pub(crate) struct Core {
     pub(crate) family: Arc<Family>,
-    /// The number of the rule in use, to be read without it.
+    /// The number of the rule in use, readable without loading the rule.
     pub(super) rule_number: AtomicU64,
-    /// Where it is counted, when the embedded store does.
+    /// The cell that counts it, if the embedded store does.
     pub(super) stored: OnceCell<Arc<Slot>>,
     pub(crate) queue: Queue,
-    /// Whether the rule in use is in shadow mode, to be read without it.
+    /// Whether the rule in use is in shadow mode, readable without loading the rule.
     pub(super) shadowed: AtomicBool,
-    /// What only some limiters need.
+    /// State that only some limiters need.
     pub(super) rare: OnceBox<Rare>,
     pub(super) denials: Denials,
     pub(crate) keys: StateKeys,
-    /// The position of the name without `key_prefix`, which overrides and prefixes match, in its key.
+    /// The position in the key of the name without `key_prefix`, which overrides and prefixes match.
     name: Range<u32>,
     pub(super) rule: ArcSwap<Rule>,
     /// The number of the last rule that this process has announced to the store.
     stated: AtomicU64,
-    /// Whether it is an additional limit of a key, which is decided with the first.
+    /// Whether it is an additional limit of a key, which is decided with the first one.
     pub(super) is_further: bool,
-    /// The configuration in force, as of the last reply of the store.
+    /// The active configuration, as of the last reply of the store.
     in_force: Mutex<InForce>,
 }
 
-/// The configuration of this process for a key, as of one generation of the limits. Keys without
-/// special settings share one.
+/// This process's configuration of a key, as of one generation of the limits. Keys without settings
+/// of their own share one.
 pub(super) struct Rule {
-    /// No other rule of this process has it; above 0.
+    /// Unique among the rules of this process; above 0.
     pub(super) number: u64,
     pub(super) generation: u64,
     /// The revision of the limits file.
     pub(super) revision: u64,
-    /// This process, where others share the store.
+    /// This process, if others share the store.
     pub(super) member: Option<MemberId>,
-    /// Since when this process has had the configuration.
+    /// When the process received the configuration.
     pub(super) since: Instant,
     pub(super) numbers: Result<Numbers, Unresolved>,
     /// The stored limiters of the key.
     pub(super) members: Members,
-    /// The number of the previous rule, if it announced the same.
+    /// The number of the previous rule, if that announced an equal configuration.
     pub(super) continues: Option<u64>,
-    /// The configuration, for all limiters that use it.
+    /// The configuration, shared by all limiters that use it.
     pub(super) config: OnceLock<Arc<Config>>,
-    /// What they are counted by in this process.
+    /// The terms under which this process counts them.
     pub(super) terms: OnceLock<Arc<Terms>>,
 }
 
-/// The numbers themselves.
+/// The configuration itself.
 #[derive(Clone)]
 pub(crate) struct Numbers {
     pub(crate) effective: Effective,
     pub(crate) config: Config,
-    /// Whether this process configures none, so that the stored ones apply.
+    /// Whether this process has no configuration and follows the store.
     pub(crate) follow: bool,
 }
 
@@ -83,40 +83,40 @@ pub(super) enum Members {
     /// The limiter itself.
     #[default]
     Itself,
-    /// Itself, and the limits beside the first: a call takes from all of them.
+    /// The limiter itself and the limits beside the first: a call takes from all of them.
     All(Vec<Additional>),
     /// Its shards: a call takes from any one of them.
     Any(Arc<[Arc<Core>]>),
 }
 
-/// A limit beside the first, and what this process is configured with for it.
+/// A limit beside the first, and this process's configuration of it.
 #[derive(Clone)]
 pub(super) struct Additional {
     pub(super) core: Arc<Core>,
     pub(super) rule: Arc<Rule>,
 }
 
-/// What is left of a limiter, by the last reply of the store.
+/// The permits left of a limiter, as of the last reply of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub(super) permits: u64,
     pub(super) reset_after_ms: u64,
-    /// When, by the clock of this process.
+    /// When the reply was received, by this process's clock.
     pub(super) heard_ms: u64,
 }
 
-/// The configuration in force by a reply of the store, and when that was, by its clock.
+/// The active configuration reported by a reply of the store, and the time of that reply, by the store's clock.
 #[derive(Default)]
 struct InForce {
     config: Option<Arc<Config>>,
     at_ms: u64,
-    /// What is left by that reply, if other processes take permits too.
+    /// The permits left according to that reply, if other processes take permits too.
     left: Option<Box<Left>>,
 }
 
 impl InForce {
-    /// Returns whether a reply is older than what is known: the callers of a process read theirs in
-    /// any order. A clock that stepped back makes nothing old.
+    /// Returns whether a reply is older than the latest known one: callers of a process read their
+    /// replies in any order. After a clock stepped back, no reply counts as old.
     fn has_overtaken(&self, reply: &Reply) -> bool {
         const UNDER_WAY_MS: u64 = 5_000;
         let age = self.at_ms.saturating_sub(reply.now_ms);
@@ -126,7 +126,7 @@ impl InForce {
 }
 
 impl Core {
-    /// A limiter with this rule.
+    /// Creates a limiter with this rule.
     pub(super) fn of(
         keys: StateKeys,
         family: Arc<Family>,
@@ -134,7 +134,7 @@ impl Core {
         rule: Arc<Rule>,
         is_further: bool,
     ) -> Self {
-        // Wherever it is found it is the same text.
+        // The name is the same text wherever it is found.
         let at = keys.config().find(name).unwrap_or(0);
         let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let name = index(at)..index(at + name.len());
@@ -161,7 +161,7 @@ impl Core {
         self.keys.config().get(start as usize..end as usize).unwrap_or_default()
     }
 
-    /// What it has made so far of what only some limiters need.
+    /// Returns the rarely needed state, if it exists.
     pub(super) fn made(&self) -> Option<&Rare> {
         self.rare.get()
     }
@@ -170,7 +170,7 @@ impl Core {
         self.rare.get_or_init(Box::default)
     }
 
-    /// Which part of a limiter it is, when it is one.
+    /// Returns which shard of a limiter this is, if it is one.
     pub(super) fn share(&self) -> Option<Share> {
         self.made()?.share
     }
@@ -192,13 +192,13 @@ impl Core {
         let _ = self.stated.compare_exchange(before, rule.number, stated.0, stated.1);
     }
 
-    /// What is in force, as far as this process knows.
+    /// Returns the active configuration, as far as this process knows.
     pub(crate) fn in_force(&self) -> Option<Config> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config.as_deref().copied()
     }
 
-    /// Remembers the configuration in force by a reply. Returns whether it changed: other numbers than were
-    /// known, and whether the reply is older than what is known.
+    /// Stores the active configuration of a reply. Returns whether it differs from the known one,
+    /// and whether the reply is older than the latest known one.
     pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> (bool, bool) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let overtaken = in_force.has_overtaken(reply);
@@ -219,7 +219,7 @@ impl Core {
         (changed, overtaken)
     }
 
-    /// Takes note of what is left after a reply of a store that other processes share.
+    /// Records the permits left after a reply of a store that other processes share.
     pub(super) fn hear_left(&self, reply: &Reply, heard_ms: u64) {
         let counted =
             matches!(reply.outcome, Outcome::Granted | Outcome::Refused | Outcome::NotTaken);
@@ -237,12 +237,12 @@ impl Core {
         }
     }
 
-    /// What was left after the last of these replies.
+    /// Returns the permits left after the last recorded reply.
     pub(super) fn left(&self) -> Option<Left> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left.as_deref().copied()
     }
 
-    /// The process that announced the stored configuration, if it is gone.
+    /// Returns the process that announced the stored configuration, if it is gone.
     pub(super) fn gone(&self) -> Option<MemberId> {
         MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))
     }
@@ -253,7 +253,7 @@ impl Core {
         }
     }
 
-    /// Takes note of numbers this process wrote itself.
+    /// Stores a configuration that this process wrote itself.
     pub(super) fn note(&self, config: Config) {
         let config = Some(self.rule.load().shared(config));
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = config;
@@ -262,7 +262,7 @@ impl Core {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The name has the key's values in it.
+        // The name contains the key's values.
         f.debug_struct("Core").field("key", &self.family.key).finish_non_exhaustive()
     }
 }

@@ -1,9 +1,9 @@
-//! The one way from a call's claims to its decisions.
+//! The single path from a call's claims to its decisions.
 //!
-//! Each claim has one [`Side`] that counts it, chosen here and nowhere else: the store, this process, or
-//! shards that are queried one after the other. Claims of one side are decided in one step where they can
-//! be, so that a call takes from all of its limiters or from none; where they cannot, what the earlier
-//! steps took is given back when a later one refuses. If the store does not answer, the policy decides.
+//! Each claim is counted by one [`Side`], chosen only here: the store, this process, or shards that
+//! are queried sequentially. Claims of one side are decided atomically if possible, so that a call
+//! takes from all of its limiters or from none; otherwise the permits of earlier steps are released
+//! when a later step rejects the call. If the store is unavailable, the policy decides.
 
 mod answer;
 mod known;
@@ -33,35 +33,35 @@ use crate::{
     store::{Outcome, Reply},
 };
 
-/// What a call got from one claim.
+/// The permits that a call got from one claim.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) decision: Decision,
     pub(crate) taken: Taken,
-    /// After how many milliseconds the same request can be granted again.
+    /// The milliseconds after which the same request can be granted again.
     pub(crate) again_ms: u64,
 }
 
-/// Why a claim got nothing.
+/// Why a claim got no permits.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
-    /// Its permits are not free; the decision contains when they are.
+    /// No permits are free yet; the decision contains when they will be.
     NotNow(Box<Decision>),
-    /// No wait helps, or it is not known how long one would be.
+    /// No wait helps, or the time to wait is unknown.
     Rejected(Rejection),
 }
 
-/// The claims that refused a call, by their positions.
+/// The claims that rejected a call, by position.
 pub(crate) type Refusals = Vec<(usize, Why)>;
 
-/// What the usual call got.
+/// The result of the common case.
 pub(super) enum Usual {
-    /// Of its only limit, and counted.
+    /// The permit of the call's only limit, already counted.
     Permit(Permit),
     Granted(Granted),
 }
 
-/// What a call got of its claims. Most calls have one, which needs no list.
+/// The result of all claims of a call. Most calls have one claim, which needs no list.
 pub(crate) enum Got<T> {
     One(Permit),
     /// `None` for a claim that has no decision.
@@ -87,17 +87,17 @@ impl Got<Permit> {
     }
 }
 
-/// Where a claim is counted.
+/// What counts a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Store,
-    /// In this process: each process has a budget of its own.
+    /// This process, which has a budget of its own.
     Process,
-    /// By the first of its shards that has room.
+    /// The first of its shards that has room.
     Shards,
 }
 
-/// Takes the permits of all claims, or of none.
+/// Takes the permits of all claims, or none.
 pub(crate) async fn decide(
     limits: &Arc<Services>,
     claims: &[Claim],
@@ -161,8 +161,8 @@ impl Side {
     }
 }
 
-/// Decides a call of one limiter that Redis counts: the usual one, whose future needs room for nothing
-/// else and whose grant needs no lists. `None` if it is not that usual.
+/// Decides the common case, a call of one limiter that Redis counts: its future needs no room for
+/// other cases and its grant needs no lists. Returns `None` in all other cases.
 pub(super) fn decide_one<'a>(
     limits: &'a Arc<Services>,
     claim: &'a Claim,
@@ -190,7 +190,7 @@ pub(super) fn decide_one<'a>(
     })
 }
 
-/// The permits of a request that nothing but one reply of Redis decides.
+/// Returns the permits of a request that a single reply of Redis decides.
 fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Option<u32> {
     let recovers = || limits.recovers_until(&core.keys).is_some();
     if !limits.store.is_shared() || !core.queue.is_empty() || recovers() {
@@ -203,7 +203,7 @@ fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Opti
     usual.then_some(permits)
 }
 
-/// Adds a claim to the step that decides it. What cannot be decided with others is a step of its own.
+/// Adds a claim to the step that decides it. A claim that cannot be decided with others is a step of its own.
 fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
     let side = Side::of(&asked);
     let alone = side == Side::Shards || asked.rule.is_shadowed();
@@ -221,7 +221,7 @@ fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: As
     }
 }
 
-/// Refuses a call at once if it is known that a limiter would refuse it.
+/// Rejects a call immediately if a limiter is known to reject it.
 fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
     let asked = steps.iter().filter(|(side, _)| *side == Side::Store).flat_map(|(_, asked)| asked);
     let refusals = asked.filter(|asked| !asked.rule.is_shadowed()).filter_map(|asked| {
@@ -281,7 +281,7 @@ fn unless_shadowed(
     Err(refusals)
 }
 
-/// Takes the permits of claims that one side counts, in one step.
+/// Takes the permits of claims of one side atomically.
 async fn together(
     limits: &Arc<Services>,
     side: Side,
@@ -300,7 +300,7 @@ async fn together(
     replied(limits, asked, batch::ask(limits, asked).await)
 }
 
-/// What claims get by the replies of the store, or without them.
+/// Returns the result of each claim, from the store's replies or without them.
 fn replied(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -312,7 +312,7 @@ fn replied(
     };
     let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
     if replies.iter().flat_map(|replies| &*replies.each).any(moved) {
-        // Another process made it a limiter with a budget for each.
+        // Another process changed the mode to `per_client`.
         let counted = count(&limits.per_client, asked, counted_here).into_iter();
         let replies = counted.map(|each| Ok(Replies::new(each))).collect();
         return outcome(asked, replies, Source::Process);
@@ -320,7 +320,7 @@ fn replied(
     outcome(asked, replies.into_iter().map(Ok).collect(), Source::Store)
 }
 
-/// What became of claims that were decided in one step.
+/// Returns the result of claims that were decided together.
 fn outcome(
     asked: &[&Asked<'_>],
     replies: Vec<Result<Replies, Rejection>>,

@@ -1,11 +1,11 @@
 //! A cache of denials that the store cannot lift yet.
 //!
-//! Nothing becomes free before its time, so until then the same request is refused without a query.
-//! Permits that are free before their time, such as those that another process releases, are noticed
-//! after a second at most; a change by this process ends a refusal at once.
+//! Nothing becomes free early, so until then the same request is rejected without a query. Permits
+//! that do become free early, such as those that another process releases, are noticed after one
+//! second at most; a change by this process ends a denial immediately.
 //!
 //! Waiting callers take precedence over polling callers, across processes as within one: a polling
-//! caller is refused for a few milliseconds more, in which the waiting ones query the store.
+//! caller is rejected for a few milliseconds longer, in which waiting callers query the store.
 
 use std::{
     sync::{
@@ -23,53 +23,53 @@ use crate::{
     store::{Heard, Outcome, Reply},
 };
 
-/// The longest a refusal is repeated without asking again.
+/// The maximum time for which a denial is repeated without a query.
 const AT_MOST: Duration = Duration::from_secs(1);
 /// The server's clock counts whole milliseconds, so its wait is up to one too long.
 const TICK: Duration = Duration::from_millis(1);
-/// How long a polling caller is refused beyond the refusal: a waiting caller's timer and its way to the
-/// store, but never more than a fiftieth of the window.
+/// The extra denial time of a polling caller: enough for a waiting caller's timer and round trip,
+/// but never more than 1/50 of the window.
 const GRACE: Duration = Duration::from_millis(4);
-/// Numbers of permits that are remembered; most limiters know one.
+/// The number of costs that are cached; most limiters see one.
 const REMEMBERED: usize = 4;
 
-/// Read without a lock: a limiter that refuses may be called by all threads at once.
+/// Read without a lock: all threads may call a limiter that rejects at once.
 #[derive(Default)]
 pub(crate) struct Denials {
-    /// Whether there may be anything to look up.
+    /// Whether the cache may contain anything.
     any: AtomicBool,
-    /// How often something may have become free before its time.
+    /// The number of times that permits may have become free early.
     changes: AtomicU32,
-    /// None before the first refusal.
+    /// `None` before the first denial.
     known: ArcSwapOption<Known>,
 }
 
 struct Known {
-    /// The changes before these refusals; they are over with the next one.
+    /// The value of `changes` for these denials; the next change ends them.
     changes: u32,
     refusals: Vec<Refusal>,
 }
 
-/// A reply for this many permits that cannot change until then.
+/// A reply for this many permits that cannot change until `until`.
 struct Refusal {
     permits: u32,
     until: Instant,
     heard: Instant,
-    /// Whether a polling caller came too early, so that it is repeated to such callers for longer.
+    /// Whether a polling caller arrived too early, so that the denial lasts longer for such callers.
     has_grace: AtomicBool,
     reply: Reply,
     /// The reply of each of several limits.
     parts: Option<Arc<[Reply]>>,
 }
 
-/// Whether a caller waits when it is refused, or comes again.
+/// Whether a rejected caller waits or retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Waiting,
     Polling,
 }
 
-/// When a request was sent to the store, and how many changes were known by then.
+/// When a request was sent to the store, and the number of changes known at that time.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     at: Instant,
@@ -77,12 +77,12 @@ pub(super) struct Mark {
 }
 
 impl Denials {
-    /// Returns whether there is anything to look up.
+    /// Returns whether the cache may contain anything.
     pub(super) fn has_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// The reply that the store would give, if that is certain.
+    /// Returns the cached denial, or `None` if the store has to be queried.
     pub(super) fn repeated(&self, permits: u32, caller: Caller) -> Option<Heard> {
         if !self.has_any() {
             return None;
@@ -97,13 +97,13 @@ impl Denials {
         }
     }
 
-    /// To be called before a request is sent.
+    /// Must be called before a request is sent.
     pub(super) fn mark(&self) -> Mark {
         Mark { at: clock::instant(), changes: self.changes() }
     }
 
-    /// Takes note of the replies to requests that were sent together, unless something changed here since.
-    /// `refuses` returns whether one of them would be refused if it came again.
+    /// Caches the replies to requests that were sent together, unless something changed here since.
+    /// `refuses` is whether one of them would be rejected if it were repeated.
     pub(super) fn note(
         &self,
         sent: Mark,
@@ -142,7 +142,7 @@ impl Denials {
         self.any.store(self.known.load().is_some(), Ordering::Release);
     }
 
-    /// Forgets everything: something may be free before its time.
+    /// Clears the cache, because permits may have become free early.
     pub(super) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         if self.has_any() {
@@ -157,8 +157,8 @@ impl Denials {
 }
 
 impl Refusal {
-    /// What a reply refuses until then; `None` if that is over, or it refuses nothing. `last` is the last
-    /// of the replies that came with it.
+    /// Returns the denial that follows from a reply; `None` if it is already over, or there is
+    /// none. `last` is the last of the replies that arrived together.
     fn of(permits: u32, heard: &Heard, last: &Reply, sent: Mark, now: Instant) -> Option<Self> {
         let Heard { reply, parts } = heard;
         let wait = Duration::from_millis(reply.retry_after_ms).saturating_sub(TICK);
@@ -169,7 +169,7 @@ impl Refusal {
         (until > now).then_some(Self { permits, until, heard: now, has_grace, reply, parts })
     }
 
-    /// When it refuses no caller any more.
+    /// Returns when the denial is over for all callers.
     fn ends(&self) -> Instant {
         let grace = GRACE.min(Duration::from_millis(self.reply.config.per_ms / 50));
         if self.has_grace.load(Ordering::Relaxed) { self.until + grace } else { self.until }
@@ -188,8 +188,8 @@ impl Refusal {
         Some(refusal)
     }
 
-    /// The refusal with what has passed of its times since it was heard. Rounded up:
-    /// a caller that waits for as long as it reports is not early.
+    /// Returns the denial with its times reduced by the time since the reply. Rounded up, so that a
+    /// caller that waits for the reported time is not early.
     fn as_of(&self, now: Instant) -> Heard {
         let passed = whole_ms(now.saturating_duration_since(self.heard));
         let aged = |reply: &Reply| Reply {

@@ -110,7 +110,7 @@ impl Limiter {
         &self.limits.clock
     }
 
-    /// A rejection for a reason outside of the limiter.
+    /// Builds a rejection whose reason is outside the limiter.
     #[cfg(feature = "client")]
     pub(crate) fn rejection(&self, reason: crate::Reason) -> Rejection {
         self.core.rejection(reason)

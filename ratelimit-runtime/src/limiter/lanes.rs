@@ -16,12 +16,12 @@ use crate::{StoreError, clock};
 /// What a caller receives.
 pub(super) type Answer = Result<OfCaller, StoreError>;
 
-/// The callers of one call at most; a script that serves as many is done in well under a millisecond.
+/// The maximum number of callers in one call; a script that serves that many takes well under a millisecond.
 pub(super) const MAX_CALLERS: usize = 1_024;
-/// Flights of one runtime at a time. One that takes longer than a quarter of the deadline does not
-/// count, so that a dead node does not hold up the callers of others.
+/// The maximum number of concurrent flights of one runtime. A flight that takes longer than a quarter
+/// of the deadline does not count, so that a dead node does not delay callers of other nodes.
 const MAX_FLIGHTS: usize = 16;
-/// Lanes that leave together.
+/// The maximum number of lanes that leave together.
 const MAX_LANES: usize = 256;
 
 /// The lanes with callers, by limiter. An idle limiter has none.
@@ -40,22 +40,22 @@ struct State {
 struct Lane {
     core: Arc<Core>,
     queue: VecDeque<Caller>,
-    /// Calls in flight.
+    /// The number of calls in flight.
     calls: usize,
-    /// Counts the calls.
+    /// The number of the latest call.
     latest: u64,
     pace: Pace,
     is_ready: bool,
 }
 
-/// How far the latest call of a lane is, which further callers go behind.
+/// The state of a lane's latest call, which later callers follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Its task has not run yet.
+    /// The task of the call has not run yet.
     Unsent,
-    /// Callers gather behind it.
+    /// Callers gather behind the call.
     Sent,
-    /// They have gathered for long enough, or it is back.
+    /// The gathering time is over, or the call has returned.
     Open,
 }
 
@@ -66,11 +66,11 @@ pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-/// A caller of a call.
+/// A caller that is part of a call.
 pub(super) struct Served {
     pub(super) permits: u32,
     pub(super) since: Instant,
-    /// `None` once it was answered.
+    /// `None` once the answer was sent.
     pub(super) answer: Option<oneshot::Sender<Answer>>,
 }
 
@@ -85,7 +85,7 @@ fn key(core: &Arc<Core>) -> usize {
     Arc::as_ptr(core).addr()
 }
 
-/// The hash of an address, which no caller chooses: a call needs it several times.
+/// Hashes an address, which no caller can choose. A call needs it several times.
 #[derive(Default)]
 struct OfAddress(u64);
 
@@ -95,7 +95,7 @@ impl Hasher for OfAddress {
     }
 
     fn write_usize(&mut self, address: usize) {
-        // By the golden ratio, which spreads neighbours; a table uses the lowest and the highest bits.
+        // Multiplies by the golden ratio, which spreads neighbors; a table uses the lowest and the highest bits.
         self.0 = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
     }
 
@@ -105,7 +105,7 @@ impl Hasher for OfAddress {
 }
 
 impl Lanes {
-    /// Puts a caller into its limiter's lane, and returns the flight that is due by that.
+    /// Adds a caller to its limiter's lane, and returns the flight that is due then.
     pub(super) fn join(&self, core: &Arc<Core>, caller: Caller, deadline: Duration) -> Vec<Load> {
         let (key, now) = (key(core), caller.since);
         let mut state = self.state();
@@ -115,14 +115,14 @@ impl Lanes {
             return state.depart([key]);
         }
         let first = lane.queue.front().map_or(now, |first| first.since);
-        // A flight that was to take them along did not; the runtime may have threads that block.
+        // The flight that should have included them did not leave; the runtime's threads may be blocked.
         if now.saturating_duration_since(first) > deadline / 2 {
             return state.leave(key);
         }
         Vec::new()
     }
 
-    /// Takes note that a call has left.
+    /// Records that a call was sent.
     pub(super) fn sent(&self, loads: &[Load]) {
         let mut state = self.state();
         for load in loads {
@@ -132,7 +132,7 @@ impl Lanes {
         }
     }
 
-    /// Ends the gathering behind a call: its callers leave, and later ones leave at once.
+    /// Ends the gathering behind a call: its callers leave, and later ones leave immediately.
     pub(super) fn gathered(&self, loads: &[Load]) -> Vec<Load> {
         let mut state = self.state();
         let mut open = Vec::new();
@@ -145,7 +145,7 @@ impl Lanes {
         state.depart(open)
     }
 
-    /// Takes note that a call is back, or was dropped.
+    /// Records that a call has returned or was dropped.
     pub(super) fn returned(&self, loads: &[Load]) -> Vec<Load> {
         let mut state = self.state();
         let mut open = Vec::new();
@@ -156,7 +156,7 @@ impl Lanes {
             if lane.latest == load.number {
                 lane.pace = Pace::Open;
             }
-            // What is not sent yet is not to be overtaken.
+            // A call that is not sent yet must not be overtaken.
             if lane.pace != Pace::Unsent {
                 open.push(key);
             }
@@ -164,7 +164,7 @@ impl Lanes {
         state.depart(open)
     }
 
-    /// Takes note that a flight is over. Returns the one that leaves in its place.
+    /// Records that a flight is over. Returns the one that leaves in its place.
     pub(super) fn land(&self) -> Vec<Load> {
         let mut state = self.state();
         state.flights -= 1;
@@ -177,12 +177,12 @@ impl Lanes {
 }
 
 impl State {
-    /// The lane of these callers, if no others left it after them.
+    /// Returns the lane of these callers, if no later call left it.
     fn latest(&mut self, load: &Load) -> Option<&mut Lane> {
         self.lanes.get_mut(&key(&load.core)).filter(|lane| lane.latest == load.number)
     }
 
-    /// Lets the callers of these lanes go with the next flight, and returns it if it leaves now.
+    /// Schedules the callers of these lanes for the next flight, and returns it if it leaves now.
     fn depart(&mut self, keys: impl IntoIterator<Item = usize>) -> Vec<Load> {
         for key in keys {
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
@@ -195,7 +195,7 @@ impl State {
         self.take_off()
     }
 
-    /// Returns the next flight, unless none is due or as many as may be are under way.
+    /// Returns the next flight, unless none is due or the maximum number is in progress.
     fn take_off(&mut self) -> Vec<Load> {
         let mut loads = Vec::new();
         while self.flights < MAX_FLIGHTS
@@ -211,14 +211,14 @@ impl State {
         loads
     }
 
-    /// Lets the callers of a lane go at once, in a flight of their own.
+    /// Sends the callers of a lane immediately, in a flight of their own.
     fn leave(&mut self, key: usize) -> Vec<Load> {
         let load = self.take(key);
         self.flights += usize::from(load.is_some());
         load.into_iter().collect()
     }
 
-    /// The callers of a lane that its next call serves; `None` if all of them are gone.
+    /// Takes the callers of a lane that its next call serves; `None` if all of them are gone.
     fn take(&mut self, key: usize) -> Option<Load> {
         let lane = self.lanes.get_mut(&key)?;
         let mut callers = Vec::with_capacity(lane.queue.len().min(MAX_CALLERS));
@@ -229,7 +229,7 @@ impl State {
                 continue;
             }
             total = total.saturating_add(next.permits);
-            // What is granted together is one entry of the log, which holds no more.
+            // Permits granted together form one log entry, which cannot hold more.
             if callers.len() == MAX_CALLERS || (total > MAX_RATE && !callers.is_empty()) {
                 break;
             }
@@ -277,25 +277,25 @@ impl Load {
         self.callers.iter().map(|caller| caller.permits).collect()
     }
 
-    /// Answers the callers whose time is over, and returns when that of the next one is.
+    /// Fails the callers whose deadline has passed, and returns when the next one is due.
     pub(super) fn give_up(&mut self, now: Instant, deadline: Duration) -> Option<Instant> {
         for caller in &mut self.callers {
-            // A runtime that was held up is still to read what arrived meanwhile.
+            // A delayed runtime still has to read replies that arrived meanwhile.
             let due = caller.since + deadline + clock::LATE;
             if now < due {
-                // They are in the order they came.
+                // Callers are in arrival order.
                 return Some(due);
             }
             if let Some(answer) = caller.answer.take() {
                 let error = StoreError::timeout(format!("no reply within {deadline:?}"));
-                // One that is gone needs none.
+                // A caller that is gone needs no answer.
                 let _ = answer.send(Err(error));
             }
         }
         None
     }
 
-    /// Answers all callers.
+    /// Fails all callers.
     pub(super) fn fail(&mut self, error: &StoreError) {
         for answer in self.callers.drain(..).filter_map(|caller| caller.answer) {
             let _ = answer.send(Err(error.clone()));

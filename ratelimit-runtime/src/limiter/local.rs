@@ -1,8 +1,8 @@
-//! What this process grants by itself while the store is unavailable.
+//! Permits that this process grants by itself while the store is unavailable.
 //!
-//! It starts from what is known: its share of what was left by the last reply. When the store is back,
-//! what was granted meanwhile and still counts is charged to it, before this process takes more of the
-//! limiter; and as long as other processes may not have found it, it takes no more than its share.
+//! The initial state is this process's share of what was left by the last reply. When the store is available again,
+//! permits granted meanwhile that still count are charged to it before this process takes more of the limiter. As
+//! long as other processes may not have noticed the recovery, this process takes no more than its share.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use crate::{Clock, algorithm::State, store::MemoryStore};
 
 /// Counts limiters against this process's share of their quotas.
 pub(crate) struct Local {
-    /// What is counted, from the first call on that the store did not decide.
+    /// The counts since the first call that the store did not decide.
     pub(super) counts: MemoryStore,
     counted: Mutex<HashMap<String, Counted>>,
-    /// Whether there are any, to be read without a lock.
+    /// Whether any limiter is counted here, readable without a lock.
     pub(super) any: AtomicBool,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Local {
 pub(super) enum Counted {
     /// Instead of the store.
     Alone(Arc<Begun>),
-    /// With the store, until then.
+    /// In addition to the store, until this time.
     Too(Instant),
 }
 
 /// A limiter that this process counts instead of the store.
 pub(super) struct Begun {
     pub(super) core: Arc<Core>,
-    /// What the store knows of what is used. Locked while a charge is on its way.
+    /// The usage that the store knows of. Locked while a charge is in progress.
     pub(super) known: tokio::sync::Mutex<State>,
 }
 

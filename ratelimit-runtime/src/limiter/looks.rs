@@ -1,17 +1,17 @@
-//! When a limiter that is counted in this process looks at its stored configuration.
+//! When a limiter that is counted in this process reads its stored configuration.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a process that counts by itself looks at the stored configuration.
+/// The interval at which a process that counts by itself reads the stored configuration.
 pub(super) const LOOK_EVERY_MS: u64 = 10_000;
 
-/// When a limiter that is counted here looks at the stored configuration.
+/// When a limiter that is counted in this process reads its stored configuration.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     due_ms: AtomicU64,
-    /// When the stored configuration expires by what this process wrote; 0 is never.
+    /// When the stored configuration expires, as written by this process; 0 is never.
     lapses_ms: AtomicU64,
-    /// Held by the one caller that looks for the first time.
+    /// Held by the single caller that reads the configuration for the first time.
     pub(super) first: tokio::sync::Mutex<()>,
 }
 
@@ -20,7 +20,7 @@ impl Looks {
         self.due_ms.load(Ordering::Acquire)
     }
 
-    /// Returns whether this caller is to look now.
+    /// Returns whether this caller must read the configuration now.
     pub(super) fn begin(&self, now: u64, stated: bool, keep_alive_ms: u64) -> bool {
         let due = self.due_ms();
         if stated && now < due {
@@ -35,7 +35,7 @@ impl Looks {
         self.due_ms.compare_exchange(due, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Lets the next call look.
+    /// Makes the next call read the configuration.
     pub(super) fn hurry(&self, lapses_ms: u64) {
         self.lapses_ms.store(lapses_ms, Ordering::Release);
         self.due_ms.store(0, Ordering::Release);

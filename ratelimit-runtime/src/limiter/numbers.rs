@@ -21,13 +21,13 @@ use crate::{
 };
 
 impl Rule {
-    /// A configuration that is held for long: that of the rule itself is shared.
+    /// Returns a configuration that is held for long: the rule's own one is shared.
     pub(super) fn shared(&self, config: Config) -> Arc<Config> {
         let known = self.config.get_or_init(|| Arc::new(config));
         if **known == config { Arc::clone(known) } else { Arc::new(config) }
     }
 
-    /// What a limiter is counted by in this process, until then.
+    /// Returns the terms under which this process counts a limiter, until `until_ms`.
     pub(super) fn lease(&self, family: &Family, config: Config, until_ms: u64) -> Lease {
         let terms = || {
             let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
@@ -39,7 +39,7 @@ impl Rule {
         Lease { terms: if same { Arc::clone(known) } else { terms() }, until_ms }
     }
 
-    /// Which calls are rejected at once if they are refused.
+    /// Returns which calls are rejected immediately when the limit is exceeded.
     fn rejects(&self) -> Rejects {
         let at_once = |wait| wait == Wait::None && !self.is_shadowed();
         Rejects { calls: at_once(self.wait()), requests: at_once(self.wait_if_set()) }
@@ -58,7 +58,7 @@ impl Rule {
         self.numbers.as_ref().is_ok_and(|numbers| numbers.effective.set.shadow())
     }
 
-    /// A rule that this process has had since then.
+    /// Creates a rule that this process has had since `since`.
     pub(super) fn new(
         current: &Current,
         since: Instant,
@@ -79,8 +79,8 @@ impl Rule {
         }
     }
 
-    /// A rule that replaces another; `since` is when the limits file last changed the settings of the
-    /// limiter. An equal configuration is not a new one: it stays as old, and as announced, as before.
+    /// Creates a rule that replaces another; `since` is when the limits file last changed the limiter's
+    /// settings. An equal configuration is not new: it keeps its age, and stays announced if it was.
     pub(super) fn after(
         before: &Self,
         current: &Current,
@@ -96,7 +96,7 @@ impl Rule {
             return Self { continues, ..rule };
         }
         let since = match before.generation == current.number {
-            // The code gave another quota.
+            // The code set another quota.
             true => clock::instant(),
             false if since > before.since => since,
             false => current.since,
@@ -106,23 +106,23 @@ impl Rule {
 }
 
 impl Core {
-    /// Returns the configuration that this process uses, read again after a reload.
+    /// Returns this process's configuration, resolved again after a reload.
     pub(crate) fn numbers(&self, limits: &Services) -> Result<Numbers, Rejection> {
         self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
 
-    /// How long an annotated call may wait; one without a configuration does not get to wait.
+    /// Returns how long an annotated call may wait; without a configuration, it may not.
     pub(crate) fn wait(&self, limits: &Services) -> Wait {
         self.rule(limits).wait()
     }
 
-    /// How long a request to a layer may wait: without a setting, not at all.
+    /// Returns how long a request to a layer may wait; without a setting, it may not.
     #[cfg(feature = "tower")]
     pub(crate) fn wait_if_set(&self, limits: &Services) -> Wait {
         self.rule(limits).wait_if_set()
     }
 
-    /// Which calls give permits back to the limiter.
+    /// Returns which calls release permits to the limiter.
     pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
         let rule = self.rule(limits);
         rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
@@ -133,7 +133,7 @@ impl Core {
         self.rule(limits).is_shadowed()
     }
 
-    /// The numbers in force, as far as this process knows.
+    /// Returns the active configuration, as far as this process knows.
     pub(crate) fn known(&self, limits: &Services) -> Result<Config, Rejection> {
         let numbers = self.numbers(limits)?;
         match self.in_force() {
@@ -145,16 +145,16 @@ impl Core {
 
     pub(super) fn rule(&self, limits: &Services) -> Arc<Rule> {
         let rule = self.rule.load();
-        // A further limit's rule is renewed along with that of the first.
+        // The rule of an additional limit is renewed with that of the first.
         if rule.generation == limits.generation() || self.is_further {
             return Arc::clone(&rule);
         }
         self.renew(limits, &rule)
     }
 
-    /// Gives the limiter other settings in code, which the limits file may still override.
+    /// Replaces the limiter's settings in code; the limits file still takes precedence.
     pub(crate) fn give(&self, limits: &Services, settings: &Settings) {
-        // A change by a reload is applied first: it has an age of its own.
+        // A change by a reload is applied first, because it has its own age.
         let before = self.rule(limits);
         let mut given = self.rare().given.lock().unwrap_or_else(PoisonError::into_inner);
         if given.as_ref() != Some(settings) {
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Returns whether a request announces the configuration, and how.
+    /// Returns whether and how a request announces the configuration.
     pub(super) fn assertion(&self, rule: &Rule, numbers: &Numbers) -> Assertion {
         if numbers.follow {
             Assertion::Follow { first: !self.is_stated(rule) }
@@ -191,14 +191,14 @@ impl Core {
         renewed
     }
 
-    /// Ends leases, so that no call counts without this limiter.
+    /// Revokes leases, so that no call counts without this limiter.
     pub(super) fn withdraw(&self, limits: &Services) {
         if let AnyStore::Memory(store) = &limits.store {
             store.withdraw(&self.keys);
         }
     }
 
-    /// Uses another rule from now on.
+    /// Switches to another rule.
     pub(super) fn adopt(&self, renewed: &Arc<Rule>) {
         self.state_again(renewed);
         self.rule.store(Arc::clone(renewed));
@@ -208,7 +208,7 @@ impl Core {
     }
 }
 
-/// Returns the settings of a limiter with this name, as of one reading of the limits.
+/// Resolves the settings of a limiter with this name, as of one reading of the limits.
 pub(super) fn resolve(
     current: &Current,
     family: &Family,

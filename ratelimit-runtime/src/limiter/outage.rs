@@ -1,5 +1,5 @@
-//! When this process begins to count a limiter that the store does not, and what becomes of that when
-//! the store is back.
+//! When this process begins to count a limiter instead of the store, and how its counts reach the
+//! store after the outage.
 
 use std::{
     collections::hash_map::Entry,
@@ -21,16 +21,16 @@ use super::{
 };
 use crate::{StoreError, StoreErrorKind, algorithm::State, clock};
 
-/// A charge on its way.
+/// A charge in progress.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// How many limiters are charged at once.
+/// The number of limiters that are charged concurrently.
 const AT_ONCE: usize = 32;
-/// How often limiters that have nothing in use are looked for.
+/// The interval at which limiters without permits in use are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 impl Local {
-    /// Counts all limits of a key here from now on, unless they are already.
+    /// Counts all limits of a key in this process from now on, unless that has begun.
     pub(super) fn begin(&self, limits: &Arc<Services>, core: &Arc<Core>, rule: &Numbers) {
         let mut all = self.counted();
         for (core, part) in core.members(rule).into_iter().zip(core.parts(rule)) {
@@ -45,7 +45,7 @@ impl Local {
         self.watch(limits);
     }
 
-    /// Counts all limits of a key here too until then, although the store does.
+    /// Counts all limits of a key in this process as well as in the store, until then.
     pub(super) fn keep(&self, limits: &Arc<Services>, asked: &Asked<'_>, until: Instant) {
         let mut all = self.counted();
         for part in asked.core.parts(asked.rule) {
@@ -61,7 +61,7 @@ impl Local {
         self.watch(limits);
     }
 
-    /// What the store knows of what is used here: all that is counted, from now on if it was not.
+    /// Returns the local usage that the store knows of: all of it, counted from now on if it was not.
     fn known(&self, limits: &Services, part: &Part<'_>, counted: Option<&Counted>) -> State {
         match counted {
             Some(Counted::Alone(_)) => self.counts.copy(&part.core.keys),
@@ -76,18 +76,18 @@ impl Local {
         }
     }
 
-    /// Charges what is counted here when the store is back, and forgets it when it is over.
+    /// Charges local counts when the store is available again, and removes those that are over.
     fn watch(&self, limits: &Arc<Services>) {
         if !self.any.swap(true, Ordering::Release) {
             limits.engine.spawn_endless(charge_when_back(Arc::downgrade(limits)));
         }
     }
 
-    /// Never charges what was just granted to a claim: the store may have counted it.
+    /// Excludes what was just granted to a claim from charges, because the store may have counted it.
     pub(super) fn excuse(&self, limits: &Services, asked: &Asked<'_>) {
         let all = self.counted();
         for part in asked.core.parts(asked.rule) {
-            // While a charge is on its way, it is one that was granted before.
+            // While a charge is in progress, it is for permits granted earlier.
             if let Some(Counted::Alone(limiter)) = all.get(part.core.keys.config())
                 && let Ok(mut known) = limiter.known.try_lock()
             {
@@ -97,8 +97,8 @@ impl Local {
         }
     }
 
-    /// Charges what these limiters granted here, before the store grants more of them. `None` if
-    /// they granted nothing; an error if the store turns calls away, those that were to follow too.
+    /// Charges what these limiters granted here, before the store grants more of them. `None` if they
+    /// granted nothing; an error if the store rejects calls, including those that were to follow.
     pub(super) fn charge_first<'a>(
         &self,
         limits: &Arc<Services>,
@@ -117,7 +117,7 @@ impl Local {
                 for limiter in &begun {
                     limiter.is_let_through(&limits)?;
                 }
-                // Another runtime may wait for the same charge, so it runs on none of theirs.
+                // Another runtime may wait for the same charge, so the charge runs in no caller's runtime.
                 let services = Arc::clone(&limits);
                 limits.finish(async move { charge_all(&services, begun).await }).await
             });
@@ -125,7 +125,7 @@ impl Local {
         })
     }
 
-    /// The store counts a limiter again. One that was granted more here in the meantime is charged first.
+    /// Ends local counting of a limiter, unless permits granted here still have to be charged.
     pub(super) fn end(&self, limits: &Services, core: &Core) {
         if !self.any.load(Ordering::Acquire) {
             return;
@@ -140,7 +140,7 @@ impl Local {
         }
     }
 
-    /// Forgets limiters of which nothing is used. Returns whether that leaves any.
+    /// Removes limiters without permits in use. Returns whether any limiter is left.
     fn sweep(&self, limits: &Services) -> bool {
         let mut all = self.counted();
         let (unused, now) = (State::default(), clock::instant());
@@ -163,7 +163,7 @@ impl Counted {
 }
 
 impl Begun {
-    /// What is counted here now, and how many permits of it the store does not know of.
+    /// Returns the current local state, and how many of its permits the store does not know of.
     fn granted(&self, limits: &Services, known: &State) -> (State, u64) {
         let rule = self.core.rule(limits);
         let counted = limits.local.counts.copy(&self.core.keys);
@@ -174,7 +174,7 @@ impl Begun {
         (counted, granted)
     }
 
-    /// Returns whether the store knows of everything that was granted here, and no charge is on its way.
+    /// Returns whether the store knows of all permits granted here, and no charge is in progress.
     fn is_charged(&self, limits: &Services) -> bool {
         self.known.try_lock().is_ok_and(|known| self.granted(limits, &known).1 == 0)
     }
@@ -183,8 +183,8 @@ impl Begun {
         limits.store.why_closed(&self.core.keys).map_or(Ok(()), Err)
     }
 
-    /// Charges what was granted here since the last time, and still counts, unless it is turned away. What
-    /// the store may have charged is not repeated.
+    /// Charges what was granted here since the last charge and still counts, unless the store
+    /// rejects it. A charge that the store may have made is not repeated.
     async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         self.is_let_through(limits)?;
@@ -215,7 +215,7 @@ impl Begun {
     }
 }
 
-/// Charges all of these; an error if any was turned away.
+/// Charges all of these limiters; returns an error if any charge was rejected.
 async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Result<(), StoreError> {
     let mut charged = Ok(());
     for some in begun.chunks(AT_ONCE) {
@@ -237,7 +237,7 @@ fn known(limits: &Services, part: &Part<'_>) -> State {
     let free = left.permits / u64::from(limits.instances());
     let used = share.capacity().saturating_sub(free);
     if used > 0 {
-        // A log lets go of all of it when the whole quota is free.
+        // A log releases all of it when the whole quota is free.
         let dated_ms = match whole.rule {
             Rule::SlidingWindow => {
                 (left.heard_ms + left.reset_after_ms).saturating_sub(whole.per_ms)
@@ -249,7 +249,7 @@ fn known(limits: &Services, part: &Part<'_>) -> State {
     state
 }
 
-/// Charges all limiters that were counted here whenever their server is back, until none is left.
+/// Charges all limiters that were counted here whenever their server is available again, until none is left.
 async fn charge_when_back(limits: Weak<Services>) {
     let Some(reopened) = limits.upgrade().map(|limits| limits.store.reopened()) else { return };
     loop {
@@ -257,7 +257,7 @@ async fn charge_when_back(limits: Weak<Services>) {
         let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
         let Some(limits) = limits.upgrade() else { return };
         let begun = limits.local.counted().values().filter_map(Counted::begun).cloned().collect();
-        // What was turned away is charged when the store is back again.
+        // A rejected charge is repeated when the store is available again.
         let _ = charge_all(&limits, begun).await;
         if !limits.local.sweep(&limits) {
             return;

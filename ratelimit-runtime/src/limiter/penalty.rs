@@ -1,7 +1,7 @@
-//! Rejections that may block a key: reported to the store once for each window in which a call is rejected.
+//! Rejections that may block a key: reported to the store once per window with a rejected call.
 //!
-//! Only the final result of a call counts: a cached refusal counts, and a call that waits and gets its permits does
-//! not.
+//! Only the final result of a call counts: a cached denial counts, and a call that waits and gets
+//! its permits does not.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Rule {
-    /// When and for how long keys are blocked, if they are at all.
+    /// Returns when and for how long keys are blocked, or `None` if they are not.
     pub(super) fn penalty(&self) -> Option<&Penalty> {
         Some(&self.numbers.as_ref().ok()?.effective.set.penalty.as_ref()?.value)
     }
@@ -44,8 +44,8 @@ impl Limiter {
 }
 
 impl Core {
-    /// Reports a rejection to the store, unless one was reported in this window, and returns the rejection for the
-    /// caller: that the key is blocked, if it is now.
+    /// Reports a rejection to the store, unless one was reported in this window, and returns the
+    /// rejection for the caller, marked as blocked if the key is blocked now.
     pub(super) async fn penalize(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -58,7 +58,7 @@ impl Core {
             return rejection;
         }
         let (core, own, penalty) = (Arc::clone(self), Arc::clone(limits), *penalty);
-        // A caller that hangs up is refused all the same.
+        // The rejection counts even if the caller is dropped.
         let refused =
             limits.finish(async move { core.refused_now(&own, &penalty, config.per_ms).await });
         match refused.await {
@@ -69,7 +69,7 @@ impl Core {
                 self.complain(limits, error);
                 rejection
             }
-            // While the store is away, nothing counts.
+            // While the store is unavailable, nothing counts.
             _ => rejection,
         }
     }
@@ -87,7 +87,7 @@ impl Core {
         let refused = refused?;
         let block = Duration::from_millis(refused.blocked_for_ms);
         if refused.blocked_for_ms > 0 {
-            // What is known here says to come sooner.
+            // Cached denials report an earlier time than the block.
             self.denials.forget();
         }
         if refused.began {
@@ -98,8 +98,8 @@ impl Core {
         Ok(refused)
     }
 
-    /// Forgets in how many windows the key was refused, and ends its block. Returns whether there was
-    /// anything to forget.
+    /// Resets the count of consecutive windows with rejections, and ends the block. Returns whether
+    /// there was anything to reset.
     pub(super) async fn lift(&self, limits: &Services) -> Result<bool, StoreError> {
         let lifted = limits.store.lift(&self.keys).await?;
         self.know_until(0);
@@ -122,7 +122,7 @@ impl Core {
     }
 }
 
-/// Returns whether the call was rejected because of the numbers in the store.
+/// Returns whether the limits in the store rejected the call.
 fn is_refusal(rejection: &Rejection) -> bool {
     matches!(rejection.reason(), Reason::Limited | Reason::WaitTooLong)
         && !rejection.decision().is_some_and(crate::Decision::is_degraded)

@@ -27,7 +27,7 @@ pub(super) async fn take(
             looked &= part.look_in_turn(limits).await;
             let follows = matches!(part.request(limits).assertion, Assertion::Follow { .. });
             if follows && part.core.in_force().is_none() {
-                // Neither this process nor the store configures it, or the store did not reply.
+                // Neither this process nor the store configures the limiter, or the store did not reply.
                 let unavailable = asked.core.rejection(Reason::StoreUnavailable);
                 let why = if looked { asked.core.unknown() } else { unavailable };
                 return Some(iter::once(Err(why)).collect());
@@ -53,8 +53,8 @@ pub(super) async fn take(
     Some(counted.map(|each| Ok(Replies { degraded: !looked, ..Replies::new(each) })).collect())
 }
 
-/// Takes permits in a store of this process, from all limiters or from none, by what the configurations
-/// in force are there. Returns the replies to each claim.
+/// Takes permits in a store of this process, from all limiters or from none, under their active
+/// configurations mapped by `numbers`. Returns the replies to each claim.
 pub(super) fn count(
     store: &MemoryStore,
     asked: &[&Asked<'_>],
@@ -82,13 +82,13 @@ impl Core {
 }
 
 impl Part<'_> {
-    /// Looks at the stored configuration, for the first time one caller after the other; false if it
-    /// could not.
+    /// Refreshes the stored configuration, one caller at a time for the first refresh; returns
+    /// `false` if that failed.
     pub(super) async fn look_in_turn(&self, limits: &Services) -> bool {
         if self.core.is_stated(self.rule) {
             return self.look(limits).await;
         }
-        // The caller that looks may be one that is never polled again.
+        // The caller that holds the lock may never be polled again.
         let first = self.core.rare().looks.first.lock();
         match clock::timeout(&limits.engine, limits.deadline, first).await {
             Ok(_looking) => self.look(limits).await,
@@ -96,8 +96,8 @@ impl Part<'_> {
         }
     }
 
-    /// Looks at the stored configuration if it is time to; false if it could not. A look keeps the
-    /// configuration alive.
+    /// Refreshes the stored configuration if that is due; returns `false` if it failed. A refresh
+    /// extends its keep-alive.
     async fn look(&self, limits: &Services) -> bool {
         let request = self.request(limits);
         let keep_alive_ms = request.config.keep_alive_ms;
@@ -115,7 +115,7 @@ impl Part<'_> {
     }
 }
 
-/// Returns the configuration as it counts within one process, regardless of the limiter's mode.
+/// Returns the configuration for counting within one process, regardless of the limiter's mode.
 pub(super) fn counted_here(config: Config) -> Config {
     Config { mode: Mode::Overall, ..config }
 }

@@ -57,7 +57,7 @@ pub struct Permit {
 
 /// The contents of a permit.
 enum Made {
-    /// The reply of one limiter, which decided at once. Few callers look at the decision.
+    /// The reply of one limiter, which decided immediately. Few callers read the decision.
     OfReply(Replied, OnceBox<Decision>),
     OfDecision(Box<(Decision, Option<Held>)>),
 }
@@ -67,7 +67,7 @@ struct Replied {
     core: Arc<Core>,
     reply: Reply,
     source: Source,
-    /// 0 once they were taken out.
+    /// 0 after the permits were taken out.
     permits: u32,
     /// Permits that the same batch granted after these.
     granted_after: u64,
@@ -81,7 +81,7 @@ struct Held {
 
 impl Replied {
     fn permits(&self) -> u32 {
-        // A reply that shadow mode overruled took nothing.
+        // A rejection that shadow mode overruled took nothing.
         if self.reply.outcome == Outcome::Granted { self.permits } else { 0 }
     }
 }
@@ -117,7 +117,7 @@ impl Permit {
         Self::made(Made::OfReply(replied, OnceBox::new()))
     }
 
-    /// The permit of a call that settles nothing.
+    /// The permit of a call that never releases or corrects permits.
     #[cfg(feature = "tower")]
     pub(crate) fn unsettled(decision: Decision) -> Self {
         Self::of(decision, None)
@@ -136,7 +136,7 @@ impl Permit {
         Self { made, is_recorded: AtomicBool::new(false), recorded: AtomicU64::new(0) }
     }
 
-    /// Takes out what it holds.
+    /// Takes the held permits out.
     fn take(&mut self) -> Option<Held> {
         match &mut self.made {
             Made::OfReply(replied, _) => {
@@ -165,7 +165,7 @@ impl Permit {
         Self::of(decision, held)
     }
 
-    /// Returns which calls give permits back to the limiter, or `None` if this one took none.
+    /// Returns which calls release permits to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
         match &self.made {
             Made::OfReply(replied, _) => {
@@ -177,7 +177,7 @@ impl Permit {
         }
     }
 
-    /// Returns the permits left, without building the decision.
+    /// Returns the permits left without building the decision.
     pub(super) fn left(&self) -> u64 {
         match &self.made {
             Made::OfReply(replied, _) => replied.reply.remaining,

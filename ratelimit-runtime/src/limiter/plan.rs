@@ -1,10 +1,10 @@
-//! Which limiters one call takes from: all of them, or any one of them.
+//! Plans which limiters a call takes from: all of them, or any one of them.
 //!
-//! A call makes a [`Claim`] on each limiter that it names, and takes from all of them or from none. A
-//! limiter under one key has [`Members`]: itself; or each of several limits, all of which have to grant;
-//! or shards, any of which may. The limit with the shortest window is stored under the key's own name,
-//! where a single limit would be; the name of each additional one is made of the key's name and its
-//! window, and does not depend on the other limits.
+//! A call makes a [`Claim`] on each limiter that it names, and takes from all of them or from none.
+//! A limiter under one key has [`Members`]: itself; several limits, all of which have to grant; or
+//! shards, any of which may. The limit with the shortest window is stored under the key's own name,
+//! like a single limit. The name of an additional limit consists of the key's name and its window,
+//! and does not depend on the other limits.
 
 mod shards;
 
@@ -32,7 +32,7 @@ use crate::{
     store::{AnyStore, Config, Outcome, Reconciled, Reply, Request, StateKeys},
 };
 
-/// What a call takes from one limiter, and how long it may wait for it.
+/// The permits that a call takes from one limiter, and how long it may wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) core: Arc<Core>,
@@ -42,7 +42,7 @@ pub(crate) struct Claim {
     pub(crate) fallible: bool,
 }
 
-/// A claim on its way to a decision.
+/// A claim that is being decided.
 pub(super) struct Asked<'a> {
     pub(super) position: usize,
     pub(super) core: &'a Arc<Core>,
@@ -60,7 +60,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Additional {
-    /// The limits beside the first one of this name. What was known of them before is kept.
+    /// Creates the limits beside the first one of this name. Their previous state is kept.
     pub(super) fn of(
         (keys, family, name): (&StateKeys, &Arc<Family>, &str),
         current: &Current,
@@ -90,7 +90,7 @@ impl Additional {
     }
 }
 
-/// The name of a limit beside the first: `{orders:42}:1h`, in the cluster slot of the first.
+/// Returns the name of a limit beside the first: `{orders:42}:1h`, in the cluster slot of the first.
 fn additional_name(name: &str, config: &Config) -> String {
     let per = format_duration(config.quota().per());
     let name = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
@@ -101,7 +101,7 @@ fn additional_name(name: &str, config: &Config) -> String {
 }
 
 impl<'a> Part<'a> {
-    /// The configuration in force, as far as this process knows.
+    /// Returns the active configuration, as far as this process knows.
     pub(super) fn in_force(&self) -> Config {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
@@ -110,7 +110,7 @@ impl<'a> Part<'a> {
         let Self { core, rule, numbers } = self;
         let in_force = core.in_force();
         let config = match in_force.filter(|_| numbers.follow) {
-            // The store rebuilds its counter where it was changed by hand since then.
+            // The store rebuilds its counter if it was changed by hand since then.
             Some(known) => known.keep_alive_ms(numbers.config.keep_alive_ms),
             None => numbers.config,
         };
@@ -120,11 +120,11 @@ impl<'a> Part<'a> {
             .in_force(in_force.and_then(|config| config.calendar()))
             .member(rule.member)
             .abandons(core.gone())
-            // The first limit's name is that of the key.
+            // The first limit has the name of the key.
             .penalty(rule.penalty().filter(|_| !core.is_further))
     }
 
-    /// Remembers the configuration in force by a reply of the store, and reports what happened to it.
+    /// Stores the active configuration of a reply of the store, and reports the result of reconciliation.
     pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
         let Self { core, rule, .. } = self;
         if reply.outcome != Outcome::Unknown {
@@ -143,7 +143,7 @@ impl<'a> Part<'a> {
             limits.per_client.forget(&core.keys);
         }
         let outcome = match reply.reconciled {
-            // Said once, not with every call that follows.
+            // Reported once, not with every following call.
             Some(Reconciled::Followed) if overtaken || !changed => return,
             Some(outcome) => outcome,
             None => return,
@@ -168,7 +168,7 @@ impl<'a> Part<'a> {
 }
 
 impl Rule {
-    /// The rule of a limiter without settings of its own, if others use it.
+    /// Returns the shared rule of a limiter without settings of its own, if other limiters use it.
     pub(super) fn common(
         limits: &Services,
         family: &Family,
@@ -178,8 +178,8 @@ impl Rule {
         limits.rules.find(&Wanted::of(&limits.current(), (family, name), given, None)?)
     }
 
-    /// What there is to say of a limiter now, with the limits beside the first and its parts. What was
-    /// known of them before is kept.
+    /// Creates the current rule of a limiter, with the limits beside the first and its shards.
+    /// Their previous state is kept.
     pub(super) fn of(
         limits: &Services,
         (keys, family): (&StateKeys, &Arc<Family>),
@@ -221,7 +221,7 @@ impl Rule {
         matches!(self.members, Members::All(_))
     }
 
-    /// The shards of a limiter that is split.
+    /// Returns the shards of a limiter that is split.
     pub(super) fn shards(&self) -> Option<&Arc<[Arc<Core>]>> {
         match &self.members {
             Members::Any(shards) => Some(shards),
@@ -247,7 +247,7 @@ impl Core {
         Self::part(limits, family, (name, None), given)
     }
 
-    /// A limiter, or one shard of it, which has the same settings and is stored under another name.
+    /// Creates a limiter, or one of its shards, which has the same settings and is stored under another name.
     fn part(
         limits: &Services,
         family: Arc<Family>,
@@ -267,14 +267,14 @@ impl Core {
         if let AnyStore::Memory(store) = &limits.store
             && let Some(slot) = store.leased(&core.keys, core.rule_number.load(Ordering::Acquire))
         {
-            // It was forgotten since.
+            // The limiter was evicted since then.
             core.state(&core.rule.load());
             let _ = core.stored.set(slot);
         }
         core
     }
 
-    /// All limits of the key, in their order; one for most keys.
+    /// Returns all limits of the key, in order; most keys have one.
     pub(super) fn parts<'a>(&'a self, rule: &'a Rule) -> Vec<Part<'a>> {
         self.each_part(rule).collect()
     }
@@ -287,7 +287,7 @@ impl Core {
         iter::once((self, rule)).chain(additional).filter_map(part)
     }
 
-    /// The stored limiters of all limits of the key, in their order, or all of its shards.
+    /// Returns the stored limiters of all limits of the key, in order, or all of its shards.
     pub(super) fn limiters(self: &Arc<Self>, limits: &Services) -> Vec<Arc<Self>> {
         self.members(&self.rule(limits))
     }
@@ -300,8 +300,8 @@ impl Core {
         iter::once(Arc::clone(self)).chain(additional).collect()
     }
 
-    /// The limiter of the limit that a quota changes: the only one, or the one with its window and
-    /// algorithm.
+    /// Returns the limiter of the limit that a quota changes: the only one, or the one with its
+    /// window and algorithm.
     pub(super) fn limiter_of(
         self: &Arc<Self>,
         limits: &Services,

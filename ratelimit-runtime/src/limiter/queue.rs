@@ -1,4 +1,4 @@
-//! Whether callers of this process wait for a limiter, to be read without a lock.
+//! Whether callers of this process wait for a limiter, readable without a lock.
 
 use std::{
     any::Any,
@@ -12,9 +12,9 @@ use once_cell::race::OnceBox;
 pub(crate) struct Queue {
     /// Whether any caller waits.
     pub(super) busy: AtomicBool,
-    /// How often something may have become free before its time.
+    /// The number of times that permits may have become free early.
     pub(super) changes: AtomicU32,
-    /// The callers, as `wait` keeps them: they hold limiters themselves. None before the first one.
+    /// The callers, as stored by `wait`: they hold limiters themselves. Empty before the first caller.
     pub(super) waiting: OnceBox<Box<dyn Any + Send + Sync>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the limits of a claim reply, and what that comes to.
+//! The replies of the limits of a claim, and how they are combined.
 
 use std::{
     cmp::Reverse,
@@ -22,13 +22,13 @@ pub(super) struct Replies {
     pub(super) degraded: bool,
 }
 
-/// The replies to one caller of a batch. All of its callers share them, since a reply is large.
+/// The replies to one caller of a batch. They are shared by all callers, because a reply is large.
 pub(super) struct OfCaller {
     batch: Arc<Vec<Replies>>,
     caller: usize,
 }
 
-/// A reply for each limit. Most claims have one, which needs no list.
+/// One reply per limit. Most claims have one limit, which needs no list.
 #[derive(Clone)]
 pub(super) enum Each {
     One([Reply; 1]),
@@ -47,7 +47,7 @@ impl Replies {
 }
 
 impl OfCaller {
-    /// The replies to each caller, in their order.
+    /// Returns the replies to each caller, in order.
     pub(super) fn each(batch: Vec<Replies>) -> impl Iterator<Item = Self> {
         let (callers, batch) = (0..batch.len(), Arc::new(batch));
         callers.map(move |caller| Self { batch: Arc::clone(&batch), caller })
@@ -85,18 +85,18 @@ impl FromIterator<Reply> for Each {
     }
 }
 
-/// How one limit is written among the [violated](Reply::violated) ones.
+/// Returns the bit of one limit among the [violated](Reply::violated) ones.
 pub(super) fn bit(n: usize) -> u8 {
     u32::try_from(n).ok().and_then(|n| 1_u8.checked_shl(n)).unwrap_or(0)
 }
 
-/// Which of the limits this is true of.
+/// Returns the bits of the limits for which `which` is true.
 fn bits(replies: &[Reply], which: impl Fn(&Reply) -> bool) -> u8 {
     let bits = replies.iter().enumerate().map(|(n, reply)| if which(reply) { bit(n) } else { 0 });
     bits.fold(0, |all, bit| all | bit)
 }
 
-/// How much an answer of one limit decides for all.
+/// Returns the precedence of one limit's outcome in the combined reply.
 fn weight(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Granted => 0,
@@ -109,8 +109,8 @@ fn weight(outcome: Outcome) -> u8 {
     }
 }
 
-/// The reply of all limits to one caller: the answer and the numbers of the one that decides, which is the
-/// violated one with the longest wait, or the one that is used up the most.
+/// Returns the reply of all limits to one caller: the outcome and the values of the decisive limit,
+/// which is the violated one with the longest wait, or the one with the smallest fraction left.
 pub(super) fn combined(replies: &[Reply]) -> Heard {
     if let [reply] = replies {
         return Reply { reconciled: None, ahead_ms: 0, ..*reply }.into();
@@ -120,7 +120,7 @@ pub(super) fn combined(replies: &[Reply]) -> Heard {
     Heard { reply: decisive(replies), parts: Some(parts.into()) }
 }
 
-/// How strict an answer is, among those of several limits.
+/// Returns how strict a reply is among those of several limits.
 fn decides(reply: &Reply) -> (u8, u128) {
     let used_up = |reply: &Reply| {
         let capacity = u128::from(reply.config.capacity().max(1));
@@ -133,7 +133,7 @@ fn decides(reply: &Reply) -> (u8, u128) {
 }
 
 fn decisive(replies: &[Reply]) -> Reply {
-    // Of equal ones the first, as in the list.
+    // Of equal replies the first one decides, in list order.
     let decisive = replies.iter().rev().max_by_key(|reply| decides(reply));
     let decisive = decisive.expect("a key has a limit");
     let most = |ms: fn(&Reply) -> u64| replies.iter().map(ms).max().unwrap_or(0);
@@ -149,7 +149,7 @@ fn decisive(replies: &[Reply]) -> Reply {
     }
 }
 
-/// The same with the numbers of the limits that would refuse the request if it came again.
+/// Like `combined`, with the configuration of the limits that would reject the request if it were repeated.
 pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
     let all = combined(replies);
     let longest = replies.iter().rev().max_by_key(|reply| reply.retry_after_ms);
@@ -159,7 +159,7 @@ pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
     Heard { reply: Reply { config, violated, ..all.reply }, ..all }
 }
 
-/// The decision of each of several limits.
+/// Returns the decision of each of several limits.
 pub(super) fn parts_of(limiter: &Arc<str>, replies: &[Reply], degraded: bool) -> Arc<[Decision]> {
     let part = |reply: &Reply| {
         let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);

@@ -1,4 +1,4 @@
-//! Rules that many limiters share: those of keys without settings of their own.
+//! Rules shared by many limiters: those of keys without settings of their own.
 
 use std::{
     collections::HashMap,
@@ -11,15 +11,15 @@ use crate::{
     settings::{Current, Family, Keys},
 };
 
-/// The most rules that are kept of one family; one key has another rule than the next only while
-/// the limits change, or where code gives them different settings.
+/// The maximum number of rules kept per key template; the rules of its keys differ only while the
+/// limits change, or if code sets different settings.
 const MOST: usize = 4;
 
-/// The last rules of each family.
+/// The latest rules of each key template.
 #[derive(Default)]
 pub(crate) struct Rules(Mutex<HashMap<Of, Vec<Kept>>>);
 
-/// The family of a rule; names that are built at run time have none.
+/// The key template of a rule; names that are built at run time have none.
 type Of = (Option<Arc<str>>, Keys);
 
 struct Kept {
@@ -28,7 +28,7 @@ struct Kept {
     rule: Arc<Rule>,
 }
 
-/// What decides a rule.
+/// What identifies a rule.
 pub(super) struct Wanted<'a> {
     generation: u64,
     of: Of,
@@ -37,7 +37,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// None for a limiter with settings of its own.
+    /// Returns `None` for a limiter with settings of its own.
     pub(super) fn of(
         current: &Current,
         (family, name): (&Family, &str),

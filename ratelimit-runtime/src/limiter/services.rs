@@ -1,4 +1,4 @@
-//! What all limiters of a set of limits use.
+//! What all limiters of a set of limits share.
 
 use std::{
     fmt,
@@ -29,21 +29,21 @@ use crate::{
     store::{AnyStore, MemoryStore, StateKeys},
 };
 
-/// The stores, the time, the threads and the numbers that limiters decide by.
+/// The stores, the clock, the engine and the settings that limiters use.
 pub(crate) struct Services {
     pub(crate) id: u64,
     pub(crate) key_prefix: String,
     pub(crate) store: AnyStore,
-    /// How long a decision may take.
+    /// The deadline of a decision.
     pub(crate) deadline: Duration,
     /// Counts `per_client` limiters.
     pub(crate) per_client: MemoryStore,
     /// Counts while the store is unavailable.
     pub(crate) local: Local,
     pub(crate) clock: Clock,
-    /// Does what no caller awaits.
+    /// Runs work that no caller awaits.
     pub(crate) engine: Arc<Engine>,
-    /// The calls to the store that are in flight, by runtime.
+    /// The calls to the store in flight, by runtime.
     pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
     pub(crate) spans: Spans,
@@ -59,16 +59,16 @@ pub(crate) struct Services {
     pub(crate) rules: Rules,
 }
 
-/// The number of no reading of the limits file: there is none after it, and every call is rejected.
+/// A generation without a reading of the limits file: none follows it, and every call is rejected.
 pub(super) const ENDED: u64 = u64::MAX;
 
-/// The last reading of the limits file.
+/// The latest reading of the limits file.
 pub(crate) struct Reading {
     generation: AtomicU64,
     /// Wakes waiting calls when the limits are read again.
     renewed: Notify,
     current: ArcSwap<Current>,
-    /// One reload at a time.
+    /// Allows one reload at a time.
     reloading: Mutex<()>,
     /// Why the last reload failed, if it did.
     failure: ArcSwapOption<SetupError>,
@@ -85,7 +85,7 @@ impl Reading {
         }
     }
 
-    /// Replaces it by what `read` makes of it, unless that fails.
+    /// Replaces the reading by the result of `read`, unless that fails.
     pub(crate) fn renew<T>(
         &self,
         read: impl FnOnce(&Current) -> Result<(Current, T), SetupError>,
@@ -107,13 +107,13 @@ impl Reading {
         }
     }
 
-    /// Makes no other reading the last one: limiters refresh their configuration when they see the number.
+    /// Lets no later reading become the latest. Limiters refresh their configuration when they see the number.
     fn end(&self) {
         self.generation.store(ENDED, Ordering::Release);
         self.renewed.notify_waiters();
     }
 
-    /// Why the last reload failed, if it did.
+    /// Returns why the last reload failed, if it did.
     pub(crate) fn failure(&self) -> Option<SetupError> {
         self.failure.load().as_deref().cloned()
     }
@@ -129,11 +129,11 @@ impl Services {
         self.generation() == ENDED
     }
 
-    /// Rejects calls from now on, finishes what is under way, no longer than a decision may take, and ends the engine.
+    /// Rejects calls from now on, finishes work in progress within the deadline of a decision, and stops the engine.
     pub(crate) async fn shut_down(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.limits.end();
         self.engine.spawn(last);
-        // What takes longer is given up.
+        // Work that takes longer is abandoned.
         let _ = clock::timeout(&self.engine, self.deadline, self.engine.finish()).await;
         self.store.end();
         self.engine.end();
@@ -148,7 +148,7 @@ impl Services {
         self.local.counts.forget_idle();
     }
 
-    /// Waits until the limits are read again, or have been since this generation.
+    /// Waits until the limits have been read again after this generation.
     pub(crate) async fn renewed(&self, since: u64) {
         let mut renewed = pin!(self.limits.renewed.notified());
         renewed.as_mut().enable();
@@ -161,26 +161,26 @@ impl Services {
         self.limits.current.load_full()
     }
 
-    /// The revision of the configuration: the builder's, else the limits file's, else 0.
+    /// Returns the revision of the configuration: the builder's, else the limits file's, else 0.
     pub(crate) fn revision(&self) -> u64 {
         self.revision.unwrap_or_else(|| self.limits.current.load().revision())
     }
 
-    /// How many processes share a quota while the store is unavailable: the configured number, else as
-    /// many as were last known to share the store.
+    /// Returns how many processes share a quota while the store is unavailable: the configured
+    /// number, else the last known number of processes that share the store.
     pub(crate) fn instances(&self) -> u32 {
         let configured = self.instances.or_else(|| self.limits.current.load().instances());
         configured.or_else(|| self.members.count()).unwrap_or(1).max(1)
     }
 
-    /// Until when other processes may count a limiter without the store, which this one found again; `None` if
-    /// none does.
+    /// Returns until when other processes may count a limiter without the store, which this process
+    /// has reached again; `None` if none does.
     pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
         self.store.recovers_until(keys).filter(|_| self.instances() > 1)
     }
 
-    /// Runs what no caller waits for. What is done in this process is done at once, so that the next
-    /// call finds it done: all work on the embedded store, and work that is `here`.
+    /// Runs work that no caller awaits. Work within this process (on the embedded store, or marked
+    /// `here`) runs immediately, so that the next call sees its effect.
     pub(crate) fn start(&self, here: bool, work: impl Future<Output = ()> + Send + 'static) {
         let mut work = Box::pin(work);
         let mut context = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! One shard's part of a limiter.
+//! The share of one shard of a limiter.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The numbers of this shard.
+    /// Returns the configuration of this shard.
     pub(super) fn of(self, whole: Config) -> Config {
         let part = |number: u32| self.part(number);
-        // A rate that was configured is one that a file or an attribute can hold.
+        // A configured rate fits in the type of a file or an attribute.
         let rate = part(u32::try_from(whole.rate).unwrap_or(u32::MAX)).into();
-        // There may be fewer shards one day, so none of them stays for ever.
+        // The number of shards may decrease one day, so no shard is kept forever.
         let keep_alive_ms = match whole.keep_alive_ms {
             0 => whole_ms(kept_idle(Duration::from_millis(whole.per_ms))),
             ms => ms,
@@ -27,7 +27,7 @@ impl Share {
         Config { rate, rule: whole.rule.map_burst(part), keep_alive_ms, ..whole }
     }
 
-    /// The part of this many permits that is this shard's.
+    /// Returns this shard's share of `permits`.
     pub(super) fn part(self, permits: u32) -> u32 {
         shard_of(permits, self.of, self.index)
     }

@@ -1,4 +1,4 @@
-//! The permits that a call took, and where: given back by its grant, which affects no other.
+//! The permits that a call took, and where: released by grant, which affects no other call.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -20,7 +20,7 @@ use crate::{Settlement, StoreError, store::Grant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Store,
-    /// This process, which has a budget of its own.
+    /// This process, with its own budget.
     Process,
     /// This process, while the store was unavailable.
     Local,
@@ -30,7 +30,7 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(super) core: Arc<Core>,
-    /// The limiters that the call took from besides.
+    /// The other limiters that the call took from.
     others: Vec<Arc<Core>>,
     permits: u32,
     grants: Grants,
@@ -42,7 +42,7 @@ enum Grants {
     /// The call was not counted.
     None,
     One(Counted),
-    /// One of each of several limits.
+    /// One grant for each of several limits.
     Several(Arc<[Counted]>),
 }
 
@@ -59,14 +59,14 @@ impl Taken {
         Self { core: Arc::clone(core), others: Vec::new(), permits: 0, grants: Grants::None }
     }
 
-    /// What a reservation holds, or this much of it.
+    /// The permits of a reservation, or this many of them.
     pub(super) fn reserved(core: &Arc<Core>, source: Source, grant: Grant, permits: u32) -> Self {
         let grant = Grant { permits, ..grant };
         let counted = Counted { core: Arc::clone(core), source, grant };
         Self { grants: Grants::One(counted), permits, ..Self::nothing(core) }
     }
 
-    /// What the replies to a claim granted.
+    /// The permits granted by the replies to a claim.
     pub(super) fn by(asked: &Asked<'_>, replies: &Replies, source: Source) -> Self {
         if let [reply] = &*replies.each {
             let grant = Grant::of(reply, asked.permits, replies.granted_after);
@@ -90,7 +90,7 @@ impl Taken {
         Self { grants: Grants::Several(counted.collect()), permits, ..Self::nothing(core) }
     }
 
-    /// What replies granted to a caller that is gone; `None` if they granted nothing.
+    /// The permits that replies granted to a caller that is gone; `None` if they granted none.
     pub(super) fn unclaimed(
         core: &Arc<Core>,
         limits: &Services,
@@ -103,7 +103,7 @@ impl Taken {
             .then(|| Self::of(core, limiters, permits, replies, Source::Store))
     }
 
-    /// What a call took from two limiters together.
+    /// Combines the permits that a call took from two limiters.
     pub(super) fn and(mut self, other: Self) -> Self {
         let grants: Vec<Counted> = self.counted().iter().chain(other.counted()).cloned().collect();
         self.permits = self.permits.max(other.permits);
@@ -122,7 +122,7 @@ impl Taken {
         !matches!(self.grants, Grants::None)
     }
 
-    /// Returns whether this process counted everything, so that giving it back needs no store.
+    /// Returns whether this process counted all permits, so that releasing them needs no store.
     fn is_here(&self) -> bool {
         self.counted().iter().all(|counted| counted.source != Source::Store)
     }
@@ -135,8 +135,8 @@ impl Taken {
         }
     }
 
-    /// Gives back at most this many permits of what the grant still holds; returns how many came back,
-    /// of several limits the most.
+    /// Releases at most this many permits of what the grant still holds; returns how many were
+    /// released, the most of any limit.
     pub(crate) async fn give_back_some(
         &self,
         limits: &Services,
@@ -146,7 +146,7 @@ impl Taken {
         for Counted { core, source, grant } in self.counted() {
             let grant = Grant { permits: grant.permits.min(permits), ..*grant };
             let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
-            // The permits are free in the store, so no known refusal may stand in the way.
+            // The permits are free in the store, so no cached denial may apply.
             core.denials.forget();
             self.core.denials.forget();
             let back = match source {
@@ -172,7 +172,7 @@ impl Taken {
         Ok(most)
     }
 
-    /// Corrects the cost to `actual`: less gives the difference back, more takes it.
+    /// Corrects the cost to `actual`: releases the difference if it is less, takes it if it is more.
     pub(crate) async fn settle(
         &self,
         limits: &Arc<Services>,
@@ -191,7 +191,7 @@ impl Taken {
         charge_all(&all, limits, actual - taken).await
     }
 
-    /// Corrects the cost without a caller that waits for it.
+    /// Corrects the cost without a caller that awaits it.
     pub(crate) fn settle_later(self, limits: &Arc<Services>, actual: u64) {
         let kept = limits.clone();
         let here = self.is_here() && actual <= self.permits.into();
@@ -202,17 +202,17 @@ impl Taken {
         });
     }
 
-    /// Gives everything back that the grant still holds. A store that is unavailable keeps it until its
-    /// time is over.
+    /// Releases everything that the grant still holds. A store that is unavailable keeps it until
+    /// it expires.
     pub(crate) async fn give_back(&self, limits: &Services) {
         if self.give_back_some(limits, self.permits).await.is_err() {
             self.core.count_degraded();
         }
     }
 
-    /// The same for what was granted to a caller that is gone. A reply that was `late` closed the store to
-    /// calls, until a probe finds it. Tried once: what became of an attempt that failed is not known, and
-    /// a second one could give back what others took.
+    /// Releases permits granted to a caller that is gone. After a `late` reply the store is closed
+    /// to calls until a probe reaches it. There is only one attempt, because the outcome of a
+    /// failed one is unknown, and a second one could release permits of other callers.
     pub(super) async fn give_back_unclaimed(&self, limits: &Services, late: bool) {
         if late {
             sleep(Duration::from_secs(1)).await;
@@ -220,7 +220,7 @@ impl Taken {
         self.give_back(limits).await;
     }
 
-    /// Gives back what no call uses, without a caller that waits for it.
+    /// Releases unused permits without a caller that awaits it.
     pub(crate) fn give_back_later(limits: &Arc<Services>, taken: impl IntoIterator<Item = Self>) {
         let taken: Vec<Self> = taken.into_iter().filter(Self::is_counted).collect();
         if taken.is_empty() {
@@ -235,13 +235,13 @@ impl Taken {
         });
     }
 
-    /// A call that waited was admitted.
+    /// Counts a call that was admitted after waiting.
     pub(super) fn count_wait(&self) {
         self.core.family.tally.waited.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Charges each of these limiters; returns what the most indebted one reports.
+/// Charges each of these limiters; returns the result of the one with the most debt.
 pub(super) async fn charge_all(
     all: &[Arc<Core>],
     limits: &Arc<Services>,
@@ -257,7 +257,7 @@ pub(super) async fn charge_all(
     Ok(most)
 }
 
-/// The permits that a call took so far. They are given back if the call is dropped before it has all of them.
+/// The permits that a call took so far. They are released if the call is dropped before it has all of them.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     limits: &'a Arc<Services>,
@@ -280,7 +280,7 @@ impl<'a> Held<'a> {
         self.taken.clear();
     }
 
-    /// Gives everything back, the last first.
+    /// Releases everything, the last permits first.
     pub(super) async fn give_back(mut self) {
         while let Some(taken) = self.taken.last() {
             taken.give_back(self.limits).await;

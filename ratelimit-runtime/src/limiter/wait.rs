@@ -1,9 +1,9 @@
-//! Waiting for permits: one first-come queue for each limiter and process, and one loop, for every rule.
+//! Waiting for permits: one first-come queue per limiter and process, and one loop for all algorithms.
 //!
-//! Only the queue queries the store, never its callers: a driver carries out what the [`Line`] decides, as a
-//! task of the engine where the store is shared, and of the callers' own runtimes where it is embedded. A
-//! bucket hands out reservations, and the queue owns them, not the callers: when a waiting call is
-//! dropped, its slot passes to the next caller.
+//! Only the queue queries the store, never its callers: a driver carries out the decisions of the
+//! [`Line`], as a task of the engine if the store is shared, and of the callers' own runtimes if it
+//! is embedded. A bucket hands out reservations, which belong to the queue, not to the callers: if
+//! a waiting call is dropped, its reservation passes to the next caller.
 
 mod begun;
 mod chair;
@@ -48,7 +48,7 @@ use crate::{
 /// The pause of a call that can be neither admitted nor rejected yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What a call gets of all its claims, or which of them keeps it from its permits.
+/// The permits that a call gets from all its claims, or the claim that rejects it.
 pub(crate) type Outcome = Result<Vec<Granted>, (usize, Rejection)>;
 
 /// The callers of a queue.
@@ -65,7 +65,7 @@ struct Waiting {
     polling: AtomicBool,
 }
 
-/// What identifies a reservation, and the reply that its caller gets.
+/// Identifies a reservation, with the reply for its caller.
 #[derive(Clone, Debug)]
 struct Ticket {
     source: Source,
@@ -86,7 +86,7 @@ impl Part for Ticket {
 }
 
 impl Queue {
-    /// Something may be free before its time.
+    /// Wakes the queue, because permits may have become free early.
     pub(crate) fn stir(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(waiting) = self.known() {
@@ -108,13 +108,13 @@ impl Queue {
         self.waiting.get()?.downcast_ref()
     }
 
-    /// The milliseconds until the head expects its permits, at least one.
+    /// Returns the milliseconds until the head expects its permits, at least one.
     fn head_in(&self, now: u64) -> u64 {
         let at = self.known().map_or(0, |waiting| waiting.line().head_at());
         at.saturating_sub(now).max(1)
     }
 
-    /// Changes the line, and what is seen of it without the lock.
+    /// Changes the line, and updates what is visible without the lock.
     fn change<T>(&self, change: impl FnOnce(&mut Line<Arc<Chair>, Ticket>) -> T) -> T {
         let mut line = self.waiting().line();
         let result = change(&mut line);
@@ -133,7 +133,7 @@ impl Waiting {
     }
 }
 
-/// The last millisecond in which a call that started then may be admitted; `None` is never over.
+/// Returns the last millisecond in which a call that started then may be admitted; `None` if it never ends.
 fn until(wait: Wait, started: u64) -> Option<u64> {
     match wait {
         Wait::Forever => None,
@@ -142,8 +142,8 @@ fn until(wait: Wait, started: u64) -> Option<u64> {
     }
 }
 
-/// Takes the permits of all claims, waiting for them in line. Claims that cannot reject the call are
-/// settled by the local policy if no wait can cure what keeps it.
+/// Takes the permits of all claims, waiting in line for them. For a claim that cannot reject the
+/// call, the local policy decides if waiting cannot resolve the error.
 pub(crate) async fn acquire(
     limits: &Arc<Services>,
     claims: &[Claim],
@@ -189,11 +189,11 @@ async fn acquire_claims(
         },
         None => None,
     };
-    // Few calls need more, and those that do not need no room for it.
+    // Few calls get here, and the others need no room for its state.
     Box::pin(acquire_all(limits, claims, begun, refusals)).await.map(Got::All)
 }
 
-/// Takes the permits of all claims, some of which may have refused already.
+/// Takes the permits of all claims, some of which may have rejected the call already.
 async fn acquire_all(
     limits: &Arc<Services>,
     claims: &[Claim],
@@ -266,9 +266,9 @@ struct Delay {
     lag: u64,
 }
 
-/// How much sooner permits may be free than by a reply to a question of this time, in milliseconds: the
-/// store counted from when it decided, and in whole milliseconds of its own clock. A wait that may be
-/// over in time is not too long.
+/// Returns how much earlier permits may be free than a reply to a query of this time reports, in
+/// milliseconds: the store's times start when it decided, in whole milliseconds of its own clock. A
+/// wait that may end in time is not too long.
 fn lag(limits: &Services, asked_at: u64) -> u64 {
     let tick = u64::from(limits.store.is_shared());
     limits.clock.now_ms().saturating_sub(asked_at) + tick
@@ -279,7 +279,7 @@ async fn first_try(
     claims: &[Claim],
     started: u64,
 ) -> Result<Vec<Granted>, Blocked> {
-    // No caller overtakes those that wait.
+    // No caller overtakes waiting callers.
     let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(limits);
     for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
         let Claim { core, permits, wait, .. } = claim;
@@ -303,8 +303,8 @@ async fn first_try(
     decide(limits, claims).await.map_err(refused)
 }
 
-/// What refusals come to: a claim that may not wait for as long as it would have to rejects the call;
-/// else the one with the longest wait is waited for.
+/// Evaluates refusals: a claim whose wait would be too long rejects the call; otherwise the call
+/// waits for the claim with the longest wait.
 fn blocked(
     limits: &Services,
     claims: &[Claim],
@@ -334,13 +334,13 @@ fn blocked(
     Blocked::For(Delay { position: longest.1, after: longest.0, lag })
 }
 
-/// When to query the store again, at the latest: others may free permits before their time.
+/// Returns the latest time to query the store again: other processes may free permits early.
 fn look_again(limits: &Arc<Services>, wait_ms: u64) -> u64 {
     let wait = Duration::from_millis(wait_ms);
     whole_ms(wait.min(limits.store.look_again_after(wait)))
 }
 
-/// Waits in the queue of one claim, and whichever else it is sent to from there.
+/// Waits in the queue of one claim, and in any queue that the caller is moved to from there.
 async fn in_line(
     limits: &Arc<Services>,
     claims: Vec<Claim>,
@@ -360,7 +360,7 @@ async fn in_line(
 }
 
 impl Core {
-    /// How fast reservations are handed out; `None` if the limiter in force takes none.
+    /// Returns how fast reservations are handed out; `None` if the active limiter takes none.
     fn pace(&self, limits: &Services) -> Option<Pace> {
         let rule = self.rule(limits);
         let numbers = rule.numbers.as_ref().ok()?;
@@ -381,8 +381,8 @@ impl Core {
 }
 
 impl Claim {
-    /// Settles a claim that cannot reject the call. `None` if it is to try again, `Some(None)` if the call
-    /// goes ahead without a decision.
+    /// Resolves a claim that cannot reject the call. Returns `None` if the call must retry,
+    /// `Some(None)` if it is admitted without a decision.
     fn settle(&self, limits: &Arc<Services>, rejection: &Rejection) -> Option<Option<Granted>> {
         match rejection.reason() {
             Reason::StoreMisconfigured => {

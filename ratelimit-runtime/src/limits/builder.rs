@@ -1,4 +1,4 @@
-//! Sets limits up: finds the file, picks the store, checks everything.
+//! Sets up limits: finds the file, selects the store, validates everything.
 
 mod program;
 
@@ -267,14 +267,14 @@ impl LimitsBuilder {
         Ok(limits)
     }
 
-    /// Returns limits on the embedded store that read nothing but this clock.
+    /// Returns limits on the embedded store that use this clock and read nothing else.
     #[cfg(feature = "test-util")]
     pub(crate) fn by_hand(clock: crate::clock::ManualClock) -> Limits {
         let limits = Self::default().memory().no_limits_file().clock(clock).assemble(None, None);
         limits.expect("an embedded store without a file has nothing to fail on")
     }
 
-    /// Returns the limits of a program that installed none. Their problems show with each call.
+    /// Returns the limits of a program that installed none. Their problems are reported with each call.
     pub(super) fn unattended() -> Limits {
         let attempt = || {
             let builder = Self::default();
@@ -307,7 +307,7 @@ impl LimitsBuilder {
         let revision = self.checked_revision()?;
         let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
-        // Redis has a time of its own, which goes on while tokio's is paused.
+        // Redis has its own time, which continues while tokio's is paused.
         let pauses = address.is_none();
         let clock = self.clock.clone();
         let clock = clock.unwrap_or_else(|| Clock::with_engine(Arc::clone(&engine), pauses));
@@ -355,7 +355,7 @@ impl LimitsBuilder {
 
 impl fmt::Debug for LimitsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The store's address may hold a password.
+        // The store's address may contain a password.
         f.debug_struct("LimitsBuilder").field("source", &self.source).finish_non_exhaustive()
     }
 }

@@ -9,24 +9,24 @@ use ratelimit_spec::{self as spec, LimitsFile, Position, Step};
 
 use crate::{Problem, ProblemKind, SetupError, error::Place};
 
-/// The file that is looked for in the working directory.
+/// The file name that is searched in the working directory.
 const NAME: &str = "ratelimit.yaml";
-/// The variable that names another one.
+/// The variable that names another file.
 pub(super) const VARIABLE: &str = "RATELIMIT_LIMITS";
 /// Larger files are not read at all.
 const MAX_BYTES: u64 = ratelimit_spec::limits_file::MAX_BYTES as u64;
 
-/// Where limits are read from.
+/// The source that limits are read from.
 #[derive(Clone, Default)]
 pub(crate) enum Source {
-    /// The environment's file, else the working directory's, if there is one.
+    /// The environment's file, else the file in the working directory, if one exists.
     #[default]
     Found,
     /// This file, which must exist.
     Path(PathBuf),
     /// This text.
     Text(String),
-    /// Nowhere.
+    /// No source.
     Nothing,
 }
 
@@ -35,14 +35,14 @@ impl fmt::Debug for Source {
         match self {
             Self::Found => f.write_str("Found"),
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
-            // Its store may have a password.
+            // The text may contain the store's password.
             Self::Text(_) => f.write_str("Text(..)"),
             Self::Nothing => f.write_str("Nothing"),
         }
     }
 }
 
-/// A limits file that was read, with its name in messages.
+/// A limits file that was read, with its name for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadedFile {
     shown: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct LoadedFile {
 }
 
 impl Source {
-    /// The file, where the source is one.
+    /// Returns the path, if the source is a file.
     pub(super) fn path(&self) -> Option<PathBuf> {
         match self {
             Self::Path(path) => Some(path.clone()),
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// Reads it. The error includes what `check` finds in the rest.
+    /// Reads the source. The error includes what `check` finds in the rest.
     pub(super) fn load(
         &self,
         check: &dyn Fn(&LoadedFile) -> Vec<Problem>,
@@ -96,7 +96,7 @@ fn read(path: &Path) -> Result<String, SetupError> {
 }
 
 impl LoadedFile {
-    /// Reads a text. The error includes what `check` finds in the rest.
+    /// Parses a text. The error includes what `check` finds in the rest.
     fn parse(
         shown: PathBuf,
         text: &str,
@@ -135,17 +135,17 @@ impl LoadedFile {
         }
     }
 
-    /// `file:line:column` of a place in it.
+    /// Returns the `file:line:column` of an element.
     pub(super) fn place(&self, path: &[Step<'_>]) -> Place {
         self.at(self.limits.position(path))
     }
 
-    /// The same of one field of `default`.
+    /// Returns the position of one field of `default`.
     pub(super) fn place_of_default(&self, field: &str) -> Place {
         self.place(&[Step::Key("default"), Step::Key(field)])
     }
 
-    /// The same of one field of a limiter, or of the limiter where the field is not in its entry.
+    /// Returns the position of one field of a limiter, or of the limiter if its entry does not have the field.
     pub(super) fn place_of(&self, key: &str, field: Option<&str>) -> Place {
         let entry = [Step::Key("limiters"), Step::Key(key)];
         let Some(field) = field else {

@@ -1,4 +1,4 @@
-//! Reports to the other processes that share a store that this one lives.
+//! Sends heartbeats to the other processes that share a store.
 
 use std::{
     cmp::Reverse,
@@ -19,14 +19,14 @@ use crate::{
     store::{Counts, Heartbeat},
 };
 
-/// How often a process sends a heartbeat, and how long after its start it sends the first: processes that
+/// The heartbeat interval, and the delay of the first heartbeat after the start: processes that
 /// start together soon know of each other.
 const EVERY: Duration = Duration::from_secs(10);
 const FIRST_AFTER: Duration = Duration::from_secs(1);
-/// How many templates a heartbeat has counts of: those with the most calls.
+/// The maximum number of templates with counts in a heartbeat: those with the most calls.
 const BUSIEST: usize = 64;
 
-/// Sends heartbeats for as long as there are limits.
+/// Sends heartbeats as long as the limits exist.
 pub(super) fn start(limits: &Limits) {
     let (weak, made) = (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made));
     limits.services.engine.spawn_endless(async move {
@@ -44,7 +44,7 @@ pub(super) fn start(limits: &Limits) {
     });
 }
 
-/// Takes this process out of those that share the store.
+/// Removes this process from those that share the store.
 pub(super) async fn leave(limits: &Services) {
     let process = Process::default();
     if let Some(heartbeat) = process.heartbeat(limits) {
@@ -53,7 +53,7 @@ pub(super) async fn leave(limits: &Services) {
     }
 }
 
-/// What the busiest limiters did, a line each.
+/// Returns the counts of the busiest limiters, one line each.
 fn busiest(registry: &Registry) -> String {
     let mut all: Vec<_> = registry
         .families()
@@ -78,7 +78,7 @@ fn busiest(registry: &Registry) -> String {
     all.iter().take(BUSIEST).map(|(counts, family)| counts.line(&family.key)).collect()
 }
 
-/// How this process is called, and what it did.
+/// The name of this process, and its counts.
 #[derive(Default)]
 struct Process {
     program: String,
@@ -115,7 +115,7 @@ impl Process {
                     limits.events.emit(&Event::MembersUnavailable { error });
                 }
             }
-            // What was read before stands for a while.
+            // The members read before stay valid for a while.
             Err(_) => {}
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn report(limits: &Limits) -> Report {
     Report::new(store, settings(limits), limiters.collect(), current.prefixes())
 }
 
-/// The settings of the program: those of its start, and those that the limits file can change.
+/// Returns the program's settings: those fixed at startup, and those that the limits file can change.
 fn settings(limits: &Limits) -> Vec<Setting> {
     let (services, current) = (limits.services(), limits.services().current());
     let file = current.file.as_ref();

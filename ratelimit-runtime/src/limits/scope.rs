@@ -1,4 +1,4 @@
-//! Which limits apply to the code that runs, and who observes its calls.
+//! The limits that apply to the running code, and the observer of its calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ tokio::task_local! {
     pub(super) static SCOPE: Scope;
 }
 
-/// What surrounds the code that runs.
+/// The limits and the observer of the running code.
 #[derive(Clone, Default)]
 pub(crate) struct Scope {
     limits: Option<Limits>,
@@ -24,7 +24,7 @@ pub(crate) type Scoped<F> = TaskLocalFuture<Scope, F>;
 /// The outcome of one attribute of a call.
 type Observed = Result<Decision, Rejection>;
 
-/// Collects the outcomes of the calls inside of one [`observe`], and of those around it.
+/// Collects the outcomes of the calls within one [`observe`], and passes them to those around it.
 #[derive(Clone)]
 pub(crate) struct Observer(Arc<Slot>);
 
@@ -34,13 +34,13 @@ struct Slot {
 }
 
 impl Observer {
-    /// Returns the observer of the code that runs.
+    /// Returns the observer of the running code.
     #[cfg(feature = "tower")]
     pub(crate) fn current() -> Option<Self> {
         Scope::current().observer
     }
 
-    /// Observes a future, which runs with these limits, or else with those of the code that calls this.
+    /// Observes a future, which runs with these limits, or with those of the calling code.
     pub(crate) fn of<F: Future>(limits: Option<&Limits>, future: F) -> (Self, Scoped<F>) {
         let outer = Scope::current();
         let slot = Slot { outcomes: Mutex::default(), outer: outer.observer };
@@ -65,7 +65,7 @@ impl Observer {
 }
 
 impl Limits {
-    /// Calls a function with the limits of the code that runs, and with its observer.
+    /// Calls a function with the limits of the running code, and with its observer.
     pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
         let installed = || INSTALLED.get_or_init(LimitsBuilder::unattended);
         let scoped = SCOPE.try_with(|scope| {
@@ -81,7 +81,7 @@ impl Scope {
         SCOPE.try_with(Clone::clone).unwrap_or_default()
     }
 
-    /// Returns the present scope with other limits. The observer stays.
+    /// Returns the current scope with other limits and the same observer.
     pub(super) fn with(limits: &Limits) -> Self {
         Self { limits: Some(limits.clone()), ..Self::current() }
     }
@@ -114,7 +114,7 @@ impl Scope {
 /// # }
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
-    // Boxed, since the scope is not known before the first poll, and a moved future would be here twice.
+    // Boxed, because the scope is unknown before the first poll, and moving the future would store it twice.
     let (observer, future) = Observer::of(None, Box::pin(future));
     (future.await, observer.outcomes())
 }

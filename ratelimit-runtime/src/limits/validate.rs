@@ -22,8 +22,8 @@ use crate::{
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
 
-/// Reads the limits file and holds it against the program: every problem in one report, or the file
-/// and what there is to warn of.
+/// Reads the limits file and validates it against the program. Returns the file and its warnings,
+/// or every problem in one report.
 pub(super) fn load(
     source: &FileSource,
     shadow: Option<bool>,
@@ -40,7 +40,7 @@ pub(super) fn load(
     Ok((file, warnings))
 }
 
-/// Every annotated place, by its key, in the order of the source.
+/// Returns all annotated places by key, in source order.
 fn sites() -> Sites {
     let mut by_key = Sites::new();
     let mut all = annotation::all();
@@ -73,14 +73,14 @@ fn place(site: &Annotation) -> Place {
     Place::file(site.location.file).line(site.location.line)
 }
 
-/// A setting of a limiter that cannot be.
+/// Creates the problem of an invalid setting of a limiter.
 fn refused(place: Place, key: &str, setting: &'static str, message: String) -> Problem {
     Problem::new(ProblemKind::Setting, message).at(place).of(key).about(setting)
 }
 
 /// Two call sites with one key share one limiter, so they must agree on it.
 fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) {
-    // How long a call waits, and what it does without a store, is its own affair.
+    // How long a call waits, and what it does without a store, may differ.
     let is_shared = |name: &str| !["wait", "on_store_error"].contains(&name);
     let fields = |site: &Annotation| {
         let rows = Merged::of(&[((), &site.settings())]).rows().into_iter();
@@ -114,7 +114,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) 
     }
 }
 
-/// Everything about one compiled limiter, with the limits file and each of its overrides.
+/// Validates one compiled limiter, with the limits file and each of its overrides.
 fn limiter(
     key: &str,
     sites: &[&Annotation],
@@ -161,7 +161,7 @@ fn limiter(
             continue;
         }
         let found = problems.len();
-        // Reported for the limiter that it overrides.
+        // Reported for the limiter that is overridden.
         let own = variant.map(|_| Source::Override);
         conflicts::report(&set, own, key, &at, problems);
         if problems.len() == found {
@@ -172,7 +172,7 @@ fn limiter(
     }
 }
 
-/// Where the file sets a field of a limiter, or of one of its overrides.
+/// Returns where the file sets a field of a limiter, or of one of its overrides.
 fn written(
     file: Option<&LoadedFile>,
     entry: Option<&LimiterEntry>,
@@ -262,8 +262,8 @@ fn unusable(
     }
 }
 
-/// Entries that are no compiled limiter's: nearly the name of one is a mistake, nothing like any
-/// may be another program's.
+/// Reports entries that match no compiled limiter: a name similar to one is a mistake, any other
+/// may belong to another program.
 fn unmatched(
     file: &LoadedFile,
     by_key: &Sites,

@@ -1,4 +1,4 @@
-//! When the limits file is reloaded without a call: it changed, or an operator sent a signal.
+//! Reloads the limits file when it changes, or when an operator sends a signal.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{Limits, file, reload};
 #[cfg(all(unix, feature = "signal"))]
 use crate::{Problem, ProblemKind, SetupError};
 
-/// Reloads when the file looks different. Ends with the limits and their limiters.
+/// Reloads if the file has changed. Ends with the limits and their limiters.
 pub(super) fn start(limits: &Limits, every: Duration) {
     fn look(source: &file::Source) -> Option<(SystemTime, u64)> {
         let about = fs::metadata(source.path()?).ok()?;
@@ -29,7 +29,7 @@ pub(super) fn start(limits: &Limits, every: Duration) {
             let now = look(&source);
             if now != seen {
                 seen = now;
-                // A bad file is reported by an event, and the old limits stay.
+                // An invalid file is reported by an event, and the previous limits stay active.
                 let _ = reload(&services, &source, shadow);
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
     let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
     let services = Arc::downgrade(&limits.services);
     let runtime = limits.services.engine.runtime();
-    // The engine's, so that it goes on when the caller's runtime has ended.
+    // The engine's runtime, so that reloading continues after the caller's runtime has ended.
     let entered = runtime.enter();
     let hangup = signal(SignalKind::hangup());
     drop(entered);
@@ -53,7 +53,7 @@ pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
     limits.services.engine.spawn_endless(async move {
         while hangup.recv().await.is_some() {
             let Some(services) = services.upgrade() else { return };
-            // A bad file is reported by an event, and the old limits stay.
+            // An invalid file is reported by an event, and the previous limits stay active.
             let _ = reload(&services, &source, shadow);
         }
     });

@@ -1,7 +1,7 @@
-//! The metrics: their names, and where they are recorded.
+//! The metrics: their names, and their recording.
 //!
-//! The handles of a limiter are made with its first decision and kept, so that a decision costs one
-//! addition: install a recorder before the first call.
+//! The handles of a limiter are created with its first decision and cached, so that a decision
+//! costs one addition. Install a recorder before the first call.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Reason, StoreError, clock};
 /// The number of reasons for which a call is rejected.
 const REASONS: usize = Reason::StoreMisconfigured as usize + 1;
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -38,7 +38,7 @@ const STORE_CALL: &str = "ratelimit_store_call_seconds";
 const STORE_REQUESTS: &str = "ratelimit_store_requests_total";
 const EVENTS: &str = "ratelimit_events_total";
 
-/// All metrics: name, kind, labels, and what is measured. `docs/metrics.md` has the same rows.
+/// All metrics: name, kind, labels and description. `docs/metrics.md` has the same rows.
 const METRICS: [(&str, Kind, &str, &str); 14] = [
     (ADMITTED, C, "limiter", "calls that were admitted"),
     (REJECTED, C, "limiter, reason", "calls that were rejected"),
@@ -66,7 +66,7 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
     (EVENTS, C, "event", "events, such as `store_down` and `reload_failed`"),
 ];
 
-/// Names the metrics to the recorder.
+/// Registers the metrics with the recorder.
 pub(crate) fn describe() {
     for (name, kind, _, text) in METRICS {
         match kind {
@@ -77,7 +77,7 @@ pub(crate) fn describe() {
     }
 }
 
-/// The metrics of the limiters with one label. Each series exists once something is counted in it.
+/// The metrics of the limiters with one label. A series exists once something is counted in it.
 #[derive(Default)]
 pub(crate) struct Measured {
     label: SharedString,
@@ -101,7 +101,7 @@ impl Measured {
         cell.get_or_init(|| counter!(name, "limiter" => self.label.clone()))
     }
 
-    /// A call was admitted, and left this many permits of those that the limiter can have.
+    /// Counts an admitted call, with the permits left and the limiter's capacity.
     pub(crate) fn admitted(&self, remaining: u64, capacity: u64) {
         self.counter(&self.admitted, ADMITTED).increment(1);
         if remaining <= capacity / 5 {
@@ -120,7 +120,7 @@ impl Measured {
         self.wait.get_or_init(make).record(time);
     }
 
-    /// A call waits until the result is dropped.
+    /// Counts a waiting call until the result is dropped.
     pub(crate) fn waits(&self) -> Waiting {
         let make = || gauge!(WAITING, "limiter" => self.label.clone());
         let waiting = self.waiting.get_or_init(make).clone();
@@ -132,7 +132,7 @@ impl Measured {
         self.counter(&self.degraded, DEGRADED).increment(1);
     }
 
-    /// Rare enough to be looked up.
+    /// Looked up each time, because it is rare.
     pub(crate) fn blocked(&self) {
         counter!(BLOCKED, "limiter" => self.label.clone()).increment(1);
     }
@@ -166,7 +166,7 @@ pub(crate) fn count_event(event: &'static str) {
     counter!(EVENTS, "event" => event).increment(1);
 }
 
-/// A call to the store decides this number of requests.
+/// Counts the requests that one store call decides.
 pub(crate) fn count_requests(requests: usize) {
     counter!(STORE_REQUESTS).increment(u64::try_from(requests).unwrap_or(u64::MAX));
 }

@@ -45,7 +45,7 @@ impl<'de> Deserialize<'de> for Quota {
         let (Some(rate), Some(per), Some(rule)) = (set.rate, set.per, set.rule()) else {
             return Err(Error::custom("a quota needs `rate` and `per`"));
         };
-        // A limits file turns a limiter off by a rate of 0, which is no quota.
+        // A limits file disables a limiter with a rate of 0, which is not a quota.
         check_number("rate", rate.value.into())
             .map_err(|error| Error::custom(QuotaError(error)))?;
         Ok(Self::of(ratelimit_spec::Quota { rate: rate.value.into(), per: per.value.length, rule }))

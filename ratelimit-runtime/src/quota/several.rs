@@ -47,7 +47,7 @@ impl Quotas {
         Ok(Self::stored(together.into_iter().map(Quota::of).collect()))
     }
 
-    /// What is in force, as it is; at least one.
+    /// Returns the active quotas as they are stored; there is at least one.
     pub(crate) fn stored(quotas: Vec<Quota>) -> Self {
         match quotas[..] {
             [quota] => Self(Held::One(quota)),

@@ -1,7 +1,7 @@
-//! Limiters by name, as many as are remembered.
+//! A bounded cache of limiters by name.
 //!
-//! All families share one bound. A limiter that was forgotten is made again when it is used; one that is
-//! held or waited for is not forgotten.
+//! All key templates share one bound. An evicted limiter is created again on its next use; a
+//! limiter that is held or waited for is never evicted.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -15,32 +15,32 @@ use hashbrown::HashTable;
 
 use crate::limiter::{Core, Services};
 
-/// How many limiters are remembered if nothing else is set.
+/// The maximum number of cached limiters by default.
 pub(crate) const REMEMBERED: usize = 100_000;
-/// For how long a limiter is remembered that is not used.
+/// The time after which an unused limiter is evicted.
 const IDLE_MINUTES: u32 = 10;
 const MINUTE_MS: u64 = 60_000;
 
 const SHARDS: usize = 64;
-/// The limiters of a shard that are remembered although the embedded store knows all that they do.
+/// The maximum number of limiters cached per shard although the embedded store has all their state.
 const BRIEFLY: usize = 16;
 
-/// The limiters of all families, found by the hash of family and name.
+/// The limiters of all key templates, found by the hash of template and name.
 pub(crate) struct Cores {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
-    /// The most limiters of a shard that are remembered.
+    /// The maximum number of cached limiters per shard.
     most: usize,
-    /// When idle ones were last forgotten, in minutes.
+    /// When idle limiters were last evicted, in minutes.
     minute: AtomicU32,
 }
 
 #[derive(Default)]
 struct Shard {
     known: HashTable<Known>,
-    /// How often one was used.
+    /// The number of uses so far.
     turns: u64,
-    /// How many there may be until some are forgotten.
+    /// The number of limiters at which some are evicted.
     room: usize,
     brief: usize,
     brief_room: usize,
@@ -49,7 +49,7 @@ struct Shard {
 struct Known {
     core: Arc<Core>,
     family: u32,
-    /// When it was last used: in which minute, and in which turn of its shard.
+    /// When it was last used: the minute, and the turn of its shard.
     minute: u32,
     turn: u64,
 }
@@ -61,7 +61,7 @@ impl Cores {
         Self { hasher: RandomState::new(), shards, most, minute: AtomicU32::new(0) }
     }
 
-    /// One limiter of a shard is made at a time, so that a key never has two queues.
+    /// Limiters of a shard are created one at a time, so that a key never has two queues.
     pub(super) fn get_or_make(
         &self,
         limits: &Services,
@@ -83,7 +83,7 @@ impl Cores {
         let minute = u32::try_from(minutes).unwrap_or(u32::MAX);
         let core = Arc::new(make());
         let known = Known { core: Arc::clone(&core), family, minute, turn };
-        // Of a family of its own the embedded store knows all that the limiter does.
+        // The embedded store has all the state of a limiter that belongs to a key template.
         let brief = !limits.store.is_shared();
         shard.make_room(self.most, brief);
         shard.brief += usize::from(brief && family > 0);
@@ -98,7 +98,7 @@ impl Cores {
         core
     }
 
-    /// Forgets what was not used for a while.
+    /// Evicts limiters that were not used for a while.
     fn age(&self, minute: u32) {
         let rehash = |known: &Known| self.hasher.hash_one((known.family, known.core.name()));
         for shard in &self.shards {
@@ -112,22 +112,22 @@ impl Cores {
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // Other bits than those by which a table goes.
+        // Different bits from those that the table uses.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shard {
-    /// Forgets those that are not in use of which this is true.
+    /// Evicts unused limiters for which `which` is true.
     fn forget(&mut self, mut which: impl FnMut(&Known) -> bool) {
         self.known.retain(|known| Arc::strong_count(&known.core) > 1 || !which(known));
-        // As far as is known; counted when there seem to be too many.
+        // An estimate; counted again when there seem to be too many.
         self.brief = self.brief.min(self.known.len());
     }
 
-    /// Makes room for one more. An eighth goes at once, so that not every new limiter looks for the one that
-    /// was not used for the longest.
+    /// Makes room for one more limiter. An eighth is evicted at once, so that not every new limiter
+    /// searches for the one that was unused for the longest time.
     fn make_room(&mut self, most: usize, brief: bool) {
         if brief && self.brief >= self.brief_room.max(BRIEFLY) {
             self.forget(|known| known.family > 0);
@@ -145,7 +145,7 @@ impl Shard {
             let last = *last;
             self.forget(|known| known.turn <= last);
         }
-        // Those in use are more than there is room for.
+        // More limiters are in use than there is room for.
         self.room = self.known.len() + self.known.len() / 8 + 1;
     }
 }

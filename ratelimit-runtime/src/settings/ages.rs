@@ -1,4 +1,4 @@
-//! Since when each limiter has had its configuration, over all readings of the limits file.
+//! The time since which each limiter has had its configuration, across all readings of the limits file.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl Ages {
         Self { first, default: first, prefixes: first, entries: HashMap::new() }
     }
 
-    /// The ages after another reading.
+    /// Returns the ages after another reading.
     pub(super) fn read_again(
         &self,
         before: Option<&LimitsFile>,
@@ -47,8 +47,8 @@ impl Ages {
         ages
     }
 
-    /// Since when the limiter of this name has had its configuration; `prefixed` if the prefixes apply
-    /// to it.
+    /// Returns since when the limiter of this name has had its configuration; `prefixed` if the
+    /// prefixes apply to it.
     pub(super) fn of(&self, key: &str, name: &str, prefixed: bool) -> Instant {
         let entry = |key| self.entries.get(key).copied().unwrap_or(self.first);
         let prefixes = if prefixed { self.prefixes } else { self.first };

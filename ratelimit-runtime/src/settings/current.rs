@@ -1,4 +1,4 @@
-//! The settings of the limits file, as of its last reading.
+//! The settings of the limits file, as of the last reading.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use crate::{
     store::MemberId,
 };
 
-/// One reading of the limits file, or that there is none.
+/// One reading of the limits file, or the absence of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     pub(crate) number: u64,
-    /// Since when it holds.
+    /// When it became active.
     pub(crate) since: Instant,
-    /// Since when each part of it does.
+    /// When each part of it became active.
     ages: Ages,
-    /// This process as others know it, where others share the store.
+    /// This process as a member, if others share the store.
     member: Option<MemberId>,
     pub(crate) file: Option<LimitsFile>,
     /// The settings of all limiters.
@@ -46,18 +46,18 @@ impl Current {
         Self { number, since, ages: Ages::new(since), member: None, file, global }
     }
 
-    /// The same in a process of this number, which shares its store with others.
+    /// Returns these settings for a process of this number, which shares its store with others.
     pub(crate) fn in_process(self, process: u32) -> Self {
         let member = MemberId::new(fingerprint(self.limits()), process);
         Self { member: Some(member), ..self }
     }
 
-    /// This process as others know it, where others share the store.
+    /// Returns this process as a member, if others share the store.
     pub(crate) fn member(&self) -> Option<MemberId> {
         self.member
     }
 
-    /// The next reading of the limits file.
+    /// Returns the next reading of the limits file.
     pub(crate) fn read_again(&self, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let next = Self::new(self.number + 1, file, shadow);
         let ages = self.ages.read_again(self.limits(), next.limits(), next.since);
@@ -68,13 +68,13 @@ impl Current {
         }
     }
 
-    /// The same with another number, so that every limiter looks again.
+    /// Returns this reading with another number, so that every limiter refreshes its configuration.
     #[cfg(feature = "test-util")]
     pub(crate) fn renumbered(&self) -> Self {
         Self { number: self.number + 1, ..self.clone() }
     }
 
-    /// Since when the limits file has had its current settings for the limiter of this name.
+    /// Returns since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
         self.ages.of(&family.key, name, family.annotation.is_none())
     }
@@ -105,8 +105,8 @@ impl Current {
         })
     }
 
-    /// What a name built at run time is counted and reported under: its entry in the limits file,
-    /// or the prefix that matches it.
+    /// Returns the label under which a name built at run time is counted and reported: its entry in
+    /// the limits file, or the matching prefix.
     pub(crate) fn label(&self, name: &str) -> Option<String> {
         let limits = self.limits()?;
         if limits.limiter(name).is_some() {
@@ -125,7 +125,7 @@ impl Current {
         Effective::resolve(layers, Keys::One).expect("the last layer has every number")
     }
 
-    /// The numbers of one key of a family.
+    /// Resolves the settings of one key of a template.
     pub(crate) fn resolve(
         &self,
         family: &Family,
@@ -134,12 +134,12 @@ impl Current {
     ) -> Result<Effective, Unresolved> {
         let given = given.map(crate::Settings::said);
         let effective = Effective::resolve(self.layers(family, name, given), family.keys)?;
-        // Where names are bounded, they are many.
+        // If the number of names is bounded, there are many.
         let many = family.is_of_a_prefix() && effective.set.max_keys.is_some();
         Ok(if many { Effective { keys: Keys::Many, ..effective } } else { effective })
     }
 
-    /// How many keys of a family have limiters of their own, if that is bounded.
+    /// Returns how many keys of a template have limiters of their own, if that is bounded.
     pub(crate) fn bound(&self, family: &Family, given: Option<&crate::Settings>) -> Option<Bound> {
         let effective = match self.resolve(family, &family.key, given) {
             Err(Unresolved::Missing(_)) => self.resolve_following(family, &family.key),
@@ -148,7 +148,7 @@ impl Current {
         let most = effective.set.max_keys.filter(|_| effective.set.enabled())?.value;
         let configs = std::iter::once(effective.config()).chain(effective.further());
         let idle_ms = configs.map(|config| config.keep_alive_ms).max().unwrap_or_default();
-        // Redis keeps a limiter for a quarter longer, so that few calls need to renew its expiry.
+        // Redis keeps a limiter for a quarter longer, so that few calls have to renew its expiry.
         Some(Bound { most, kept_ms: (idle_ms + idle_ms / 4).max(1) })
     }
 
@@ -158,7 +158,7 @@ impl Current {
         overrides.any(|own| matches!(&own.matches, Match::Key(key) if key == name))
     }
 
-    /// The layers that set something for one key of a family.
+    /// Returns the layers that set something for one key of a template.
     fn layers<'a>(
         &'a self,
         family: &'a Family,
@@ -207,7 +207,7 @@ impl Current {
         prefixes.map(entry).collect()
     }
 
-    /// Returns whether the limits file has no settings for this name that it does not have for the whole family.
+    /// Returns whether the limits file has no settings for this name beyond those of its whole template.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
         if self.ages.has(name) {
             return false;

@@ -1,4 +1,4 @@
-//! What the limiters of one declared key have in common.
+//! The state shared by all limiters of one declared key.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use crate::{
 
 /// A declared key, or a name that exists only at run time.
 pub(crate) struct Family {
-    /// No other family of this process has it; 0 for a name that was built at run time.
+    /// Unique among the key templates of this process; 0 for a name that was built at run time.
     pub(crate) number: u32,
     /// The key as it was written.
     pub(crate) key: Arc<str>,
@@ -28,7 +28,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// A key with annotations; each setting is that of the first one that has it.
+    /// Creates the template of a key with annotations; each setting is that of the first annotation that has it.
     pub(crate) fn annotated(
         key: &str,
         keys: Keys,
@@ -42,7 +42,7 @@ impl Family {
         }
     }
 
-    /// A key that only exists at run time.
+    /// Creates the template of a key that exists only at run time.
     pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Family {
         Self { number, tally, measured, ..Self::unnamed(key, keys) }
     }
 
-    /// A name that was built at run time, of which there may be any number.
+    /// Creates the template of a name that was built at run time; there may be any number of these.
     pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
         Self {
             number: 0,
@@ -64,7 +64,7 @@ impl Family {
         }
     }
 
-    /// Counts what became of a configuration.
+    /// Counts the outcome of a reconciliation.
     pub(crate) fn count_reconciled(&self, outcome: Reconciled) {
         self.tally.reconciled(outcome);
         self.measured.reconciled(outcome.word());
@@ -75,18 +75,18 @@ impl Family {
         self.annotation.is_none() && self.key.ends_with('*')
     }
 
-    /// What metrics and spans call it: never a name with a key's value.
+    /// Returns the label in metrics and spans, which never contains a key value.
     pub(crate) fn label(&self) -> &str {
         if self.is_unnamed() { UNNAMED } else { &self.key }
     }
 
-    /// Returns whether it is one name that was built at run time.
+    /// Returns whether it is a single name that was built at run time.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.number == 0
     }
 }
 
-/// Each setting of the first layer that has it.
+/// Takes each setting from the first layer that has it.
 fn merge(layers: &[Settings]) -> Settings {
     layers.iter().fold(Settings::default(), Settings::filled_from)
 }

@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-/// Settings that only a limits file can make.
+/// Settings that only a limits file can set.
 #[cfg(feature = "serde")]
 const OF_A_FILE: [&str; 4] = ["enabled", "max_keys", "refund_on", "shards"];
 

@@ -1,7 +1,7 @@
-//! Which keys of a template have limiters of their own, where `max_keys` bounds them.
+//! Which keys of a template have limiters of their own if `max_keys` bounds them.
 //!
-//! A key takes a place when it is used first, and keeps it until it was unused for as long as the store keeps an idle
-//! limiter and another key needs the place. While all places are taken, new keys share one limiter.
+//! A key takes a place on first use. It loses the place if it was unused for as long as the store keeps an
+//! idle limiter, and another key needs the place. While all places are taken, new keys share one limiter.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -14,49 +14,49 @@ use std::{
 use hashbrown::HashTable;
 use ratelimit_spec::Template;
 
-/// Stands for the values of the keys beyond: no value is written like this.
+/// Replaces the values of keys beyond the bound; no real value is rendered like this.
 const OTHERS: &str = "~others";
-/// How often places are swept for idle ones, at most, within the time for which a place is kept.
+/// The maximum number of sweeps for idle places within the time for which a place is kept.
 const LOOKS: u64 = 64;
 /// No reading of the limits file has this number.
 const NEVER: u64 = u64::MAX - 1;
 
-/// How many keys have limiters of their own.
+/// The number of keys that have limiters of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) most: u32,
-    /// How long the store keeps a limiter that is not used.
+    /// How long the store keeps an unused limiter.
     pub(crate) kept_ms: u64,
 }
 
 /// The places of one template.
 pub(crate) struct Places {
-    /// The reading of the limits file that bounds nothing here.
+    /// The reading of the limits file that sets no bound here.
     unbounded_in: AtomicU64,
     taken: OnceLock<Box<Taken>>,
 }
 
 struct Taken {
     hasher: RandomState,
-    /// The limiter of the keys beyond.
+    /// The limiter that keys beyond the bound share.
     others: Arc<str>,
-    /// Calls of the keys beyond since the last event about them.
+    /// Calls of keys beyond the bound since the last event about them.
     unreported: Arc<AtomicU64>,
     places: Mutex<Table>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The reading of the limits file that the bound is of.
+    /// The reading of the limits file that set the bound.
     generation: Option<u64>,
     bound: Option<Bound>,
-    /// The hash of a key, and when it was last used.
+    /// The hash of a key, and the time of its last use.
     known: HashTable<(u64, u64)>,
-    /// When to look for idle ones again.
+    /// The time of the next sweep for idle keys.
     look_ms: u64,
 }
 
-/// The limiter that a new key shares with others, and the bound that it is beyond.
+/// The limiter that a new key shares with others, and the bound that was reached.
 pub(crate) struct Others {
     pub(crate) name: Arc<str>,
     pub(crate) most: u32,
@@ -70,13 +70,13 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Returns whether this reading of the limits file leaves every key a limiter of its own.
+    /// Returns whether every key has a limiter of its own under this reading of the limits file.
     pub(crate) fn are_unbounded(&self, generation: u64) -> bool {
         self.unbounded_in.load(Ordering::Relaxed) == generation
     }
 
-    /// Gives a key of a template a place. Returns the limiter of the others if there is none for it; a key that
-    /// is `exempt` needs none.
+    /// Gives a key of a template a place. Returns the shared limiter if there is no place for it; a
+    /// key that is `exempt` needs none.
     pub(crate) fn take(
         &self,
         template: &str,
@@ -109,7 +109,7 @@ impl Taken {
     fn of(template: &str) -> Self {
         let others = match Template::parse(template) {
             Ok(template) if !template.is_static() => template.literals().join(OTHERS),
-            // A prefix, with a `*`.
+            // A prefix, with a trailing `*`.
             _ => format!("{}{OTHERS}", template.trim_end_matches('*')),
         };
         Self {

@@ -1,4 +1,4 @@
-//! Which layers decide a key's numbers: one rate and window, or several limits.
+//! Decides which layers set a key's quota: one rate and window, or several limits.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use ratelimit_spec::{Conflict, Limit, Merged, Per, Sourced, in_order};
 
 use crate::{Quota, Quotas, report::Source};
 
-/// Several limits as a layer has them.
+/// Several limits of one layer.
 type Limits = Sourced<Arc<[Limit]>, Source>;
 
 /// The reason why a limiter has no quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unresolved {
-    /// No layer sets this.
+    /// No layer sets this field.
     Missing(&'static str),
-    /// Several limits that cannot apply together, or one number over them.
+    /// Several limits that cannot apply together, or a single value that overrides them.
     Several(Vec<Conflict>),
 }
 
 impl Unresolved {
-    /// What is wrong with the limiter of this key.
+    /// Returns the error message for the limiter of this key.
     pub(crate) fn complaint(&self, key: &str) -> String {
         match self {
             Self::Missing(what) => {
@@ -33,7 +33,7 @@ impl Unresolved {
     }
 }
 
-/// Makes the settings those of several limits, and returns these in their order.
+/// Changes the settings to those of several limits, and returns these in order.
 pub(super) fn settle(set: &mut Merged<Source>, limits: &Limits) -> Quotas {
     let (source, algorithm) = (limits.source, set.algorithm());
     let quotas = in_order(limits.value.iter().map(|limit| limit.quota(algorithm)));
@@ -50,9 +50,9 @@ pub(super) fn settle(set: &mut Merged<Source>, limits: &Limits) -> Quotas {
     quotas
 }
 
-/// One of several quotas, as a limits file writes it.
+/// Returns one of several quotas as written in a limits file.
 pub(crate) fn written(quota: &Quota) -> Limit {
-    // A rate beyond the range came from a store; the greatest stands for it.
+    // A rate beyond the range came from a store; it is replaced by the maximum.
     let rate = u32::try_from(quota.rate()).unwrap_or(u32::MAX);
     let (algorithm, burst) = (Some(quota.rule().algorithm()), quota.rule().burst());
     Limit { algorithm, burst, ..Limit::new(rate, quota.per()) }

@@ -1,4 +1,4 @@
-//! Counts of what the limiters of a key did.
+//! Decision counters of the limiters of a key.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -8,7 +8,7 @@ use std::sync::{
 use super::count::Count;
 use crate::store::Reconciled;
 
-/// Counts of what the limiters of a key did, for `report()`.
+/// Decision counters of the limiters of a key, for `report()`.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) allowed: Count,
@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     /// Rejections since the last event about them.
     pub(crate) unreported: Arc<AtomicU64>,
     pub(crate) waited: AtomicU64,
-    /// Calls that wait now.
+    /// The number of calls that wait now.
     pub(crate) waiting: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) shadowed: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The counts of a key that many threads may use at once.
+    /// Creates the counters of a key that many threads may use at once.
     pub(crate) fn of_many_threads() -> Self {
         Self { allowed: Count::of_many_threads(), ..Self::default() }
     }
 
-    /// A call waits until the result is dropped.
+    /// Counts a waiting call until the result is dropped.
     pub(crate) fn waits(&self) -> Waits<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waits(&self.waiting)

@@ -1,4 +1,4 @@
-//! One request, from its head to its answer; the same for every framework.
+//! Handles one request, from its head to its response, independently of the framework.
 
 use http::{request, response};
 
@@ -17,7 +17,7 @@ pub(super) struct Admitted {
 }
 
 impl Compiled {
-    /// Takes what a request needs, and puts the decision into its extensions.
+    /// Takes the permits of a request, and adds the decision to its extensions.
     pub(super) async fn admit(&self, request: &mut request::Parts) -> Result<Admitted, Rejection> {
         let current;
         let limits = match &self.limits {
@@ -48,14 +48,14 @@ impl Compiled {
         }
     }
 
-    /// Runs the inner service with the limits of the layer, and observes it.
+    /// Runs the inner service with the layer's limits, and observes it.
     pub(super) fn run<F: Future>(&self, call: F) -> (Observer, Scoped<F>) {
         Observer::of(self.limits.as_ref(), call)
     }
 }
 
 impl Admitted {
-    /// Settles what the request holds by its response, and describes the limits in that.
+    /// Settles the permits of the request by its response, and describes the limits in that response.
     pub(super) fn finish(
         self,
         compiled: &Compiled,
@@ -72,7 +72,7 @@ fn decisions(held: &Held) -> impl Iterator<Item = &Decision> + Clone {
     held.iter().map(|(_, permit)| &**permit)
 }
 
-/// Puts the decision into the request, together with that of a layer outside of this one.
+/// Adds the decision to the request, combined with that of an outer layer.
 fn note(held: &Held, request: &mut request::Parts) {
     let outer = request.extensions.remove::<Decision>();
     if let Some(decision) = outcomes::strictest(outer.iter().chain(decisions(held))) {

@@ -32,7 +32,7 @@ impl<B> LimitBody<B> {
         Self { kind: Kind::Inner { body } }
     }
 
-    /// A text, which may be empty.
+    /// Creates a text body, which may be empty.
     pub(super) fn own(text: String) -> Self {
         let text = Some(Bytes::from(text)).filter(|text| !text.is_empty());
         Self { kind: Kind::Own { text } }

@@ -1,4 +1,4 @@
-//! A layer that was checked: finds the limiters of a request and takes its permits.
+//! A validated layer: finds the limiters of a request and takes its permits.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     web::{ClientIp, Headers, peer_of, unknown_peer},
 };
 
-/// The placeholder that is the client's address unless it has a value.
+/// The placeholder that is the client's address unless a value is set for it.
 const IP: &str = "ip";
 
 pub(super) struct Compiled {
@@ -29,27 +29,27 @@ struct CompiledMember {
     known: ArcSwapOption<Known>,
 }
 
-/// What a request takes from one limiter.
+/// The permits that a request takes from one limiter.
 struct Wanted<'a> {
     member: &'a CompiledMember,
     declared: Arc<Declared>,
-    /// None for a template without placeholders.
+    /// `None` for a template without placeholders.
     name: Option<KeyName>,
     permits: u64,
 }
 
-/// The limiters of a template, and whose limits they belong to.
+/// The limiters of a template, and the limits they belong to.
 struct Known {
     limits: u64,
     declared: Arc<Declared>,
 }
 
-/// What a request holds, of which limits.
+/// The permits that a request holds, with the limit of each.
 pub(super) type Held = Vec<(usize, Permit)>;
 
 /// A request whose limiters are known.
 pub(super) enum Started {
-    /// It needed neither the store nor a wait.
+    /// The request needed neither the store nor a wait.
     Held(Held),
     Claims(Vec<(usize, Claim)>),
 }
@@ -94,7 +94,7 @@ impl Compiled {
         }
     }
 
-    /// Finds the limiters of a request, and what it takes from each; takes it if nothing needs to be awaited.
+    /// Finds the limiters of a request and its permits; takes the permits if nothing needs to be awaited.
     pub(super) fn start(
         &self,
         limits: &Limits,
@@ -116,13 +116,13 @@ impl Compiled {
         Ok(Started::Claims(claims))
     }
 
-    /// Settles what a request holds, by its response.
+    /// Settles the permits of a request by its response.
     pub(super) fn settle(&self, held: &Held, response: &response::Parts) {
         for (n, permit) in held {
             let Member { refund_if, actual, .. } = &self.members[*n].member;
             let refunded = refund_if.as_ref().is_some_and(|refund_if| refund_if(response));
             let actual = || actual.as_ref().and_then(|actual| actual(response));
-            // What is recorded is settled when the permit is dropped.
+            // A recorded cost is settled when the permit is dropped.
             if let Some(used) = if refunded { Some(0) } else { actual() } {
                 permit.record(used);
             }
@@ -139,7 +139,7 @@ impl Started {
             Self::Claims(claims) => claims,
         };
         let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-        // On the heap: the future of a request that waits for nothing is small without it.
+        // On the heap, so that the future of a request that does not wait stays small.
         let permits = Box::pin(limiter::acquire(limits.services(), &claims)).await;
         let permits = Vec::from(permits.map_err(|(_, rejection)| rejection)?);
         let held = positions.into_iter().zip(permits);
@@ -148,7 +148,7 @@ impl Started {
 }
 
 impl Wanted<'_> {
-    /// The whole of a request that needs neither the store nor a wait. Returns the limiter of another one.
+    /// Decides a request that needs neither the store nor a wait. Returns the limiter of any other request.
     fn at_once(&self, limits: &Limits) -> Result<Result<Permit, Rejection>, Arc<Core>> {
         let (services, Member { refund_if, actual, .. }) = (limits.services(), &self.member.member);
         let settles = refund_if.is_some() || actual.is_some();
@@ -179,7 +179,7 @@ impl Wanted<'_> {
 }
 
 impl CompiledMember {
-    /// Returns what a request takes, unless it is exempt.
+    /// Returns the permits that a request takes, unless it is exempt.
     fn wanted(
         &self,
         limits: &Limits,
@@ -231,7 +231,7 @@ impl CompiledMember {
     }
 }
 
-/// The last value that was set for a placeholder.
+/// Returns the last value that was set for a placeholder.
 fn value_of<'a>(member: &'a Member, placeholder: &Placeholder) -> Option<&'a Value> {
     let path = &placeholder.path;
     let is_of = |value: &&Value| match &path[..] {
@@ -241,7 +241,7 @@ fn value_of<'a>(member: &'a Member, placeholder: &Placeholder) -> Option<&'a Val
     member.values.iter().rev().find(is_of)
 }
 
-/// Placeholders without a value, and values that may be absent without a `?` in the template.
+/// Returns the placeholders without a value, and optional values without a `?` in the template.
 fn problems_of(member: &Member, template: &Template) -> Vec<String> {
     let problem = |placeholder: &Placeholder| {
         let (name, limit) = (placeholder.path.join("."), template.text());

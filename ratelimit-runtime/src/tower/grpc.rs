@@ -1,4 +1,4 @@
-//! Answers to gRPC requests, which have no statuses but their own.
+//! Responses to gRPC requests, which have their own statuses.
 
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 
@@ -17,8 +17,8 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(of)
 }
 
-/// Answers a rejected call by its status alone, in the headers: `RESOURCE_EXHAUSTED` if a limit rejected it, `UNAVAILABLE` if
-/// the store is the reason.
+/// Responds to a rejected call with a status in the headers alone: `RESOURCE_EXHAUSTED` if a limit
+/// rejected it, `UNAVAILABLE` if the store is the reason.
 pub(super) fn answer<B>(rejection: &Rejection, headers: Headers) -> Response<LimitBody<B>> {
     let mut response = Response::new(LimitBody::own(String::new()));
     let answer = response.headers_mut();
@@ -32,7 +32,7 @@ pub(super) fn answer<B>(rejection: &Rejection, headers: Headers) -> Response<Lim
 #[cfg(feature = "tonic")]
 fn write_status(rejection: &Rejection, headers: &mut HeaderMap) {
     let status = tonic::Status::from(rejection.clone());
-    // It has no metadata of its own, which alone can be malformed.
+    // The status has no metadata of its own, the only part that can be malformed.
     let _ = status.add_header(headers);
 }
 

@@ -1,4 +1,4 @@
-//! The layer, as users write it.
+//! The layer, as configured by users.
 
 use std::{fmt, sync::Arc};
 

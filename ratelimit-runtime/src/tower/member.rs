@@ -1,4 +1,4 @@
-//! One limiter of a layer, as it was written.
+//! One limiter of a layer, as configured.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Settings, annotation::LayerKey};
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) template: Arc<LayerKey>,
-    /// `None` where only the limits file has them.
+    /// `None` if only the limits file has settings.
     pub(super) settings: Option<Settings>,
     pub(super) values: Vec<Value>,
     pub(super) permits: Option<OfRequest<u64>>,

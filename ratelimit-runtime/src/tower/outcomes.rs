@@ -1,4 +1,4 @@
-//! The decisions of all calls of a request, in its answer.
+//! Describes the decisions of all calls of a request in its response.
 
 use std::iter;
 
@@ -12,13 +12,13 @@ use crate::{
 /// The outcome of one limit, or of one attribute.
 pub(super) type Outcome = Result<Decision, Rejection>;
 
-/// Describes the limits of a request in its answer; changes nothing if there were none.
+/// Describes the limits of a request in its response; changes nothing if there were none.
 pub(super) fn describe<'a>(
     headers: Headers,
     outcomes: impl Iterator<Item = Result<&'a Decision, &'a Rejection>> + Clone,
     response: &mut response::Parts,
 ) {
-    // The rejection that the answer is about. A handler may have answered otherwise.
+    // The rejection that the response is about. A handler may have responded otherwise.
     let is_error = response.status.is_client_error() || response.status.is_server_error();
     let rejection = outcomes.clone().filter(|_| is_error).find_map(Result::err);
     let decided = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::decision, Some));
@@ -33,7 +33,7 @@ pub(super) fn describe<'a>(
     response.extensions.insert(rejected.unwrap_or(decision));
 }
 
-/// The strictest decision of each limiter, together.
+/// Combines the strictest decision of each limiter.
 pub(super) fn strictest<'a>(mut decisions: impl Iterator<Item = &'a Decision>) -> Option<Decision> {
     let first = decisions.next()?;
     let Some(second) = decisions.next() else { return Some(first.clone()) };

@@ -1,4 +1,4 @@
-//! What a closure can return for a placeholder.
+//! The values that a closure can return for a placeholder.
 
 use ratelimit_spec::KeyWriter;
 

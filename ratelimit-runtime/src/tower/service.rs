@@ -47,7 +47,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The clone may not be ready; the one that is answers this request.
+        // The clone may not be ready; the current service is, and handles this request.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let compiled = Arc::clone(&self.compiled);

@@ -33,7 +33,7 @@ impl FromRejection for HttpResponse {
     }
 }
 
-/// As for responses of axum.
+/// As for axum responses.
 #[diagnostic::do_not_recommend]
 impl<B> Judged for HttpResponse<B> {
     fn outcome(&self) -> Option<RefundOn> {
@@ -41,7 +41,7 @@ impl<B> Judged for HttpResponse<B> {
     }
 }
 
-/// The answer to a rejected request.
+/// Returns the response to a rejected request.
 pub(crate) fn answer(rejection: &Rejection, headers: Headers) -> HttpResponse {
     let (head, body) = response(rejection, headers).into_parts();
     let mut answer = HttpResponse::build(heads::to_status(head.status));

@@ -15,7 +15,7 @@ use crate::{KeyPart, Limits, key::PlainPart};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The bits of an IPv6 address that a provider assigns to one customer, as a rule.
+/// The length of the IPv6 prefix that a provider usually assigns to one customer.
 const PREFIX: u8 = 64;
 
 /// The address of the client that sent a request.
@@ -89,7 +89,7 @@ impl ClientIp {
     }
 }
 
-/// The client behind a trusted proxy.
+/// Returns the client behind a trusted proxy.
 fn client_behind(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> bool) -> IpAddr {
     let by = |name, read: Read| by_header(peer, headers, name, read, &trusts);
     let forwarded = by(FORWARDED, forwarded::addresses);
@@ -103,7 +103,7 @@ fn client_behind(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> b
 /// Reads a line of a header.
 type Read = fn(&str) -> Vec<Option<IpAddr>>;
 
-/// The client by one header, if the request has it. Its lines are one list.
+/// Returns the client named by one header, if the request has it. All its lines form one list.
 fn by_header(
     peer: IpAddr,
     headers: &HeaderMap,
@@ -125,7 +125,7 @@ fn by_header(
     Some(client)
 }
 
-// Messages about keys list the same types with and without the web features.
+// Error messages about keys list the same types with and without the web features.
 #[diagnostic::do_not_recommend]
 impl KeyPart for ClientIp {
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,7 +152,7 @@ impl fmt::Display for ClientIp {
 
 impl fmt::Debug for ClientIp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Shows no value of a key.
+        // Shows no key value.
         f.write_str("ClientIp(..)")
     }
 }

@@ -1,17 +1,17 @@
 //! Reads `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
-//! Both are lists to which each proxy appends whom it got the request from. An entry that names no address is
-//! `None`: nothing to the left of it can be trusted.
+//! Both are lists to which each proxy appends the sender of the request. An entry without an
+//! address is `None`: nothing to the left of it can be trusted.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// The addresses in a line of `X-Forwarded-For`, from left to right.
+/// Returns the addresses in a line of `X-Forwarded-For`, from left to right.
 pub(super) fn x_addresses(line: &str) -> Vec<Option<IpAddr>> {
     line.split(',').map(|entry| address(entry.trim_matches([' ', '\t']))).collect()
 }
 
-/// The addresses in a line of `Forwarded`, from left to right. A line that is malformed anywhere has none: a quote
-/// that a client leaves open must not hide what proxies appended.
+/// Returns the addresses in a line of `Forwarded`, from left to right. A line that is malformed
+/// anywhere has none: a quote that a client leaves open must not hide entries of proxies.
 pub(super) fn addresses(line: &str) -> Vec<Option<IpAddr>> {
     let mut reader = Reader { rest: line };
     let mut addresses = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn addresses(line: &str) -> Vec<Option<IpAddr>> {
     }
 }
 
-/// An address, with or without a port. `unknown` and obfuscated identifiers are none.
+/// Reads an address, with or without a port. `unknown` and obfuscated identifiers are not addresses.
 fn address(text: &str) -> Option<IpAddr> {
     if let Some(inner) = text.strip_prefix('[') {
         let (address, port) = inner.split_once(']')?;
@@ -38,13 +38,13 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
-/// What is left of a line of `Forwarded`.
+/// The rest of a line of `Forwarded`.
 struct Reader<'a> {
     rest: &'a str,
 }
 
 impl Reader<'_> {
-    /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; the outer `None` is for what cannot be read.
+    /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; the outer `None` means malformed.
     fn element(&mut self) -> Option<Option<IpAddr>> {
         let mut found = None;
         loop {
@@ -72,7 +72,7 @@ impl Reader<'_> {
     /// Reads a token or a quoted string.
     fn value(&mut self) -> Option<String> {
         if !self.eat('"') {
-            // Addresses with a colon should be in quotes, and often are not.
+            // Addresses with a colon should be quoted, but often are not.
             let value = self.take_while(|c| is_token(c) || matches!(c, ':' | '[' | ']'));
             return (!value.is_empty()).then_some(value);
         }

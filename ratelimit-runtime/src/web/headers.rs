@@ -18,13 +18,13 @@ const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// The bytes of a header of one or two limits.
+/// The usual size in bytes of a header for one or two limits.
 const USUAL: usize = 96;
 
 /// The headers that describe limits.
 pub(crate) const DESCRIBING: [HeaderName; 5] = [POLICY, LIMIT, X_LIMIT, X_REMAINING, X_RESET];
 
-/// The policies of one limit that a thread keeps as they were written.
+/// The maximum number of written policies of one limit that a thread caches.
 const MOST_WRITTEN: usize = 8;
 
 thread_local! {
@@ -65,7 +65,7 @@ pub enum Headers {
     Off,
 }
 
-/// What an answer reports: the decision of the limits, and the rejection if there was one.
+/// The content of the headers: the decision of the limits, and the rejection if there was one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported<'a> {
     pub(crate) decision: Option<&'a Decision>,
@@ -79,7 +79,7 @@ impl<'a> Reported<'a> {
 }
 
 impl Headers {
-    /// Replaces the headers of rate limits by these, and adds the `Retry-After` of a rejection if there
+    /// Replaces the rate limit headers by these, and adds the `Retry-After` of a rejection if there
     /// is none.
     pub(crate) fn write(self, reported: Reported<'_>, headers: &mut HeaderMap) {
         for name in DESCRIBING {
@@ -115,7 +115,7 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     if policies.is_empty() {
         policies.extend(reported.rejection.into_iter().flat_map(of_rejection));
     }
-    // In the same order in every answer, whichever limit is the strictest now.
+    // In the same order in every response, regardless of which limit is the strictest now.
     policies
         .sort_by(|one, other| (one.quota.per(), &one.name).cmp(&(other.quota.per(), &other.name)));
     if let Some(value) = policy(&policies) {
@@ -123,7 +123,7 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     }
 }
 
-/// The value of `RateLimit-Policy`. Most answers of a program have one of a few, which a thread writes once.
+/// Returns the `RateLimit-Policy` value. Most responses of a program have one of a few, which each thread caches.
 fn policy(policies: &[Policy<'_>]) -> Option<HeaderValue> {
     let [Policy { name, quota }] = policies else { return written(policies) };
     let known = || {
@@ -168,13 +168,13 @@ fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns whether what remains is a promise that holds: a store's, of a limit that is in force.
-/// While the store is away each process only knows of its own calls.
+/// Returns whether the remaining permits are reliable: reported by a store, for an enforced limit.
+/// While the store is unavailable, each process knows only its own calls.
 fn is_reported(part: &Decision) -> bool {
     part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
 }
 
-/// One limit, as clients know it.
+/// One limit as described to clients.
 pub(crate) struct Policy<'a> {
     name: Cow<'a, str>,
     quota: Quota,
@@ -190,7 +190,7 @@ impl Policy<'_> {
     }
 }
 
-/// The policy of each limit that is not turned off.
+/// Returns the policy of each limit that is not disabled.
 fn of_decision(parts: &[Decision]) -> Vec<(&Decision, Policy<'_>)> {
     let policy = |part: &'_ Decision| {
         let own = parts.iter().filter(|other| other.limiter() == part.limiter());
@@ -204,7 +204,7 @@ fn of_decision(parts: &[Decision]) -> Vec<(&Decision, Policy<'_>)> {
     parts.iter().filter_map(of).collect()
 }
 
-/// The limits that rejected a call.
+/// Returns the limits that rejected a call.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Vec<Policy<'_>> {
     let is_several = rejection.decision().is_some_and(|decision| {
         let own = decision.parts().iter().filter(|part| part.limiter() == rejection.limiter());
@@ -216,13 +216,13 @@ pub(crate) fn of_rejection(rejection: &Rejection) -> Vec<Policy<'_>> {
     rejection.violated().iter().map(policy).collect()
 }
 
-/// The name of a policy: the limiter's template; of several limits of one key, with the quota.
+/// Returns the name of a policy: the limiter's template, plus the quota if the key has several limits.
 fn name<'a>(limiter: &'a str, quota: &Quota, several: bool) -> Cow<'a, str> {
     let limiter = printable(limiter);
     if several { format!("{limiter}: {}", printable(&quota.to_string())).into() } else { limiter }
 }
 
-/// A structured field holds printable ASCII; the bytes of other characters become `%XX`.
+/// Replaces bytes other than printable ASCII, which a structured field cannot hold, by `%XX`.
 fn printable(text: &str) -> Cow<'_, str> {
     let is_printable = |byte: &u8| (0x20..0x7f).contains(byte);
     if text.as_bytes().iter().all(is_printable) {
@@ -240,8 +240,8 @@ fn printable(text: &str) -> Cow<'_, str> {
     printable.into()
 }
 
-/// The window in seconds, if it is a whole number of them: the draft has no finer unit. Months have
-/// no length.
+/// Returns the window in seconds, if it is a whole number of them, the draft's smallest unit.
+/// Months have no fixed length.
 fn window(quota: &Quota) -> Option<u64> {
     let is_month = quota.calendar_window().is_some_and(|(unit, _)| unit == CalendarUnit::Month);
     let whole = quota.per().subsec_nanos() == 0 && !is_month;
@@ -256,7 +256,7 @@ fn key(name: &'static str) -> &'static KeyRef {
     KeyRef::constant(name)
 }
 
-/// A structured field's integer has 15 digits.
+/// A structured field's integer has at most 15 digits.
 fn integer(number: u64) -> sfv::Integer {
     const MOST: u64 = 999_999_999_999_999;
     sfv::Integer::try_from(number.min(MOST)).unwrap_or(sfv::Integer::MAX)

@@ -6,8 +6,8 @@ use http::Extensions;
 
 use crate::{Reason, Rejection};
 
-/// Finds the address of the peer among what the server put in a request: a `SocketAddr`, an `IpAddr`,
-/// axum's `ConnectInfo<SocketAddr>`, or tonic's `TcpConnectInfo`.
+/// Returns the peer's address from the extensions that the server added to a request: a
+/// `SocketAddr`, an `IpAddr`, axum's `ConnectInfo<SocketAddr>`, or tonic's `TcpConnectInfo`.
 pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     let socket = extensions.get::<SocketAddr>().map(SocketAddr::ip);
     let address = || extensions.get::<IpAddr>().copied();
@@ -40,7 +40,7 @@ fn by_tonic(_: &Extensions) -> Option<IpAddr> {
     None
 }
 
-/// The rejection of a request whose client cannot be found.
+/// Creates the rejection of a request whose client is unknown.
 pub(crate) fn unknown_peer(limiter: &str) -> Rejection {
     Rejection::new(&limiter.into(), Reason::NotConfigured).with_detail(
         "the address of the peer is unknown; serve with `into_make_service_with_connect_info::<SocketAddr>()`, or \

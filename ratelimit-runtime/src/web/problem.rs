@@ -1,4 +1,4 @@
-//! The body of the answer to a rejected request.
+//! The body of the response to a rejected request.
 
 use http::StatusCode;
 use serde_json::json;
@@ -6,9 +6,9 @@ use serde_json::json;
 use super::headers::{Policy, of_rejection};
 use crate::{Reason, Rejection};
 
-/// The status of a rejection: 429 if a limit rejected the request, 503 if the store is the reason.
-/// A request that no wait helps is refused by 422, since repeating it does not help either; if the
-/// limit rejects every call, by 429. A service that is set up wrongly answers by 500.
+/// Returns the status of a rejection: 429 if a limit rejected the request, 503 if the store is the
+/// reason, 422 if no wait helps, since repeating the request does not help either, or 429 if the
+/// limit rejects every call. A misconfigured service responds with 500.
 pub(super) fn status(rejection: &Rejection) -> StatusCode {
     match rejection.reason() {
         Reason::Limited | Reason::WaitTooLong | Reason::Blocked | Reason::QueueFull => {
@@ -26,9 +26,9 @@ fn is_closed(rejection: &Rejection) -> bool {
     rejection.quota().is_some_and(|quota| quota.rate() == 0)
 }
 
-/// What went wrong, in one sentence of ASCII.
+/// Describes the error in one ASCII sentence.
 ///
-/// It contains nothing that a client must not know: neither the values in the key, nor errors of the store.
+/// Contains nothing that a client must not know: neither values in the key nor errors of the store.
 pub(crate) fn title(rejection: &Rejection) -> &'static str {
     match rejection.reason() {
         Reason::ExceedsCapacity if !is_closed(rejection) => {

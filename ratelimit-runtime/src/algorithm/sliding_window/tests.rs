@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs (time, permits) requests and returns the times granted.
+/// Runs (time, permits) requests and returns the times at which they were granted.
 fn granted(rate: u64, per: u64, requests: &[(u64, u64)]) -> Vec<u64> {
     let mut log = Log::default();
     let requests = requests.iter();
@@ -44,7 +44,7 @@ fn a_batch_is_its_calls_one_by_one_as_one_entry() {
     let costs = [3, 11, 5, 2, 1].into_iter();
     let verdicts = log.open(10, 1000, costs.clone(), 400).decide(costs);
     let told: Vec<_> = verdicts.iter().map(|v| (v.granted, v.remaining, v.retry_after)).collect();
-    // Nothing is free at the end; in 600 ms four are, and five a window after the batch.
+    // No permit is free at the end; four are free in 600 ms, and five a window after the batch.
     assert_eq!(
         told,
         [(true, 3, 600), (false, 10, 0), (false, 3, 1000), (true, 1, 600), (true, 0, 600)]

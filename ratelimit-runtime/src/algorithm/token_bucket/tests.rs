@@ -1,4 +1,4 @@
-//! Traces of buckets, and what is reserved of them.
+//! Traces of buckets, and reservations from them.
 
 use ratelimit_spec::{Mode, Rule};
 
@@ -13,7 +13,7 @@ fn leaky(rate: u64, per: u64) -> Config {
     Config::new(rate, per, Mode::Overall).rule(Rule::LeakyBucket)
 }
 
-/// Runs (time, permits) requests and returns the times granted.
+/// Runs (time, permits) requests and returns the times at which they were granted.
 fn granted(config: Config, requests: &[(u64, u64)]) -> Vec<u64> {
     let mut state = State::default();
     let granted = requests.iter().filter(|(at, n)| state.acquire(&config, *n, *at).granted);
@@ -75,7 +75,7 @@ fn a_leaky_bucket_is_spaced_evenly_and_saves_nothing_up() {
     assert_eq!(granted(leaky(4, 1000), &steps), [0, 250, 500, 750, 1000]);
     let late = [(0, 1), (5000, 1), (5000, 1), (5249, 1), (5250, 1)];
     assert_eq!(granted(leaky(4, 1000), &late), [0, 5000, 5250]);
-    // Three permits are three slots, which no other call gets.
+    // Three permits are three intervals, which no other call gets.
     let costs = [(0, 3), (749, 1), (750, 4), (1749, 1), (1750, 1)];
     assert_eq!(granted(leaky(4, 1000), &costs), [0, 750, 1750]);
 }
@@ -114,7 +114,7 @@ fn no_time_passes_when_the_clock_steps_back() {
         Verdict { retry_after: 1, more_after: 1, ..refused(4001) }
     );
     assert!(state.acquire(&config, 1, 4000).granted);
-    // Nor for calls that hold a slot.
+    // Nor for calls that hold a reservation.
     assert_eq!(state.reserve(&config, &[5], 9000, 4000)[0].wait, 5000);
     let v = state.acquire(&config, 1, 100);
     assert_eq!((v.granted, v.retry_after, v.ahead), (false, 6000, 3900));
@@ -124,7 +124,7 @@ fn refused(reset_after: u64) -> Verdict {
     Verdict { reset_after, ..Verdict::default() }
 }
 
-/// Reserves (time, permits) with all the time there is, and returns when each may go.
+/// Reserves (time, permits) without a time limit, and returns when each caller may proceed.
 fn reserved(config: Config, requests: &[(u64, u32)]) -> Vec<u64> {
     let mut state = State::default();
     let go = |(at, n): &(u64, u32)| at + state.reserve(&config, &[*n], u64::MAX, *at)[0].wait;
@@ -199,12 +199,12 @@ fn several_callers_reserve_until_one_cannot_wait() {
     assert_eq!(state.peek(&config, 1, 0).reset_after, 400);
 }
 
-/// Callers of a bucket who take, reserve, and give back; and the permits in a bucket of those that were
-/// admitted, each when it goes.
+/// Callers of a bucket that take, reserve and release permits, and the level of a bucket that
+/// counts the admitted ones, each when it proceeds.
 #[derive(Debug, Default)]
 struct Callers {
     state: State,
-    /// When each goes, and what it was granted.
+    /// When each caller proceeds, and its grant.
     going: Vec<(u64, Grant)>,
     running: Vec<Grant>,
     level: f64,
@@ -212,7 +212,7 @@ struct Callers {
 }
 
 impl Callers {
-    /// Returns by how much the bucket was too full.
+    /// Returns by how much the bucket was over its capacity.
     fn pass(&mut self, config: &Config, now: u64) -> f64 {
         let mut over = 0.0_f64;
         self.going.sort_by_key(|(at, _)| *at);
@@ -257,7 +257,7 @@ impl Callers {
         self.level = (self.level - as_f64(back)).max(0.0);
     }
 
-    /// Gives the slots up that were to go last, as long as that works.
+    /// Cancels the last reservations, as long as that works.
     fn give_up(&mut self, config: Config, now: u64) {
         self.going.sort_by_key(|(at, _)| *at);
         while let Some((at, grant)) = self.going.pop() {
@@ -274,7 +274,7 @@ fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// By how many permits a bucket was too full at the most, with callers at random.
+/// Returns the most permits by which a bucket was over its capacity, with random callers.
 fn most_over(rate: u64, burst: u32, costs: u64, changes: bool, seed: u64) -> f64 {
     let (mut callers, mut now, mut most) = (Callers::default(), 0, 0.0_f64);
     let mut random = noise(seed);
@@ -282,7 +282,7 @@ fn most_over(rate: u64, burst: u32, costs: u64, changes: bool, seed: u64) -> f64
     let mut config = bucket(rate, 250, burst);
     for step in 0..1500 {
         now += below(4);
-        // What counts is the higher of two rates, as long as it may.
+        // The higher of two rates counts, for as long as it may.
         let judged = if changes { bucket(rate * 5 / 4, 250, burst) } else { config };
         most = most.max(callers.pass(&judged, now));
         if changes && step % 50 == 0 {
@@ -302,7 +302,7 @@ fn most_over(rate: u64, burst: u32, costs: u64, changes: bool, seed: u64) -> f64
             }
         }
     }
-    // What is reserved has drained, and then all of it.
+    // The reserved permits have drained, and then all others.
     now += 40 + config.span_ms(config.capacity()) + 5;
     let left = callers.state.peek(&config, 1, now).remaining;
     assert_eq!(left, u64::from(burst), "after quiet time");
@@ -332,6 +332,6 @@ fn rates_to_and_fro_do_not_pile_up_what_nobody_reserved() {
         state.charge(&config, 0, 0, now);
     }
     let wait = state.reserve(&slow, &[1], u64::MAX, 100)[0].wait;
-    // With each change a part of a permit counts as one.
+    // At each change a partial permit counts as one.
     assert!(wait <= last.wait - 100 + 63, "{wait} ms, after {} before", last.wait);
 }

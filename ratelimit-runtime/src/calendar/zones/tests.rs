@@ -4,7 +4,7 @@ use ratelimit_spec::{Calendar, CalendarUnit};
 use super::{by_the_date, zone};
 use crate::calendar::bounds;
 
-/// A time in UTC, in milliseconds.
+/// Converts a time in UTC to milliseconds.
 fn ms(utc: &str) -> u64 {
     let time: Timestamp = format!("{utc}Z").parse().unwrap();
     u64::try_from(time.as_millisecond()).unwrap()
@@ -16,7 +16,7 @@ fn hours(calendar: &str, utc: &str) -> f64 {
     f64::from(ms) / 3_600_000.0
 }
 
-/// The window of a time, in UTC.
+/// Returns the window that contains a time, in UTC.
 fn window(calendar: &str, utc: &str) -> (String, String) {
     let [_, start, end, _] = bounds(calendar.parse().unwrap(), ms(utc));
     let text = |ms: u64| {
@@ -73,7 +73,7 @@ fn a_month_has_28_to_31_days() {
     assert_window("day@UTC", "2024-02-29T23:59:59", start, end);
     let (start, end) = ("2024-02-28T00:00:00", "2024-02-29T00:00:00");
     assert_window("day@UTC", "2024-02-28T23:59:59", start, end);
-    // March and its change of the clocks, from midnight to midnight in Vienna.
+    // March with its clock change, from midnight to midnight in Vienna.
     let (start, end) = ("2024-02-29T23:00:00", "2024-03-31T22:00:00");
     assert_window("month@Europe/Vienna", "2024-03-15T00:00:00", start, end);
 }
@@ -93,7 +93,7 @@ fn a_week_begins_on_monday_in_the_new_year_too() {
 
 #[test]
 fn a_day_that_a_zone_left_out_is_no_window() {
-    // Samoa changed the side of the date line: 30 December 2011 never was.
+    // Samoa moved across the date line: 30 December 2011 was skipped.
     let apia = "day@Pacific/Apia";
     let (start, end) = ("2011-12-29T10:00:00", "2011-12-30T10:00:00");
     assert_window(apia, "2011-12-30T09:59:59", start, end);
@@ -104,13 +104,13 @@ fn a_day_that_a_zone_left_out_is_no_window() {
 
 #[test]
 fn a_day_begins_when_the_clocks_first_show_it() {
-    // In Cairo the clocks went from midnight to one.
+    // In Cairo the clocks were set forward from midnight to one.
     let (start, end) = ("2024-04-25T22:00:00", "2024-04-26T21:00:00");
     assert_window("day@Africa/Cairo", "2024-04-26T12:00:00", start, end);
-    // In St. John's they went back a minute after midnight, into the day before.
+    // In St. John's they were set back a minute after midnight, into the previous day.
     let (start, end) = ("2010-11-07T02:30:00", "2010-11-08T03:30:00");
     assert_window("day@America/St_Johns", "2010-11-07T03:00:00", start, end);
-    // In Toronto they went from half past eleven to half past twelve.
+    // In Toronto they were set forward from 23:30 to 00:30.
     let (start, end) = ("1919-03-31T04:30:00", "1919-04-01T04:00:00");
     let zone = zone("America/Toronto".parse().unwrap()).unwrap();
     let at = |utc: &str| format!("{utc}Z").parse::<Timestamp>().unwrap().as_millisecond();
@@ -120,7 +120,7 @@ fn a_day_begins_when_the_clocks_first_show_it() {
 
 #[test]
 fn a_minute_and_an_hour_are_those_of_the_clocks() {
-    // Kathmandu is 5:45 ahead, so its hours begin a quarter past.
+    // Kathmandu is 5:45 ahead of UTC, so its hours begin at a quarter past in UTC.
     let (start, end) = ("2024-05-01T10:15:00", "2024-05-01T11:15:00");
     assert_window("hour@Asia/Kathmandu", "2024-05-01T11:14:59.999", start, end);
     let (start, end) = ("2024-05-01T11:14:00", "2024-05-01T11:15:00");
@@ -128,7 +128,7 @@ fn a_minute_and_an_hour_are_those_of_the_clocks() {
     let (start, end) = ("2024-05-01T10:30:00", "2024-05-01T11:30:00");
     assert_window("hour@Asia/Kolkata", "2024-05-01T11:00:00", start, end);
 
-    // An hour that comes twice is two windows.
+    // An hour that occurs twice is two windows.
     let (start, end) = ("2024-10-27T00:00:00", "2024-10-27T01:00:00");
     assert_window("hour@Europe/Vienna", "2024-10-27T00:30:00", start, end);
     let (start, end) = ("2024-10-27T01:00:00", "2024-10-27T02:00:00");
@@ -136,7 +136,7 @@ fn a_minute_and_an_hour_are_those_of_the_clocks() {
     let (start, end) = ("2024-03-31T00:00:00", "2024-03-31T01:00:00");
     assert_window("hour@Europe/Vienna", "2024-03-31T00:30:00", start, end);
 
-    // Where the clocks change by half an hour, that hour has 90 minutes, both ways.
+    // If the clocks change by half an hour, that hour has 90 minutes, in both directions.
     let (start, end) = ("2024-04-06T14:00:00", "2024-04-06T15:30:00");
     assert_window("hour@Australia/Lord_Howe", "2024-04-06T15:15:00", start, end);
     let (start, end) = ("2024-10-05T14:30:00", "2024-10-05T16:00:00");
@@ -168,7 +168,7 @@ fn windows_follow_each_other_without_a_gap_in_every_zone() {
         let calendar: Calendar = format!("{unit}@{zone}").parse().unwrap();
         let shortest = u64::try_from(calendar.unit.shortest().as_millis()).unwrap();
         let nominal = u64::try_from(calendar.unit.nominal().as_millis()).unwrap();
-        // Over Samoa's day that was left out, and over every change of 2024 and the days around.
+        // Across the skipped day of Samoa, and across every change of 2024 and the days around it.
         for (mut now, until) in [
             (ms("2011-12-28T00:00:00"), ms("2012-01-02T00:00:00")),
             (ms("2024-03-30T12:00:00"), ms("2024-04-01T12:00:00")),

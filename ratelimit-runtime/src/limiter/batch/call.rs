@@ -1,4 +1,4 @@
-//! One request to the store for the callers of some limiters, and what becomes of its replies.
+//! One request to the store for the callers of some limiters, and the handling of its replies.
 
 use std::{
     future::Future,
@@ -28,13 +28,13 @@ use crate::{
 /// Limiters, each with the costs of its callers.
 pub(super) type Claims = Vec<(Arc<Core>, Vec<u32>)>;
 
-/// A row of replies for each claim, in it those to each caller.
+/// One row of replies per claim, with the replies to each caller.
 type Rows = Vec<Vec<Replies>>;
 
-/// The requests of callers to one limiter.
+/// The requests of all callers of one limiter.
 struct Claimed<'a> {
     core: &'a Core,
-    /// None if the limiter is not configured.
+    /// Empty if the limiter is not configured.
     parts: Vec<Part<'a>>,
     /// The cost of each caller.
     costs: &'a [u32],
@@ -44,7 +44,7 @@ fn no_reply() -> StoreError {
     StoreError::unavailable("the store returned no reply")
 }
 
-/// Sends groups of as many claims each to the store: for all claims of a group, or for none.
+/// Sends claims to the store in groups of `size`. A group succeeds or fails as a whole.
 async fn call(
     limits: &Arc<Services>,
     claims: &[Claimed<'_>],
@@ -75,14 +75,14 @@ async fn call(
     Ok(groups.map(|((claims, marks), replies)| read(limits, claims, marks, replies)).collect())
 }
 
-/// Takes note of the replies to a group, and sorts them by claim and caller.
+/// Records the replies to a group, and sorts them by claim and caller.
 fn read(
     limits: &Services,
     claims: &[Claimed<'_>],
     marks: &[Mark],
     replies: Result<Vec<Vec<Reply>>, StoreError>,
 ) -> Result<Rows, StoreError> {
-    // A reload may have removed a configuration after the callers came.
+    // A reload may have removed a configuration after the callers arrived.
     if claims.iter().any(|claim| claim.parts.is_empty()) {
         return Err(StoreError::unavailable("the limiter is not configured any more"));
     }
@@ -111,7 +111,7 @@ fn read(
     Ok(all)
 }
 
-/// The replies of each limiter, by caller.
+/// Returns the replies of each limiter by caller.
 fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
     let replies_to = |caller: usize| -> Option<Each> {
         limiters.iter().map(|replies| replies.get(caller).copied()).collect()
@@ -130,7 +130,7 @@ fn by_caller(limiters: &[Vec<Reply>], costs: &[u32]) -> Option<Vec<Replies>> {
     Some(all)
 }
 
-/// Calls the embedded store, which replies at once.
+/// Calls the embedded store, which replies immediately.
 pub(super) async fn embedded(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -152,11 +152,11 @@ pub(super) async fn embedded(
     replies.collect::<Option<_>>().ok_or_else(no_reply)
 }
 
-/// Lets the next calls of a limiter of the embedded store be counted at once.
+/// Lets the next calls of a limiter of the embedded store be counted immediately.
 fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
     let (AnyStore::Memory(store), [reply]) = (&limits.store, each) else { return };
     let ours = asked.numbers.follow || reply.config.same_limit(&asked.numbers.config);
-    // A block and its refusals are seen by the whole of a decision alone.
+    // Only a full decision sees a block and its rejections.
     if ours
         && asked.rule.penalty().is_none()
         && matches!(reply.outcome, Outcome::Granted | Outcome::Refused)
@@ -169,8 +169,8 @@ fn lease(limits: &Services, asked: &Asked<'_>, each: &[Reply]) {
     }
 }
 
-/// Calls the store for the callers of several limiters, each with its costs, by the configurations as
-/// they are now. What one limiter's callers receive is decided without regard to the others.
+/// Calls the store for the callers of several limiters, each with its costs, under their current
+/// configurations. Each limiter is decided independently of the others.
 pub(super) async fn of_each(
     limits: &Arc<Services>,
     lanes: &Claims,
@@ -196,7 +196,7 @@ async fn of_groups(
     call(limits, &claims, size).await
 }
 
-/// A call for several claims, as a task of its own.
+/// A call for several claims, in its own task.
 pub(super) struct Together<'a> {
     limits: &'a Arc<Services>,
     claims: Arc<Claims>,
@@ -218,7 +218,7 @@ impl<'a> Together<'a> {
                 Ok(groups) => groups,
                 Err(_) => {
                     let late = StoreError::timeout(format!("no reply within {:?}", own.deadline));
-                    // A caller that is gone needs none.
+                    // A caller that is gone needs no answer.
                     let _ = send.take().map(|send| send.send(Err(late)));
                     groups.await
                 }
@@ -254,14 +254,14 @@ impl Future for Together<'_> {
 impl Drop for Together<'_> {
     fn drop(&mut self) {
         self.answer.close();
-        // An answer that arrived and was never looked at.
+        // An answer arrived but was never read.
         if let Ok(Ok(unclaimed)) = self.answer.try_recv() {
             Taken::give_back_later(self.limits, taken_by(self.limits, &self.claims, &unclaimed));
         }
     }
 }
 
-/// What was granted to a caller that is gone.
+/// Returns what was granted to a caller that is gone.
 fn taken_by(limits: &Services, claims: &Claims, replies: &[Replies]) -> Vec<Taken> {
     let taken = claims.iter().zip(replies).filter_map(|((core, costs), replies)| {
         Taken::unclaimed(core, limits, *costs.first()?, replies)

@@ -1,4 +1,4 @@
-//! What a call gets: decisions and rejections, made of the replies of a store.
+//! Builds decisions and rejections from the replies of a store.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -19,10 +19,10 @@ use crate::{
     store::{Config, Heard, Outcome, Reply},
 };
 
-/// How long a shadowed limiter has to refuse no call until the next such event, in milliseconds.
+/// The time without a call that only shadow mode admits after which the next one is reported, in milliseconds.
 const QUIET_MS: u64 = 60_000;
 
-/// Whether a decision needs to be counted.
+/// Whether a decision needs counting.
 pub(in crate::limiter) enum Ready<'a> {
     Decided(Decision),
     /// With the number of permits, which fits in a request.
@@ -30,7 +30,7 @@ pub(in crate::limiter) enum Ready<'a> {
 }
 
 impl Why {
-    /// The one of two refusals that lets a call go sooner.
+    /// Returns the rejection that lets a call proceed sooner.
     pub(super) fn sooner(self, other: Self) -> Self {
         let wait = |why: &Self| match why {
             Self::NotNow(refusal) => refusal.retry_after.unwrap_or(Duration::MAX),
@@ -45,7 +45,7 @@ impl Why {
 }
 
 impl Core {
-    /// Returns the answers that need no counting.
+    /// Handles cases that need no counting.
     pub(in crate::limiter) fn ready<'a>(
         &self,
         limits: &Services,
@@ -87,7 +87,7 @@ impl Core {
         Ok(Ready::Ask(numbers, count))
     }
 
-    /// The decision about a request, by what the store replied for all limits of the key.
+    /// Builds the decision on a request from the store's replies for all limits of the key.
     pub(in crate::limiter) fn decision(&self, heard: &Heard, degraded: bool) -> Decision {
         let (Heard { reply, parts }, key) = (heard, &self.family.key);
         let decision = decision_of(key, reply, degraded);
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// The limits that refused a request.
+    /// Returns the limits that rejected a request.
     #[cold]
     fn violated(&self, reply: &Reply) -> Arc<[Quota]> {
         let rule = self.rule.load();
@@ -109,7 +109,7 @@ impl Core {
         violated.map(|(_, part)| part.in_force().quota()).collect()
     }
 
-    /// Why a request was refused, by the reply to it.
+    /// Returns why a request was rejected, from its reply.
     pub(in crate::limiter) fn refused_by(
         &self,
         heard: &Heard,
@@ -138,7 +138,7 @@ impl Core {
             .with_detail(format!("requested {permits}, quota {quota}"))
     }
 
-    /// The rejection of a request that no shard can ever grant.
+    /// Builds the rejection of a request that no shard can ever grant.
     pub(super) fn too_many_of_shards(
         &self,
         permits: u64,
@@ -167,7 +167,7 @@ impl Core {
         })
     }
 
-    /// The rejection of a request that was not made, because other callers wait before it.
+    /// Builds the rejection of a request that was not made, because other callers wait ahead of it.
     pub(in crate::limiter) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
         let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
         match self.in_force() {
@@ -176,8 +176,8 @@ impl Core {
         }
     }
 
-    /// The decision about a request that only shadow mode admits, which is counted and reported; `None` if
-    /// the limiter is enforced, or no limit refused the request.
+    /// Returns the decision on a request that only shadow mode admits, and counts and reports it;
+    /// `None` if the limiter is enforced, or no limit rejected the request.
     pub(super) fn shadowed(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
         let decision = self.in_shadow(limits, rule, why)?;
         self.note_shadowed(limits, || match why {
@@ -187,7 +187,7 @@ impl Core {
         Some(decision)
     }
 
-    /// Counts a call that only shadow mode admits, and reports it now and then.
+    /// Counts a call that only shadow mode admits, and reports the first one after a quiet period.
     pub(super) fn note_shadowed(&self, limits: &Services, rejection: impl FnOnce() -> Rejection) {
         let tally = &self.family.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +199,7 @@ impl Core {
         }
     }
 
-    /// The same without a trace.
+    /// Like `shadowed`, but neither counts nor reports the call.
     pub(super) fn in_shadow(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
         if !rule.is_shadowed() {
             return None;

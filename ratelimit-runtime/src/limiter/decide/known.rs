@@ -1,5 +1,5 @@
-//! Decisions that need neither the store nor a wait: this process counts the limiter, or knows what the
-//! store would reply.
+//! Decisions without the store and without a wait: this process counts the limiter, or has a cached
+//! denial.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// The same for a limiter of a family, by its name: where the embedded store knows a limiter's
-/// configuration, it need not be remembered.
+/// Like `Core::spend`, for a limiter of a key template by name: if the embedded store has the
+/// limiter's configuration, the limiter need not be cached.
 #[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
     let spent = by_name(limits, family, name, permits, |slot, whose, generation| {
@@ -33,7 +33,7 @@ pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32
     count_spent(family, spent)
 }
 
-/// The decision for a caller that needs it, unless the call has to wait or costs too much.
+/// Returns the decision for a caller that needs it, unless the call has to wait or costs too much.
 pub(crate) fn decide_by_name(
     limits: &Services,
     family: &Arc<Family>,
@@ -61,7 +61,7 @@ pub(crate) fn decide_by_name(
     }
 }
 
-/// Takes permits for a caller that needs a reply.
+/// Takes permits for a caller that needs the reply.
 #[inline]
 fn take(limits: &Services, family: &Family, name: &str, permits: u32) -> Option<(Reply, Rejects)> {
     by_name(limits, family, name, permits, |slot, whose, generation| {
@@ -69,7 +69,7 @@ fn take(limits: &Services, family: &Family, name: &str, permits: u32) -> Option<
     })
 }
 
-/// Takes permits where the embedded store counts a limiter, by its name.
+/// Takes permits by name if the embedded store counts the limiter.
 #[inline]
 fn by_name<T>(
     limits: &Services,
@@ -83,7 +83,7 @@ fn by_name<T>(
     store.with(name, |slot| take(slot, Whose::Family(family.number), generation))
 }
 
-/// The embedded store, if it counts limiters by their names, and the reading of the limits they are counted by.
+/// Returns the embedded store, if it counts limiters by name, and the reading of the limits that applies.
 #[inline]
 fn counting<'a>(
     limits: &'a Services,
@@ -96,8 +96,8 @@ fn counting<'a>(
     counts.then_some((store, generation))
 }
 
-/// Takes permits of a limiter that is used for the first time and has no settings of its own: only its state is
-/// remembered.
+/// Takes permits of a limiter that is used for the first time and has no settings of its own: only
+/// its state is stored.
 #[cold]
 fn begin(
     limits: &Services,
@@ -145,8 +145,8 @@ fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
 }
 
 impl Core {
-    /// Takes permits for a call that keeps nothing of them, if this process counts the limiter and they are
-    /// free.
+    /// Takes permits for a call that does not hold them, if this process counts the limiter and
+    /// they are free.
     #[inline]
     pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
@@ -160,15 +160,15 @@ impl Core {
         count_spent(&self.family, spent)
     }
 
-    /// The whole of a call that needs neither the store nor a wait. In shadow mode the reply may be a
-    /// refusal.
+    /// Decides a call that needs neither the store nor a wait. In shadow mode the reply may be a
+    /// rejection.
     pub(crate) fn acquire_at_once(
         &self,
         limits: &Services,
         permits: u32,
         wait: impl FnOnce() -> Wait,
     ) -> Option<Result<(Reply, Source), Rejection>> {
-        // No caller overtakes those that wait.
+        // No caller overtakes waiting callers.
         if !self.queue.is_empty() || permits == 0 {
             return None;
         }
@@ -183,7 +183,7 @@ impl Core {
                     return Some(Ok((reply, source)));
                 }
                 Outcome::Refused => {
-                    // The rule in use is the one that decided this; no reload is behind it.
+                    // The rule in use made this decision; no reload is pending.
                     if self.shadowed.load(Ordering::Acquire) {
                         self.note_shadowed(limits, || self.refusal(&reply.into()));
                         self.count_granted(&reply);
@@ -191,7 +191,7 @@ impl Core {
                     }
                     reply.into()
                 }
-                // It costs more than the capacity.
+                // The cost exceeds the capacity.
                 _ => return None,
             },
             None => self.known_refusal(rule, generation, permits)?,
@@ -199,13 +199,13 @@ impl Core {
         (wait() == Wait::None).then(|| Err(self.refuse(limits, &refusal)))
     }
 
-    /// The decision of a reply to such a call.
+    /// Returns the decision for the reply to such a call.
     pub(in crate::limiter) fn decided(&self, reply: &Reply) -> Decision {
         let decision = decision_of(&self.family.key, reply, false);
         if reply.outcome == Outcome::Granted { decision } else { decision.in_shadow() }
     }
 
-    /// The reply of this process, if it counts the limiter.
+    /// Returns the reply of this process, if it counts the limiter.
     fn counted_here(
         &self,
         limits: &Services,
@@ -222,20 +222,20 @@ impl Core {
         )
     }
 
-    /// The refusal that the store would repeat.
+    /// Returns the denial that the store would repeat.
     fn known_refusal(&self, rule: u64, generation: u64, permits: u32) -> Option<Heard> {
         if !self.denials.has_any() || self.shadowed.load(Ordering::Acquire) {
             return None;
         }
         let known = self.rule.load();
-        // A reload that no call has noticed yet may change it; with a penalty it counts.
+        // A reload that no call has noticed yet may change it; with a penalty each rejection counts.
         if known.number != rule || known.generation != generation || known.penalty().is_some() {
             return None;
         }
         self.denials.repeated(permits, Caller::Polling)
     }
 
-    /// Kept out of the way of a call that is granted at once.
+    /// A separate function, so that a call that is granted immediately does not pay for it.
     #[inline(never)]
     fn refuse(&self, limits: &Services, heard: &Heard) -> Rejection {
         let rejection = self.refusal(heard);
@@ -247,23 +247,23 @@ impl Core {
         Rejection::refused(Reason::Limited, self.decision(heard, false))
     }
 
-    /// The policy decided, or the store did not get what was given back.
+    /// Counts a decision of the policy, or a release that the store did not receive.
     pub(in crate::limiter) fn count_degraded(&self) {
         self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
         self.family.measured.degraded();
     }
 
-    /// A call was admitted by a reply.
+    /// Counts a call that a reply admitted.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
         self.family.tally.allowed.increase();
         self.family.measured.admitted(reply.remaining, reply.config.capacity());
     }
 
-    /// A call was admitted.
+    /// Counts an admitted call.
     pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
         self.family.tally.allowed.increase();
-        // A call that went ahead without being counted is near no limit.
+        // A call that was admitted without counting is close to no limit.
         let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
         let (remaining, capacity) = counted.map_or((u64::MAX, u64::MAX), |(remaining, quota)| {
             (remaining, quota.burst().unwrap_or(quota.rate()))

@@ -1,4 +1,4 @@
-//! What a request would get, without taking anything; and charges, which are taken without asking.
+//! Previews of a request, which take nothing; and charges, which take permits unconditionally.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Core {
-    /// Returns what a request would get now.
+    /// Returns the result that a request would get now.
     pub(crate) async fn peek(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -29,7 +29,7 @@ impl Core {
             Ok(decision) => return Ok(decision),
             Err(why) => why,
         };
-        // A look is not counted as a call that shadow mode admitted.
+        // A preview does not count as a call that shadow mode admitted.
         if let Some(decision) = self.in_shadow(limits, &rule, &why) {
             return Ok(decision);
         }
@@ -148,7 +148,7 @@ impl Core {
         }
     }
 
-    /// Takes permits without asking whether they are free. What is not free is owed.
+    /// Takes permits whether they are free or not; permits that are not free become debt.
     pub(crate) async fn charge(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -163,7 +163,7 @@ impl Core {
             Err(rejection) => return Err(unconfigured(&rejection)),
         };
         if let Some(shards) = rule.shards() {
-            // Each shard pays its part of the cost.
+            // Each shard pays its share of the cost.
             let mut all = Settlement { excess: beyond, ..Settlement::default() };
             for (n, shard) in shards.iter().enumerate() {
                 let of = u32::try_from(shards.len()).unwrap_or(u32::MAX);
@@ -195,7 +195,7 @@ impl Core {
 }
 
 impl Part<'_> {
-    /// Charges one stored limiter, wherever it is counted.
+    /// Charges one stored limiter, whichever side counts it.
     async fn charge(
         &self,
         limits: &Services,
@@ -231,7 +231,7 @@ impl Part<'_> {
     }
 }
 
-/// Why a charge could not be made.
+/// Returns why a charge failed.
 fn unconfigured(rejection: &Rejection) -> StoreError {
     StoreError::misconfigured(rejection.to_string())
 }

@@ -1,4 +1,4 @@
-//! What decides while the store is unavailable.
+//! Decides while the store is unavailable.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     store::Outcome,
 };
 
-/// Decides by each limiter's policy, because the store did not.
+/// Applies each limiter's policy, because the store did not decide.
 pub(super) fn without_store(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
@@ -79,8 +79,8 @@ fn count_locally(limits: &Arc<Services>, asked: &[&Asked<'_>]) -> Vec<Result<Rep
 }
 
 impl Core {
-    /// Counts a call that cannot be rejected locally, because its store is misconfigured; `None` if its
-    /// permits are not free.
+    /// Counts a call that cannot be rejected locally, because its store is misconfigured; `None` if
+    /// its permits are not free.
     pub(in crate::limiter) fn without_store_at_all(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// Reports that the limiter cannot be counted as it should.
+    /// Reports that the limiter cannot be counted as configured.
     pub(in crate::limiter) fn complain(&self, limits: &Services, error: StoreError) {
         let limiter = Arc::clone(&self.family.key);
         limits.events.emit(&Event::Misconfigured { limiter, error });
@@ -108,7 +108,7 @@ impl Core {
 }
 
 impl Granted {
-    /// A call that went ahead without being counted.
+    /// A call that was admitted without counting.
     pub(super) fn free(core: &Arc<Core>, decision: Decision) -> Self {
         Self { decision, taken: Taken::nothing(core), again_ms: 0 }
     }

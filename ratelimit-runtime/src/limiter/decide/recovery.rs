@@ -1,7 +1,7 @@
-//! What decides when the store was found again, and other processes may not have found it yet.
+//! Decides after the store has become available again, while other processes may not have noticed.
 //!
-//! They still grant their shares, which the store hears of when they are back. Until then this process takes
-//! no more than its own from the store either.
+//! The other processes still grant their shares, which the store learns when they return. Until then this process
+//! takes no more than its own share from the store either.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     store::{Grant, Outcome, Reply},
 };
 
-/// Until when a call keeps to the shares of its limiters; `None` if it need not.
+/// Returns until when a call is limited to the shares of its limiters; `None` if it is not.
 pub(super) fn until(limits: &Services, asked: &[&Asked<'_>]) -> Option<Instant> {
     let by_share =
         |asked: &&Asked<'_>| asked.numbers.effective.set.on_store_error() == OnStoreError::Local;
@@ -29,14 +29,14 @@ pub(super) fn until(limits: &Services, asked: &[&Asked<'_>]) -> Option<Instant> 
     asked.iter().all(by_share).then_some(until)
 }
 
-/// Takes from the shares of all claims, and then from the store.
+/// Takes from the shares of all claims, then from the store.
 pub(super) async fn within_shares(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
     until: Instant,
 ) -> Result<Vec<Granted>, Refusals> {
     let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
-    // Later, what this call takes would be charged as if the store had not granted it.
+    // Otherwise the permits of this call would later be charged as if the store had not granted them.
     if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
         && let Err(error) = charging.await
     {
@@ -47,7 +47,7 @@ pub(super) async fn within_shares(
     let outcomes = |outcome| move |reply: &Reply| reply.outcome == outcome;
     let mut replies = shares.iter().flat_map(|each| each.iter());
     if replies.clone().any(outcomes(Outcome::ExceedsCapacity)) {
-        // No share has as much.
+        // No share has that many permits.
         return replied(limits, asked, batch::ask(limits, asked).await);
     }
     if !replies.all(outcomes(Outcome::Granted)) {
@@ -59,12 +59,12 @@ pub(super) async fn within_shares(
     if replies.as_ref().is_ok_and(|replies| replies.iter().all(Replies::grant)) {
         taken.shares.clear();
     }
-    // Without the store the policy takes from the share anew.
+    // Without the store, the policy takes from the share again.
     drop(taken);
     replied(limits, asked, replies)
 }
 
-/// What a call took from shares. Given back unless the store grants the call too.
+/// The permits that a call took from shares. Released unless the store grants the call too.
 struct Shares<'a> {
     limits: &'a Services,
     asked: &'a [&'a Asked<'a>],

@@ -1,9 +1,9 @@
-//! One very hot limiter as several shards, each under a name of its own and so on any node of a
+//! Splits a heavily used limiter into shards, each under its own name and so on any node of a
 //! cluster.
 //!
-//! The shards divide the permits. A call asks one of them, and the others only if that one refuses, so
-//! no call is refused while any shard has room, and all shards together admit as much as the whole
-//! limiter would. The embedded store has no nodes and splits no limiter.
+//! Permits are divided among the shards. A call queries one shard, and the others only if that one
+//! rejects it, so no call is rejected while any shard has room, and all shards together admit as
+//! much as the whole limiter would. The embedded store has no nodes and splits no limiter.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -17,8 +17,8 @@ use crate::{
     settings::Family,
 };
 
-/// The shards that a configuration asks for: those of before if there are as many, or `None` if the
-/// limiter is not split.
+/// Returns the shards that a configuration sets: the previous ones if their number is the same, or
+/// `None` if the limiter is not split.
 pub(in crate::limiter) fn shards(
     limits: &Services,
     family: &Arc<Family>,
@@ -30,8 +30,8 @@ pub(in crate::limiter) fn shards(
     let numbers = rule.numbers.as_ref().ok()?;
     let (of, rate) = (numbers.effective.set.shards(), numbers.effective.rate());
     let whole = of <= 1 || share.is_some() || rate == 0 || numbers.follow;
-    // A limits file that contradicts an annotation is refused at startup; a limiter that exists only
-    // at run time stays whole.
+    // A limits file that contradicts an annotation is rejected at startup; a limiter that exists
+    // only at run time stays whole.
     if whole || !limits.store.is_shared() || numbers.effective.set.check_shards().is_some() {
         return None;
     }
@@ -48,7 +48,7 @@ pub(in crate::limiter) fn shards(
 }
 
 impl Core {
-    /// All shards, starting with another one each time.
+    /// Returns all shards, starting with a different one each time.
     pub(in crate::limiter) fn in_rotation<'a>(
         &self,
         shards: &'a [Arc<Self>],

@@ -1,4 +1,4 @@
-//! What was known when a call began.
+//! The state known when a call began.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,12 +6,12 @@ use ratelimit_spec::Wait;
 
 use crate::limiter::{plan::Claim, services::Services};
 
-/// When a call began, in milliseconds, and what was known of its limiters then. If that has changed
-/// since, a wait may be over before its time.
+/// When a call began, in milliseconds, and the known state of its limiters at that time. If that
+/// has changed since, a wait may end early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     pub(super) at: u64,
-    /// Numbers the calls of this process that may wait, in order.
+    /// Orders the calls of this process that may wait.
     pub(super) arrival: u64,
     changes: u64,
     generation: u64,
@@ -28,7 +28,7 @@ impl Begun {
         Self::known(limits, claims, arrival)
     }
 
-    /// What is known now. The call came when it came.
+    /// Returns the state known now, with the same arrival number.
     pub(super) fn again<'a>(
         &self,
         limits: &Services,
@@ -55,7 +55,7 @@ impl Begun {
     }
 }
 
-/// How often something may have become free before its time, of all limiters.
+/// The number of times that permits of any of the limiters may have become free early.
 fn changes<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> u64 {
     claims.into_iter().map(|claim| claim.core.queue.changes()).sum()
 }

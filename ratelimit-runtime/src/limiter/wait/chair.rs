@@ -1,4 +1,4 @@
-//! A caller's place in a queue, which its answer is put into.
+//! A caller's position in a queue, which receives its answer.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,7 +11,7 @@ use crate::{
     limiter::{Core, plan::Claim, services::Services},
 };
 
-/// A caller that waits: its request, and the place for its answer.
+/// A caller that waits: its request, and the cell for its answer.
 #[derive(Debug)]
 pub(super) struct Chair {
     pub(super) claims: Vec<Claim>,
@@ -22,16 +22,16 @@ pub(super) struct Chair {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) answer: Answer,
-    /// The limiter in whose queue it is, and the number of its place.
+    /// The limiter in whose queue the caller is, and the number of its position.
     pub(super) place: Option<(Arc<Core>, u64)>,
 }
 
 #[derive(Debug)]
 pub(super) enum Answer {
     Awaited(Option<Waker>),
-    /// With the reservation it was made of.
+    /// With the reservation that the answer is based on.
     There(Outcome, Option<Box<Slot<Ticket>>>),
-    /// It was seen, or the caller has left.
+    /// The answer was read, or the caller has left.
     Over,
 }
 
@@ -41,7 +41,7 @@ impl Chair {
         Arc::new(Self { claims, begun, state: Mutex::new(state) })
     }
 
-    /// Takes a place in the queue of one claim, unless there is none or the wait would be too long.
+    /// Joins the queue of one claim, unless it is full or the wait would be too long.
     pub(super) fn join(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -49,7 +49,7 @@ impl Chair {
         begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
         let Claim { core, wait, .. } = &self.claims[position];
-        // A request that waits has been compared with the capacity.
+        // The cost of a waiting request has been compared with the capacity.
         let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
         let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
@@ -59,7 +59,7 @@ impl Chair {
         if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
-        // A reservation is made at once; any other request is made when it can be granted.
+        // A reservation is made immediately; any other request is made when it can be granted.
         let (reserves, later) = (core.pace(limits).is_some(), now + look_again(limits, after));
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
@@ -69,7 +69,7 @@ impl Chair {
         let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let (seat, alone) = (Arc::clone(self), self.claims.len() == 1);
-            // With the line in hand: a change from now on finds this caller in it.
+            // The line is locked here: any later change affects this caller too.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { now } else { later };
             (!full).then(|| line.join(Place { number, permits, until, alone, seat }, (due, lag)))
@@ -78,7 +78,7 @@ impl Chair {
             let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
             return Err((position, core.not_before(Reason::QueueFull, after)));
         }
-        // From now on every call finds the queue.
+        // From now on every call sees the queue.
         core.withdraw(limits);
         state.place = Some((Arc::clone(core), number));
         drop(state);
@@ -86,8 +86,8 @@ impl Chair {
         Ok(())
     }
 
-    /// Hands the answer to the caller, or returns it if the caller has left. One that was made of a
-    /// reservation leaves that for another caller if this one never looks at it.
+    /// Delivers the answer to the caller, or returns it if the caller has left. If the caller never
+    /// reads an answer based on a reservation, that passes to another caller.
     pub(super) fn answer(
         &self,
         outcome: Outcome,
@@ -102,7 +102,7 @@ impl Chair {
         Ok(())
     }
 
-    /// The position of a limiter among the claims.
+    /// Returns the position of a limiter among the claims.
     pub(super) fn position(&self, core: &Arc<Core>) -> usize {
         let same = |claim: &Claim| Arc::ptr_eq(&claim.core, core);
         self.claims.iter().position(same).unwrap_or(0)

@@ -26,11 +26,11 @@ use crate::{
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Starts a driver for callers that wait in this place, unless there is one.
+/// Starts a driver for callers in this runtime, unless there is one.
 pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
     let here = Handle::try_current().ok().filter(|_| !limits.store.is_shared());
-    // What several processes share is driven by the engine: no caller's runtime drives what others
-    // wait for.
+    // If several processes share the store, the engine drives the queue, so that no caller's
+    // runtime drives what others wait for.
     let runtime = here.unwrap_or_else(|| limits.engine.runtime());
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
@@ -43,12 +43,12 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
     }
 }
 
-/// The driver of a queue. If its runtime ends, another one goes on.
+/// The driver of a queue. If its runtime ends, another driver continues.
 struct Driver {
     core: Arc<Core>,
     limits: Arc<Services>,
     home: Id,
-    /// Whether it is the one that queries the store.
+    /// Whether this driver is the one that queries the store.
     working: bool,
     _unfinished: Unfinished,
 }
@@ -144,7 +144,7 @@ impl Drop for Driver {
     }
 }
 
-/// Hands a reservation to its caller, or keeps it for the next one.
+/// Delivers a reservation to its caller, or keeps it for the next one.
 fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     let Ticket { source, grant, reply } = slot.ticket.clone();
     let decision = core.decision(&reply.into(), false);
@@ -183,7 +183,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
                 return;
             }
             Blocked::For(delay) => {
-                // Another limiter keeps the call: those that wait for this one alone need not wait.
+                // Another limiter delays the call, so callers that wait for this limiter alone need not wait for it.
                 core.queue.change(|line| {
                     line.leave(number, now);
                     line.answered(now, 0);
@@ -199,7 +199,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         let cost = |head: Option<u32>| head.unwrap_or(0);
         let asked = cost(line.leave(number, now).map(|place| place.permits));
         let next = cost(line.head().map(|place| place.permits));
-        // The reply contains when the same request can be granted again.
+        // The reply contains the time at which the same request can be granted again.
         line.answered(if asked == next { again } else { now }, lag);
     });
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
@@ -217,7 +217,7 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
     let now = limits.clock.now_ms();
     let waiting = core.queue.waiting();
     let Some(reserved) = reserved else {
-        // The policy decides, or the rule in force takes no reservations.
+        // The policy decides, or the active configuration takes no reservations.
         waiting.polling.store(true, Ordering::Release);
         core.queue.change(|line| line.answered(now, 0));
         return;
@@ -233,8 +233,8 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
     });
 }
 
-/// Gives reservations up, in this order. The store takes back what nothing was reserved after; the
-/// others are used as they are.
+/// Cancels reservations in this order. The store accepts a reservation back if no other was made
+/// after it; the remaining ones are used as they are.
 async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>>) {
     let mut slots = slots.into_iter();
     let mut kept = Vec::new();

@@ -1,5 +1,5 @@
-//! When a caller at the end of a queue can be admitted at the earliest: a call that may not wait for as
-//! long is rejected at once, and no other is.
+//! Computes the earliest time at which a caller at the end of a queue can be admitted. A call that
+//! may not wait that long is rejected immediately, and no other is.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Core {
-    /// The milliseconds until a request can be granted behind the callers that wait. Exact if this
-    /// process counts the limiter and no caller ahead leaves; else no more than it will be.
+    /// Returns the milliseconds until a request can be granted behind the waiting callers. Exact if
+    /// this process counts the limiter and no caller ahead leaves; otherwise a lower bound.
     pub(super) fn earliest(self: &Arc<Self>, limits: &Services, permits: u32, now: u64) -> u64 {
         let (reserved, costs) = {
             let line = self.queue.waiting().line();
@@ -48,7 +48,7 @@ impl Core {
         last.saturating_sub(now).saturating_add(known.iter().map(span).max().unwrap_or(0))
     }
 
-    /// Lets the callers ahead go one after the other, on copies of the states.
+    /// Admits the callers ahead in order, on copies of the states.
     fn simulate(
         self: &Arc<Self>,
         limits: &Services,

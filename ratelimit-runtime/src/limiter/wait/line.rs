@@ -1,44 +1,44 @@
-//! The callers of this process that wait for one limiter, in order, and the permits that are reserved
-//! for them.
+//! The callers of this process that wait for one limiter, in order, and the permits reserved for
+//! them.
 //!
-//! A [`Line`] knows times, costs and places; it never sleeps and queries no store. It returns what is
-//! to be done next as a [`Step`], which the queue's driver carries out. Callers take no part in that:
-//! each holds a [`Seat`] that its answer is put into, so a future that is never polled again delays
-//! no other caller.
+//! A [`Line`] handles times, costs and positions; it never sleeps and never queries a store. It
+//! returns the next action as a [`Step`], which the queue's driver carries out. Callers take no
+//! part in that: each holds a [`Seat`] that receives its answer, so a future that is never polled
+//! again delays no other caller.
 
 use std::collections::{BTreeSet, VecDeque};
 
 /// How long an empty queue keeps its reservations, in milliseconds.
 const KEPT_MS: u64 = 100;
-/// The most reservations of one queue.
+/// The maximum number of reservations of one queue.
 const MOST_SLOTS: u64 = 64;
 
 /// A caller in the queue.
 #[derive(Debug)]
 pub(super) struct Place<S> {
-    /// Numbers the callers in the order in which they came.
+    /// Orders the callers by arrival.
     pub(super) number: u64,
     pub(super) permits: u32,
     /// The last millisecond in which the caller may be admitted.
     pub(super) until: Option<u64>,
-    /// Whether the caller takes from this limiter alone, so that a reservation serves it.
+    /// Whether the caller takes from this limiter alone, so that a reservation is sufficient.
     pub(super) alone: bool,
     pub(super) seat: S,
 }
 
 /// What identifies a reservation.
 pub(super) trait Part: Clone {
-    /// Leaves the first part of it here, and returns the last: this many permits, which may be used this
-    /// many milliseconds later.
+    /// Keeps the first part, and returns the last: this many permits, which may be used this many
+    /// milliseconds later.
     fn split_off(&mut self, permits: u32, later_ms: u64) -> Self;
 }
 
-/// Permits that are reserved for this queue, to be used from a time on.
+/// Permits that are reserved for this queue, usable from `at` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot<T> {
-    /// In milliseconds by the clock of the limits.
+    /// In milliseconds, by the clock of the limits.
     pub(super) at: u64,
-    /// How much sooner that may have been, in milliseconds.
+    /// How much earlier that may have been, in milliseconds.
     pub(super) lag: u64,
     pub(super) permits: u32,
     /// Identifies the reservation in its store.
@@ -50,16 +50,16 @@ pub(super) struct Slot<T> {
 pub(super) struct Pace {
     pub(super) rate: u64,
     pub(super) per_ms: u64,
-    /// Whether permits are handed out one request after the other.
+    /// Whether permits are spaced, one request after the other.
     pub(super) spaced: bool,
-    /// The permits that the bucket holds.
+    /// The capacity of the bucket, in permits.
     pub(super) capacity: u64,
     /// The measured round trip to the store, in milliseconds, rounded up.
     pub(super) round_trip_ms: u64,
 }
 
 impl Pace {
-    /// The number of slots of this cost that fit in twice the round trip plus 5 ms.
+    /// The number of reservations of this cost that fit in twice the round trip plus 5 ms.
     fn depth(&self, cost: u32) -> usize {
         let ahead_ms = self.round_trip_ms.saturating_mul(2).saturating_add(5);
         let slot = u128::from(self.per_ms) * u128::from(cost.max(1));
@@ -67,8 +67,8 @@ impl Pace {
         usize::try_from(fit.unwrap_or(0).clamp(1, MOST_SLOTS.into())).unwrap_or(1)
     }
 
-    /// The milliseconds for which a slot that no caller used is as good as new: until the next one of a
-    /// bucket that spaces its callers, or until a bucket that was empty then is full.
+    /// The milliseconds for which an unused reservation stays valid: until the next one of a bucket
+    /// that spaces its callers, or until a bucket that was empty then is full.
     fn keeps_ms(&self, permits: u32) -> u64 {
         self.span_ms(if self.spaced { permits.into() } else { self.capacity })
     }
@@ -80,14 +80,14 @@ impl Pace {
     }
 }
 
-/// What the driver of a queue does next.
+/// The next action of a queue's driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<T> {
     /// Reserve permits for requests of these costs, the latest of which may be admitted until then.
     Reserve(Vec<u32>, Option<u64>),
     /// Query the store for the caller at the head.
     Ask,
-    /// Give reservations up, in this order.
+    /// Cancel reservations, in this order.
     GiveUp(Vec<Slot<T>>),
     /// Wait until this time, or for a change.
     Sleep(u64),
@@ -98,9 +98,9 @@ pub(super) enum Step<T> {
 /// A caller whose wait is over.
 #[derive(Debug)]
 pub(super) enum Leaving<S, T> {
-    /// Its permits are there.
+    /// Its permits are available.
     Admitted(Place<S>, Slot<T>),
-    /// Its permits cannot be there in time, but not before this many milliseconds.
+    /// Its permits cannot be available in time; the earliest time is in this many milliseconds.
     TooLate(Place<S>, u64),
 }
 
@@ -108,19 +108,19 @@ pub(super) enum Leaving<S, T> {
 pub(super) struct Line<S, T> {
     places: VecDeque<Place<S>>,
     slots: VecDeque<Slot<T>>,
-    /// The places with a last moment, the earliest first.
+    /// The positions with a time limit, the earliest first.
     limits: BTreeSet<(u64, u64)>,
-    /// Whether a request to the store is under way: only one driver makes them.
+    /// Whether a request to the store is in progress: only one driver makes requests.
     asking: bool,
-    /// The place for which it is.
+    /// The position that the request is for.
     asked: Option<u64>,
     /// When the next request to the store is due.
     due: u64,
-    /// How much sooner that may have been, in milliseconds.
+    /// How much earlier that may have been, in milliseconds.
     lag: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
-    /// Whether no caller waited since reservations were handed out last.
+    /// Whether no caller has waited since reservations were last handed out.
     was_empty: bool,
     /// Whether reservations may be later than necessary.
     stale: bool,
@@ -144,7 +144,7 @@ impl<S, T> Default for Line<S, T> {
 }
 
 impl<S, T: Part> Line<S, T> {
-    /// The number of callers that wait.
+    /// The number of waiting callers.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
@@ -170,14 +170,14 @@ impl<S, T: Part> Line<S, T> {
         self.slots.front().map_or(self.due, |slot| slot.at)
     }
 
-    /// How much sooner that may be, in milliseconds: no wait is too long that ends in time by then.
+    /// How much earlier that may be, in milliseconds: a wait that ends in time by that much is not too long.
     pub(super) fn lag(&self) -> u64 {
         self.slots.front().map_or(self.lag, |slot| slot.lag)
     }
 
-    /// Adds a caller behind all that came before it. Later ones may be in the line already: a caller that the
-    /// store refused joins when it hears of it, one that knows of the refusal joins at once. The first one is to
-    /// ask at `due`.
+    /// Adds a caller behind all that arrived before it. Later callers may be in the line already: a
+    /// caller that the store rejected joins when it receives the reply, one with a cached denial
+    /// joins immediately. The first caller queries the store at `due`.
     pub(super) fn join(&mut self, place: Place<S>, (due, lag): (u64, u64)) {
         if self.places.is_empty() && !self.asking {
             (self.due, self.lag) = (due, lag);
@@ -188,13 +188,13 @@ impl<S, T: Part> Line<S, T> {
         self.empty_since = None;
     }
 
-    /// The caller that a request is to be made for.
+    /// Returns the caller that the next request is made for.
     pub(super) fn ask(&mut self) -> Option<&Place<S>> {
         self.asked = self.head().map(|head| head.number);
         self.head()
     }
 
-    /// Removes a place: its caller left, or was answered.
+    /// Removes a position, because its caller left or was answered.
     pub(super) fn leave(&mut self, number: u64, now: u64) -> Option<Place<S>> {
         let index = self.places.binary_search_by_key(&number, |place| place.number).ok()?;
         let place = self.places.remove(index)?;
@@ -215,26 +215,26 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// Something may be free before its time.
+    /// Records that permits may have become free early.
     pub(super) fn change(&mut self) {
         (self.due, self.stale) = (0, true);
     }
 
-    /// Adds a reservation, such as one that its caller did not use: the next caller may have it.
+    /// Adds a reservation, such as one that its caller did not use, for the next caller.
     pub(super) fn put(&mut self, slot: Slot<T>) {
         let index = self.slots.partition_point(|other| other.at <= slot.at);
         self.slots.insert(index, slot);
     }
 
-    /// The store has replied; the next request is due at this time, or sooner by the lag.
+    /// Records a reply of the store; the next request is due at `again`, or earlier by the lag.
     pub(super) fn answered(&mut self, again: u64, lag: u64) {
         self.lag = lag;
-        // A change that came meanwhile is still to be looked at.
+        // A change during the request still has to be considered.
         self.due = if self.asking && self.stale { 0 } else { again };
         (self.asking, self.asked) = (false, None);
     }
 
-    /// Returns what is to be done now, and removes the callers whose wait is over. A limiter without a
+    /// Returns the next action, and removes the callers whose wait is over. A limiter without a
     /// `pace` takes no reservations.
     pub(super) fn step(
         &mut self,
@@ -296,12 +296,12 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// The last ones first: a store takes a reservation back that nothing was reserved after.
+    /// Cancels the last reservations first: a store accepts a reservation back if no other was made after it.
     fn give_up(&mut self) -> Step<T> {
         Step::GiveUp(self.slots.drain(..).rev().collect())
     }
 
-    /// Keeps reservations that could not be given up because others were made after them, as far as the
+    /// Keeps reservations that could not be canceled because others were made after them, if the
     /// caller at the head can use them.
     pub(super) fn keep(&mut self, slots: Vec<Slot<T>>) {
         let head = self.places.front().filter(|head| head.alone).map(|head| head.permits);
@@ -309,10 +309,10 @@ impl<S, T: Part> Line<S, T> {
         slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
     }
 
-    /// Gives the callers at the head the reservations whose time has come.
+    /// Gives due reservations to the callers at the head.
     fn hand_out(&mut self, now: u64, pace: Option<Pace>, leaving: &mut Vec<Leaving<S, T>>) {
         if !self.places.is_empty() && std::mem::take(&mut self.was_empty) {
-            // Callers that come late do not go all at once.
+            // Callers that arrive late are not admitted all at once.
             let keeps_ms = |slot: &Slot<T>| pace.map_or(0, |pace| pace.keeps_ms(slot.permits));
             self.slots.retain(|slot| slot.at + keeps_ms(slot) > now);
         }
@@ -337,7 +337,7 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// Removes the callers that cannot be admitted in time: no caller goes before the head does.
+    /// Removes the callers that cannot be admitted in time: no caller is admitted before the head.
     fn turn_away(&mut self, now: u64, leaving: &mut Vec<Leaving<S, T>>) {
         let earliest = if self.asking { now } else { self.head_at().max(now) };
         let lag = self.lag();
@@ -348,14 +348,14 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// The place whose wait is over first. The one for which a request is under way has its answer.
+    /// Returns the position whose wait ends first, except the one that a request in progress will answer.
     fn next_limit(&self) -> Option<(u64, u64)> {
         let head = || self.head().filter(|_| self.asking).map(|head| head.number);
         let asked = self.asked.or_else(head);
         self.limits.iter().find(|(_, number)| Some(*number) != asked).copied()
     }
 
-    /// The costs to reserve for next: none while more than half of the reservations are left.
+    /// Returns the costs to reserve next: none while more than half of the reservations are left.
     fn lacking(&self, pace: Pace) -> Vec<u32> {
         let depth = self.places.front().map_or(1, |head| pace.depth(head.permits));
         if self.slots.len() * 2 > depth {

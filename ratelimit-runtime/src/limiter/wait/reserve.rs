@@ -8,17 +8,17 @@ use crate::{
     store::{Grant, Outcome, Reply, Reservation},
 };
 
-/// What the store reserved.
+/// The reservations made by the store.
 pub(super) struct Reserved {
     /// Milliseconds from now, and permits.
     pub(super) slots: Vec<(u64, u32, Ticket)>,
-    /// How long the first request that was refused would have to wait.
+    /// How long the first rejected request would have to wait.
     pub(super) refused_for_ms: Option<u64>,
 }
 
 impl Core {
-    /// Reserves permits for requests of these costs, in order. Returns `None` if the rule in force takes
-    /// no reservations, or the store made none.
+    /// Reserves permits for requests of these costs, in order. Returns `None` if the active
+    /// configuration takes no reservations, or the store made none.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -62,7 +62,7 @@ impl Core {
             let granted = reservation.reply.outcome == Outcome::Granted;
             let Reservation { reply, wait_ms, ticket } = *reservation;
             let grant = Grant::reserved(reply.config, *cost, ticket).moved(reply.moved);
-            // The answer of a call that goes when its time has come.
+            // The values for a call that is admitted when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
             let more_after_ms = reply.more_after_ms.saturating_sub(wait_ms);
             let reply = Reply { now_ms, reset_after_ms, more_after_ms, ..reply };
@@ -75,7 +75,7 @@ impl Core {
 }
 
 impl Waiting {
-    /// Takes note of how long the store took to reply.
+    /// Records how long the store took to reply.
     pub(super) fn note_round_trip(&self, us: u64) {
         let before = self.round_trip_us.load(Ordering::Relaxed);
         let mean = if before == 0 { us } else { (before * 7 + us) / 8 };

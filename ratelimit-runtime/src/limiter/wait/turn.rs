@@ -37,7 +37,7 @@ impl Future for Turn {
                 state.answer = Answer::Awaited(Some(context.waker().clone()));
                 let place = state.place.as_ref().map(|(core, _)| Arc::clone(core));
                 drop(state);
-                // The runtime that it was polled in before may have ended, and the driver with it.
+                // The runtime that polled this future before may have ended, and the driver with it.
                 if let Some(core) = place {
                     driver::ensure(&core, &self.limits);
                 }

@@ -1,4 +1,4 @@
-//! The settings of the program itself: those of the builder, else of the environment, else of the limits file.
+//! The program's own settings: those of the builder, else of the environment, else of the limits file.
 
 use std::{env, fs, path::Path, time::Duration};
 
@@ -42,7 +42,7 @@ impl LimitsBuilder {
         Ok((limiters, Setting { name: "max_remembered", value: limiters.to_string(), source }))
     }
 
-    /// The builder's revision, which goes before that of each reading of the limits file.
+    /// Returns the builder's revision, which takes precedence over that of each reading of the limits file.
     pub(super) fn checked_revision(&self) -> Result<Option<u64>, SetupError> {
         let checked = self.revision.map(check_revision).transpose();
         checked.map_err(|why| refused("revision", why))?;
@@ -64,7 +64,7 @@ impl LimitsBuilder {
         Ok(prefix)
     }
 
-    /// Where the store is; `None` for the embedded one.
+    /// Returns the store's address; `None` for the embedded store.
     pub(super) fn address(
         &self,
         loaded: Option<&file::LoadedFile>,
@@ -143,7 +143,7 @@ fn refused(setting: &'static str, why: String) -> SetupError {
     Problem::new(ProblemKind::Setting, why).about(setting).into()
 }
 
-/// The text with the environment's values in it.
+/// Replaces variables in the text by the environment's values.
 fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
     expand_env(text, |name| env::var(name).ok())
         .map_err(|why| format!("`{field}` in the limits file: {why}"))

@@ -5,8 +5,8 @@ use ratelimit_spec::{Merged, Settings, Step};
 use super::refused;
 use crate::{Problem, error::Place, limits::file::LoadedFile, report::Source};
 
-/// Reports the conflicts that settings of `own` take part in, or all of them. `at` is where a layer sets a
-/// setting.
+/// Reports the conflicts that involve settings of `own`, or all of them. `at` returns where a layer
+/// sets a setting.
 pub(super) fn report(
     set: &Merged<Source>,
     own: Option<Source>,
@@ -19,7 +19,7 @@ pub(super) fn report(
             conflict.settings.iter().filter_map(|name| Some((*name, set.source_of(name)?)));
         let layers: Vec<_> = layers.collect();
         let Some(&(name, source)) = layers.first() else { continue };
-        // The zone of all limiters is for those with a calendar window.
+        // The time zone of all limiters applies to those with a calendar window.
         let is_of_all = (name, source) == ("time_zone", Source::Default);
         if is_of_all || own.is_some_and(|own| layers.iter().all(|(_, source)| *source != own)) {
             continue;
@@ -33,7 +33,7 @@ pub(super) fn report(
     }
 }
 
-/// Reports the conflicts of keys that exist at run time alone.
+/// Reports the conflicts of keys that exist only at run time.
 pub(super) fn unannotated(
     file: &LoadedFile,
     global: &Settings,
@@ -44,7 +44,7 @@ pub(super) fn unannotated(
     let mut look = |own: &[(Source, &Settings)], key: &str, path: &[Step<'_>]| {
         let layers = [own, &[(Source::Global, global), (Source::Default, default)]].concat();
         let mut set = Merged::of(&layers);
-        // Without rate and window, code gives a quota, and with it the algorithm.
+        // Without rate and window, code sets a quota, and with it the algorithm.
         if set.limits.is_some() || set.rate.is_some() && set.per.is_some() {
             set = set.or_built_in(Source::BuiltIn);
         }

@@ -1,12 +1,12 @@
-//! Keys that can render one name.
+//! Keys that can render the same name.
 
 use ratelimit_spec::Template;
 
 use super::{Sites, place};
 use crate::{Problem, ProblemKind, annotation::Annotation};
 
-/// One name is one limiter in the store, but two different keys have a quota each. There is at most one
-/// problem for each key: it names the first other one.
+/// One name is one limiter in the store, but two different keys each have a quota. Reports at most
+/// one problem per key, with the first other key.
 pub(super) fn check(by_key: &Sites, problems: &mut Vec<Problem>) {
     let keys = by_key.iter().filter_map(|(key, sites)| {
         let template = Template::parse(key).ok()?;
@@ -17,7 +17,7 @@ pub(super) fn check(by_key: &Sites, problems: &mut Vec<Problem>) {
     let (fixed, templates): (Vec<_>, Vec<_>) =
         (0..keys.len()).partition(|n| keys[*n].0.is_static());
     for (n, (template, site)) in keys.iter().enumerate() {
-        // Fixed keys are different, or one.
+        // Two fixed keys are either different or the same.
         let fixed = if template.is_static() { &[][..] } else { &fixed };
         let earlier = templates.iter().chain(fixed).filter(|earlier| **earlier < n);
         let first = earlier.filter(|earlier| template.overlaps(&keys[**earlier].0)).min();

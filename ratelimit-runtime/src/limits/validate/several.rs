@@ -1,11 +1,11 @@
-//! Several limits on one key against the places that use it.
+//! Validates several limits on one key against the places that use it.
 
 use ratelimit_spec::Settings;
 
 use super::place;
 use crate::{Problem, ProblemKind, annotation::Annotation};
 
-/// One call site with several limits and another with one rate or window.
+/// Reports a call site with several limits and another with one rate or window.
 pub(super) fn beside_one(key: &str, sites: &[&Annotation]) -> Option<Problem> {
     let first = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
     let one = first(|said| said.rate.is_some() || said.per.is_some())?;

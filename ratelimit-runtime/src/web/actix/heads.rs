@@ -1,4 +1,4 @@
-//! Heads of requests and responses, whose types are of an older `http` in actix.
+//! Converts heads of requests and responses, because actix uses an older version of `http`.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -11,7 +11,7 @@ use http::{
 
 use crate::{Decision, web::headers::DESCRIBING};
 
-/// The head of a request, with the address of the peer and the decision of an outer layer in its extensions.
+/// Returns the head of a request, with the peer's address and an outer layer's decision in its extensions.
 pub(crate) fn of_request(request: &HttpRequest) -> request::Parts {
     use actix_web::HttpMessage;
 
@@ -36,7 +36,7 @@ pub(crate) fn of_response<B>(response: &HttpResponse<B>) -> response::Parts {
     head
 }
 
-/// Takes over what a layer wrote into the head of a response.
+/// Copies a layer's changes to the head back into a response.
 pub(crate) fn write_back<B>(mut head: response::Parts, response: &mut HttpResponse<B>) {
     for name in DESCRIBING.into_iter().chain([RETRY_AFTER]) {
         let Ok(actix) = actix::HeaderName::from_bytes(name.as_str().as_bytes()) else { continue };
@@ -51,7 +51,7 @@ pub(crate) fn write_back<B>(mut head: response::Parts, response: &mut HttpRespon
     }
 }
 
-/// The headers with some names.
+/// Returns the headers with these names.
 pub(super) fn of_headers(
     headers: &actix::HeaderMap,
     wanted: impl Fn(&HeaderName) -> bool,

@@ -44,14 +44,14 @@ fn the_rightmost_address_that_is_no_proxy_is_the_client() {
         "x-forwarded-for",
         &[
             ("10.0.0.1", "203.0.113.7", "203.0.113.7"),
-            // What the client wrote itself stands to the left.
+            // Entries that the client wrote itself are on the left.
             ("10.0.0.1", "192.0.2.1, 203.0.113.7", "203.0.113.7"),
             ("10.0.0.1", "10.9.9.9, 192.0.2.1,203.0.113.7 ,10.0.0.2", "203.0.113.7"),
             ("::ffff:10.0.0.1", "203.0.113.7", "203.0.113.7"),
             ("10.0.0.1", "2001:db8::7, 2001:db8:f::1", "2001:db8::7"),
-            // A client that is a proxy itself, such as a health check.
+            // A client that is itself a proxy, such as a health check.
             ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
-            // Mapped into IPv6, with ports, and as Azure writes them.
+            // Mapped to IPv6, with ports, and in Azure's format.
             ("10.0.0.1", "::ffff:203.0.113.7", "203.0.113.7"),
             ("10.0.0.1", "203.0.113.7:4711", "203.0.113.7"),
             ("10.0.0.1", "[2001:db8::7]:4711, 10.0.0.2:80", "2001:db8::7"),

@@ -21,7 +21,7 @@ fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<Strin
     (step, leaving.collect())
 }
 
-/// Joins behind all who are there. Returns the number of the place.
+/// Joins behind all present callers. Returns the number of the position.
 fn join(
     line: &mut Names,
     permits: u32,
@@ -195,7 +195,7 @@ fn a_caller_that_joins_late_is_served_before_all_that_came_after_it() {
     assert_eq!(step(&mut line, 10, None).0, Step::Ask);
     assert_eq!(line.ask().map(|head| head.seat), Some("second"));
     line.join(place(1, "first"), (0, 0));
-    // The request that is under way is for another.
+    // The request in progress is for another caller.
     assert!(line.leave(2, 11).is_some());
     line.answered(11, 0);
     let seats: Vec<_> = line.places.iter().map(|place| place.seat).collect();
