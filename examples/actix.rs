@@ -7,7 +7,7 @@
 //!     curl -i http://127.0.0.1:3000/quote
 //!     curl -i -X POST http://127.0.0.1:3000/payments
 //!
-//! `shop.yaml` says what is different for some users.
+//! `shop.yaml` sets other limits for some users.
 
 use std::{env, error::Error, net::TcpListener};
 
@@ -26,7 +26,7 @@ async fn place_order(user_id: u64) -> Result<HttpResponse, Rejection> {
     Ok(HttpResponse::Created().body(format!("order of user {user_id} placed\n")))
 }
 
-/// Everybody together asks for fifty quotes a second. A handler may also return responses.
+/// All callers together get fifty quotes a second. A handler may also return responses.
 #[rate_limit(key = "quote", rate = 50, per = "1s", wait = "none")]
 async fn quote() -> HttpResponse {
     HttpResponse::Ok().insert_header(("cache-control", "no-store")).body("1.0734\n")

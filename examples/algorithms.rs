@@ -1,5 +1,5 @@
-//! What each algorithm admits of the same calls: a table, and with `docs` the plot and the table
-//! of docs/algorithms.md. The embedded store decides, by a clock that is moved by hand.
+//! The calls that each algorithm admits from the same load: a table, and with `docs` the plot and the
+//! table of docs/algorithms.md. The embedded store decides, with a clock that is moved by hand.
 //!
 //!     cargo run -p examples --example algorithms
 //!     cargo run -p examples --example algorithms -- docs docs
@@ -33,7 +33,7 @@ const fn phase(name: &'static str, times: (u64, u64, u64), together: u64, permit
     Phase { name, times, together, permits }
 }
 
-/// One call and what became of it.
+/// One call and its outcome.
 struct Call {
     phase: usize,
     at: u64,
@@ -41,7 +41,7 @@ struct Call {
     admitted: bool,
 }
 
-/// What one algorithm says to all calls.
+/// The decisions of one algorithm for all calls.
 struct Plot {
     name: &'static str,
     colour: &'static str,

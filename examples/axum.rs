@@ -1,5 +1,5 @@
-//! A small shop with limited handlers. A refused request is answered by 429 with `Retry-After`; by
-//! 503 where the limit could not be checked and the handler does not go on without.
+//! A small shop with limited handlers. A rejected request gets a 429 with `Retry-After`, or a 503 if
+//! the limit could not be checked and the handler does not run without it.
 //!
 //!     cargo run -p examples --example axum
 //!     REDIS_URL=redis://127.0.0.1/ LISTEN=0.0.0.0:8080 cargo run -p examples --example axum
@@ -27,7 +27,7 @@ async fn place_order(Path(user_id): Path<u64>) -> Result<impl IntoResponse, Reje
     Ok((StatusCode::CREATED, format!("order of user {user_id} placed\n")))
 }
 
-/// Everybody together asks for fifty quotes a second. A handler may also return responses.
+/// All callers together get fifty quotes a second. A handler may also return responses.
 #[rate_limit(key = "quote", rate = 50, per = "1s", wait = "none")]
 async fn quote() -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], "1.0734\n").into_response()

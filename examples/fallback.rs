@@ -5,7 +5,7 @@
 
 use ratelimit_runtime::{Rejection, SetupError, rate_limit};
 
-/// Asks the exchange once a second, and says the last known price in between.
+/// Queries the exchange once a second, and returns the last known price in between.
 #[rate_limit(key = "price", rate = 1, per = "1s", wait = "none", fallback = last_price)]
 async fn price() -> &'static str {
     "1.0734, fresh from the exchange"
@@ -21,7 +21,7 @@ async fn send_mail(to: &str) -> String {
     format!("sent to {to}")
 }
 
-/// A fallback may be asynchronous. It is given the rejection, which says when to try again.
+/// A fallback may be asynchronous. It receives the rejection, which contains the time to retry after.
 async fn put_off(rejection: Rejection) -> String {
     tokio::task::yield_now().await;
     let wait = rejection.retry_after().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! One limit for a Rust process and a Java one, which has it from Redisson's `RRateLimiter`.
+//! One limit for a Rust process and a Java process, which uses Redisson's `RRateLimiter`.
 //!
 //!     cargo xtask interop    # once, for the Java side; it takes a JDK and Maven
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example java_peer
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example java_peer 3.17.7 5
 //!
-//! The arguments are the version of Redisson and the seconds to run for; the newest one there is and
-//! 10 unless said otherwise.
+//! The arguments are the version of Redisson (the newest available by default) and the seconds to run
+//! for (10 by default).
 
 use std::{
     env,
@@ -43,12 +43,12 @@ async fn main() -> Result<()> {
 
     let mut java = Java::start(&folder)?;
     java.ask(&format!("connect {redis}"))?;
-    // A limiter of an earlier run would have its own numbers.
+    // A limiter of an earlier run would have its own configuration.
     java.ask("delete java_peer")?;
     java.ask("trySetRate java_peer OVERALL 50 1000")?;
     println!("Redisson {} sets {}", version(&folder), java.ask("getConfig java_peer")?);
 
-    // Without numbers of our own, we go by those Java stored.
+    // Without its own configuration, this process uses the one that Java stored.
     let limits = Limits::builder().deadline(Duration::from_secs(1)).install().await?;
     let limiter = limits.configured("java_peer");
     limiter.acquire(1).await?;
@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Takes permits as fast as they come, and says when.
+/// Takes permits as fast as possible, and returns the times.
 async fn load(limiter: &Limiter, end: Instant) -> Result<Vec<Instant>> {
     let mut taken = Vec::new();
     while Instant::now() < end {
@@ -78,7 +78,7 @@ async fn load(limiter: &Limiter, end: Instant) -> Result<Vec<Instant>> {
     Ok(taken)
 }
 
-/// A JVM that does what it is told by lines of text; `tests/interop/java` has its program.
+/// A JVM that executes commands, one per line; its program is in `tests/interop/java`.
 struct Java {
     process: Child,
     commands: ChildStdin,

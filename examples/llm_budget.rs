@@ -29,7 +29,7 @@ const LIMITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/llm_budget.yaml");
 /// The longest answer that the model gives, in tokens.
 const LONGEST: u64 = 500;
 
-/// A model to which each word is a token, and which knows no more than it was asked.
+/// A model in which each word is a token, and which repeats the prompt in capitals.
 fn model(prompt: &str) -> Vec<String> {
     prompt.split_whitespace().map(str::to_uppercase).take(500).collect()
 }
@@ -54,7 +54,7 @@ fn used(answer: &Result<Answer, Rejection>) -> Option<u64> {
     answer.as_ref().ok().map(|answer| answer.used)
 }
 
-/// Takes the estimate from both budgets or from neither, and gives back what the answer did not use.
+/// Takes the estimate from both budgets or from neither, and refunds the tokens that the answer did not use.
 #[rate_limit(
     key = "tenant:{tenant}",
     limits = [(20_000, "1m"), (1_000_000, "24h")],
@@ -125,7 +125,7 @@ async fn post_stream(
     Ok(Body::from_stream(stream(tenant, user, prompt).await?).into_response())
 }
 
-/// How many tokens a tenant has left now.
+/// Returns the tokens that a tenant has left.
 async fn budget(Path(tenant): Path<String>) -> Result<String, (StatusCode, String)> {
     let left = limiter!("tenant:{tenant}").available_permits().await;
     left.map(|left| left.to_string()).map_err(|error| (StatusCode::BAD_GATEWAY, error.to_string()))

@@ -56,7 +56,7 @@ async fn login(Json(credentials): Json<Credentials>) -> Result<&'static str, Ref
     Ok("welcome\n")
 }
 
-/// For the help desk. A real service asks who calls.
+/// For the help desk. A real service authenticates the caller.
 async fn unblock(Path(name): Path<String>) -> Result<&'static str, StatusCode> {
     let lifted = limiter!("login:{name}").lift_penalty().await;
     match lifted.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)? {

@@ -1,11 +1,11 @@
-//! Requests to partners, who allow so many a second: each waits in line for the limit of its host, which all processes
-//! share, and none is sent while a partner asks for a pause.
+//! Requests to partners with a limit per second: each waits for the limit of its host, which all processes share, and
+//! none is sent while a partner requests a pause.
 //!
 //!     cargo run -p examples --example partner_api
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example partner_api http://127.0.0.1:8080/ 20
 //!
-//! The arguments are the partner's address and the number of requests. Without them a partner is started, which
-//! refuses what comes too fast. The limits are in `partner_api.yaml`.
+//! The arguments are the partner's address and the number of requests. Without them, the example starts a partner that
+//! rejects requests that are too fast. The limits are in `partner_api.yaml`.
 
 use std::{
     env,

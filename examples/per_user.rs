@@ -12,8 +12,8 @@ struct Order {
     item: &'static str,
 }
 
-/// Two orders a second for each user. A third is refused, since `wait` is `"none"`; the `?` of
-/// callers meets the refusal as any other error.
+/// Two orders a second for each user. A third is rejected, because `wait` is `"none"`; callers handle
+/// the rejection with `?` like any other error.
 #[rate_limit(key = "orders:{user_id}", rate = 2, per = "1s", wait = "none")]
 async fn place_order(user_id: u64, item: &str) -> Result<(), ShopError> {
     if item.is_empty() {
@@ -29,8 +29,8 @@ async fn send_invoice(order: &Order) -> Result<(), ShopError> {
     Ok(())
 }
 
-/// One search a second for each user, and one for all guests together. The `?` says that sharing
-/// is meant: an `Option` without it does not compile.
+/// One search a second for each user, and one for all guests together. The `?` makes sharing
+/// explicit: an `Option` without it does not compile.
 #[rate_limit(key = "searches:{user?}", rate = 1, per = "1s", wait = "none")]
 async fn search(user: Option<u64>) -> Result<(), ShopError> {
     Ok(())
@@ -42,7 +42,7 @@ enum ShopError {
     TooFast(Rejection),
 }
 
-/// All that a function needs to be able to refuse calls.
+/// The only requirement for a function that rejects calls.
 impl From<Rejection> for ShopError {
     fn from(rejection: Rejection) -> Self {
         Self::TooFast(rejection)

@@ -1,10 +1,10 @@
-//! The shop of `axum.rs` as a gRPC service: a refused call is answered by `RESOURCE_EXHAUSTED`, or by `UNAVAILABLE` where
-//! the limit could not be checked and the method does not go on without. `RetryInfo` says when to try again.
+//! The shop of `axum.rs` as a gRPC service: a rejected call gets `RESOURCE_EXHAUSTED`, or `UNAVAILABLE` if the
+//! limit could not be checked and the method does not run without it. `RetryInfo` contains the time to retry after.
 //!
 //!     cargo run -p examples --example tonic
 //!     REDIS_URL=redis://127.0.0.1/ LISTEN=0.0.0.0:50051 cargo run -p examples --example tonic
 //!
-//! `shop.yaml` says what is different for some users.
+//! `shop.yaml` sets other limits for some users.
 
 use std::{
     convert::Infallible,
@@ -32,7 +32,7 @@ async fn place_order(user_id: u64) -> Result<Response<String>, Status> {
     Ok(Response::new(format!("order of user {user_id} placed")))
 }
 
-/// Everybody together asks for fifty quotes a second.
+/// All callers together get fifty quotes a second.
 #[rate_limit(key = "quote", rate = 50, per = "1s", wait = "none")]
 async fn quote(_: Request<()>) -> Result<Response<String>, Status> {
     Ok(Response::new("1.0734".to_owned()))

@@ -3,8 +3,7 @@
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example two_processes
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example two_processes 2 5
 //!
-//! The arguments are the number of processes and the seconds they run for; 4 and 20 unless said
-//! otherwise.
+//! The arguments are the number of processes and the seconds they run for (4 and 20 by default).
 
 use std::{
     env,
@@ -53,7 +52,7 @@ async fn work(limits: &Limits) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The parent: starts the processes, and counts what they were admitted.
+/// The parent: starts the processes, and counts their admitted calls.
 fn compare(processes: usize, seconds: u32) -> Result<(), Box<dyn Error>> {
     println!("{processes} processes call one limit of {RATE} per second for {seconds} s");
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());

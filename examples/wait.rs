@@ -1,4 +1,4 @@
-//! How long a call may wait for its permit: for ever, not at all, or up to a time.
+//! How long a call may wait for its permit: forever, not at all, or up to a time.
 //!
 //!     cargo run -p examples --example wait
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example wait
@@ -8,20 +8,20 @@ use std::time::Instant;
 use ratelimit_runtime::{Rejection, SetupError, rate_limit};
 use tokio::join;
 
-/// Waits in line until it may go. It is never refused, so it may return anything.
+/// Waits until its permit is free. It is never rejected, so it may return any type.
 #[rate_limit(key = "crawl", rate = 1, per = "1s")]
 async fn crawl(start: Instant) {
     show(start, Ok(()));
 }
 
-/// Goes at once or not at all.
+/// Runs immediately or not at all.
 #[rate_limit(key = "search", rate = 1, per = "1s", wait = "none")]
 async fn search() -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Waits for one and a half seconds at most. A call that cannot get its permit by then is refused
-/// at once, not when the time is over.
+/// Waits for at most one and a half seconds. A call that cannot get its permit by then is rejected
+/// immediately, not when the time is over.
 #[rate_limit(key = "export", rate = 1, per = "1s", wait = "1500ms")]
 async fn export() -> Result<(), Rejection> {
     Ok(())

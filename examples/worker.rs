@@ -3,7 +3,7 @@
 //!     cargo run -p examples --example worker
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example worker 50
 //!
-//! The argument is the number of mails, 10 unless said otherwise. With Redis all workers share the limits, which are in
+//! The argument is the number of mails (10 by default). With Redis all workers share the limits, which are in
 //! `worker.yaml`.
 
 use std::{
@@ -24,8 +24,8 @@ enum Job {
     Export(u32),
 }
 
-/// The mail server takes five mails a second, evenly spaced. A call that waits for ever cannot be rejected, so the
-/// function returns what it likes.
+/// The mail server takes five mails a second, evenly spaced. A call that waits forever cannot be rejected, so the
+/// function may return any type.
 #[rate_limit(key = "mail", rate = 5, per = "1s", algorithm = "leaky_bucket")]
 async fn send_mail(number: u32) -> String {
     format!("mail {number} sent")

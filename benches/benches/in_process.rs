@@ -1,4 +1,4 @@
-//! Nanoseconds of a decision within the process, beside governor's and beside calls written by hand.
+//! Nanoseconds of a decision within the process, compared with governor and with calls written by hand.
 //! `cargo xtask bench in-process` runs them.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
@@ -30,7 +30,7 @@ use tests::redis_server::RedisServer;
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-/// governor counts no more than a permit a nanosecond.
+/// governor counts at most one permit per nanosecond.
 const FASTEST: NonZeroU32 = NonZeroU32::new(1_000_000_000).expect("above 0");
 
 fn group<'a>(criterion: &'a mut Criterion, name: &str) -> Group<'a> {
@@ -41,7 +41,7 @@ fn group<'a>(criterion: &'a mut Criterion, name: &str) -> Group<'a> {
 }
 
 /// Measures an asynchronous call in one thread and in two at once, without entering a runtime for
-/// each: the figure is what a caller waits.
+/// each: the figure is the time that a caller waits.
 fn calls<S: Sync>(
     group: &mut Group<'_>,
     name: &str,
@@ -67,7 +67,7 @@ fn calls<S: Sync>(
     }
 }
 
-/// The longest of the times that threads take which begin together.
+/// Returns the longest time of threads that start together.
 fn in_threads(threads: usize, run: impl Fn(&mut Random) -> Duration + Sync) -> Duration {
     let (barrier, run) = (&Barrier::new(threads), &run);
     thread::scope(|scope| {
@@ -129,7 +129,7 @@ fn many_keys(criterion: &mut Criterion, limits: &Limits) {
     refused.finish();
 }
 
-/// An annotated function by both rules, beside governor: under one key, and under a text for each user.
+/// Compares an annotated function of both rules with governor: under one key, and under a text for each user.
 fn annotated(criterion: &mut Criterion) {
     let mut one = group(criterion, "annotated_one");
     calls(&mut one, "ours_bucket", &(), async |(), number| {
@@ -159,7 +159,7 @@ fn annotated(criterion: &mut Criterion) {
     many.finish();
 }
 
-/// By a number, which is its quickest key, and by the text that ours renders too.
+/// With a number, which is its fastest key, and with the text that ours also renders.
 fn governor_keyed(group: &mut Group<'_>, cells: Cells) {
     let numbers: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(cells);
     (0..USERS).for_each(|user| drop(numbers.check_key(&user)));
@@ -173,7 +173,7 @@ fn governor_keyed(group: &mut Group<'_>, cells: Cells) {
     });
 }
 
-/// The limiter of a user and the call, as one writes them without the attribute.
+/// The limiter of a user and the call, as written without the attribute.
 async fn by_hand(limits: &Limits, user: u64) -> Result<u64, ratelimit_runtime::Rejection> {
     limits.limiter(&format!("by_hand:{user}"), unreached()).try_acquire(1).await?;
     Ok(body(user))
@@ -191,7 +191,7 @@ fn attribute(criterion: &mut Criterion, limits: &Limits) {
     });
     one.finish();
 
-    // Few keys, so that it is the call that is measured and not the memory.
+    // Few keys, so that the call is measured and not the memory.
     let mut many = group(criterion, "attribute_templated");
     calls(&mut many, "annotated", &(), async |(), number| {
         let _ = black_box(of_user(number % 16).await);

@@ -1,5 +1,5 @@
 //! Instructions of a decision within the process, counted by callgrind: a figure that a busy machine
-//! does not change. `cargo xtask bench instructions` runs them and holds them against
+//! does not change. `cargo xtask bench instructions` runs them and compares them with
 //! `instructions.txt`.
 
 use std::{
@@ -22,7 +22,7 @@ use ratelimit_runtime::{
 };
 use tower::{Layer, ServiceExt, util::ServiceFn};
 
-/// As many as it takes for what is only done now and then to show.
+/// Enough calls that periodic work shows.
 const CALLS: u64 = 100;
 
 fn grants(limiter: &Limiter) -> bool {

@@ -1,9 +1,9 @@
-//! What decisions cost the server.
+//! The cost of decisions on the server.
 
 use redis::{Connection, RedisResult};
 use tests::redis_server::RedisServer;
 
-/// The server's counters, or how far they moved.
+/// The server's counters, or their change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Calls of scripts, and the time in them.
@@ -24,7 +24,7 @@ pub struct Meter {
 impl Meter {
     /// # Panics
     ///
-    /// Panics when the server does not accept.
+    /// Panics if the server does not accept a connection.
     pub fn of(server: &RedisServer) -> Self {
         let redis = server.connect().expect("the server accepts");
         Self { redis, before: Cost::default() }
@@ -34,7 +34,7 @@ impl Meter {
         self.before = self.read();
     }
 
-    /// What the counters moved by since the start.
+    /// Returns the change of the counters since the start.
     pub fn stop(&mut self) -> Cost {
         let (before, after) = (self.before, self.read());
         Cost {
@@ -45,14 +45,14 @@ impl Meter {
         }
     }
 
-    /// Bytes of a key; 0 when it does not exist.
+    /// Returns the bytes of a key, or 0 if it does not exist.
     pub fn bytes(&mut self, key: &str) -> f64 {
         let bytes: RedisResult<Option<u32>> =
             redis::cmd("MEMORY").arg("USAGE").arg(key).query(&mut self.redis);
         bytes.ok().flatten().map_or(0.0, f64::from)
     }
 
-    /// Forgets all keys.
+    /// Deletes all keys.
     pub fn flush(&mut self) {
         let flushed: RedisResult<()> = redis::cmd("FLUSHALL").query(&mut self.redis);
         flushed.expect("the server flushes");

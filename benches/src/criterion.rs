@@ -1,4 +1,4 @@
-//! What criterion left behind, as results.
+//! Reads the output of criterion as results.
 
 use std::{
     fs,
@@ -42,7 +42,7 @@ pub fn results(folder: &Path) -> Results {
     results
 }
 
-/// The median of criterion's estimates, without a reader of JSON for one number.
+/// Returns the median of criterion's estimates, without a JSON parser for one number.
 fn median(estimates: &str) -> Option<f64> {
     let (_, median) = estimates.split_once("\"median\":")?;
     let (_, number) = median.split_once("\"point_estimate\":")?;

@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_runtime::{Limiter, Limits, Quota, Rejection, rate_limit};
 
-/// How many users there are.
+/// The number of users.
 pub const USERS: u64 = 100_000;
 /// More permits than any bench takes in a second.
 pub const UNREACHED: u32 = 2_000_000_000;
@@ -18,17 +18,17 @@ pub const UNREACHED: u32 = 2_000_000_000;
 ///
 /// # Errors
 ///
-/// What the limiter refuses.
+/// Returns a rejection of the limiter.
 #[rate_limit(key = "fixed", rate = 2_000_000_000, per = "1s", wait = "none")]
 pub async fn fixed(number: u64) -> Result<u64, Rejection> {
     Ok(body(number))
 }
 
-/// The same by a token bucket.
+/// An annotated function under one key, with a token bucket.
 ///
 /// # Errors
 ///
-/// What the limiter refuses.
+/// Returns a rejection of the limiter.
 #[rate_limit(
     key = "fixed_bucket",
     rate = 2_000_000_000,
@@ -44,7 +44,7 @@ pub async fn fixed_bucket(number: u64) -> Result<u64, Rejection> {
 ///
 /// # Errors
 ///
-/// What the limiter refuses.
+/// Returns a rejection of the limiter.
 #[rate_limit(
     key = "bucket:{id}",
     rate = 2_000_000_000,
@@ -60,52 +60,52 @@ pub async fn bucket_of_user(id: u64) -> Result<u64, Rejection> {
 ///
 /// # Errors
 ///
-/// What the limiter refuses.
+/// Returns a rejection of the limiter.
 #[rate_limit(key = "user:{id}", rate = 2_000_000_000, per = "1s", wait = "none")]
 pub async fn of_user(id: u64) -> Result<u64, Rejection> {
     Ok(body(id))
 }
 
-/// An annotated function that refuses each user but once.
+/// An annotated function that admits each user only once.
 ///
 /// # Errors
 ///
-/// What the limiter refuses.
+/// Returns a rejection of the limiter.
 #[rate_limit(key = "once:{id}", rate = 1, per = "1h", wait = "none")]
 pub async fn once_per_user(id: u64) -> Result<u64, Rejection> {
     Ok(body(id))
 }
 
-/// What is limited.
+/// The limited function body.
 #[inline(never)]
 pub fn body(number: u64) -> u64 {
     number.wrapping_mul(3)
 }
 
-/// Makes the embedded store this process's, once.
+/// Installs the embedded store in this process, once.
 ///
 /// # Panics
 ///
-/// Panics when the process has other limits already.
+/// Panics if the process already has other limits.
 pub fn install() -> Limits {
     let yaml = "limiters:\n  counted_here: { mode: per_client }\n";
     let builder = Limits::builder().memory().limits_yaml(yaml);
     ready(builder.install()).expect("the first limits of this process")
 }
 
-/// A limiter that never refuses.
+/// Returns a limiter that never rejects a call.
 pub fn plenty(limits: &Limits, name: &str) -> Limiter {
     limits.limiter(name, unreached())
 }
 
-/// A limiter that refuses from now on.
+/// Returns a limiter that rejects all calls from now on.
 pub fn used_up(limits: &Limits, name: &str) -> Limiter {
     let limiter = limits.limiter(name, once());
     let _ = ready(limiter.try_acquire(1));
     limiter
 }
 
-/// A quota that no bench reaches.
+/// Returns a quota that no bench reaches.
 ///
 /// # Panics
 ///
@@ -114,7 +114,7 @@ pub fn unreached() -> Quota {
     Quota::new(UNREACHED.into(), Duration::from_secs(1)).expect("a quota that can be")
 }
 
-/// A quota of one permit for as long as anything is measured.
+/// Returns a quota of one permit for a window longer than any measurement.
 ///
 /// # Panics
 ///
@@ -127,7 +127,7 @@ pub fn once() -> Quota {
 ///
 /// # Panics
 ///
-/// Panics when it waits.
+/// Panics if it waits.
 pub fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,4 +1,4 @@
-//! A million keys through one process: what they take in its memory and in Redis, and what is left of that later.
+//! A million keys in one process: their memory in the process and in Redis, and what remains of it later.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn grown(id: u64) -> Result<(), Rejection> {
 ///
 /// # Panics
 ///
-/// Panics when there is no `/proc`, or Redis does not answer.
+/// Panics if there is no `/proc`, or Redis does not reply.
 pub async fn measure(on_redis: bool) -> Results {
     let server = on_redis.then(RedisServer::start);
     let builder = Limits::builder().no_limits_file().deadline(Duration::from_secs(30));
@@ -39,7 +39,7 @@ pub async fn measure(on_redis: bool) -> Results {
         None => builder.memory(),
     };
     let limits = builder.build().await.expect("a store");
-    // What the first ones bring along is no memory of theirs.
+    // One-time allocations of the first keys do not count.
     use_each(&limits, KEYS..KEYS + CALLERS).await;
     let before = Memory::of(server.as_ref());
     let mut results = Results::now("cargo xtask bench growth", &[]);
@@ -47,7 +47,7 @@ pub async fn measure(on_redis: bool) -> Results {
         use_each(&limits, used - STEP..used).await;
         Memory::of(server.as_ref()).since(&before).note(&mut results, &used.to_string());
     }
-    // What is over is forgotten as other limiters are used.
+    // Expired limiters are evicted while other limiters are used.
     let (start, mut next) = (Instant::now(), KEYS + CALLERS);
     while start.elapsed() < LATER {
         use_each(&limits, next..next + 1).await;

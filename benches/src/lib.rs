@@ -1,9 +1,9 @@
-//! What a decision costs, beside our peers, over one Redis.
+//! The cost of a decision, compared with our peers, over one Redis.
 //!
 //! - [`peers`]: the rate limiters that are compared.
 //! - [`load`]: how they are called.
-//! - [`sample`], [`cost`]: what the calls cost the callers, and Redis.
-//! - [`workloads`]: which peers are called for what, and how often.
+//! - [`sample`], [`cost`]: the cost of the calls for the callers, and for Redis.
+//! - [`workloads`]: which peers each workload calls, and how often.
 //! - [`results`]: the figures in `target/bench`.
 //! - [`embedded`]: limiters for what is measured within the process.
 //! - [`criterion`], [`memory`]: what was measured of them.

@@ -1,4 +1,4 @@
-//! How peers are asked.
+//! The ways in which peers are called.
 
 mod closed;
 mod open;
@@ -10,7 +10,7 @@ pub use self::{
     waiting::{Grant, Waits},
 };
 
-/// Numbers that look random, quickly.
+/// A fast pseudorandom number generator.
 #[derive(Debug)]
 pub struct Random(u64);
 
@@ -19,7 +19,7 @@ impl Random {
         Self((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A number below this one.
+    /// Returns a number below this one.
     pub fn below(&mut self, below: usize) -> usize {
         // xorshift64*, of a state that is never 0.
         self.0 ^= self.0 >> 12;

@@ -14,7 +14,7 @@ use benches::{
 
 const USAGE: &str = "usage: cargo xtask bench [--quick] [--only <workload>,..]";
 
-/// What is to be done.
+/// The parsed command line.
 #[derive(Debug, Default)]
 struct Wanted {
     results: PathBuf,
@@ -60,7 +60,7 @@ fn run(part: &str, wanted: Wanted) -> io::Result<()> {
     if part == "in-process" {
         return criterion::results(&results.join("criterion")).write(&results, "in_process");
     }
-    // What was only tried out is nothing to publish.
+    // Results of a trial run are not published.
     let tried = wanted.quick || wanted.only.is_some();
     if part == "load" {
         load(wanted);
@@ -92,7 +92,7 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {
     Ok(wanted)
 }
 
-/// Runs the workloads, on two threads: the machine is to have one left for Redis.
+/// Runs the workloads on two threads, which leaves the machine one for Redis.
 fn load(wanted: Wanted) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -112,7 +112,7 @@ fn load(wanted: Wanted) {
     });
 }
 
-/// The command that gives these results again.
+/// Returns the command that reproduces these results.
 fn command(wanted: &Wanted) -> String {
     let mut command = "cargo xtask bench".to_owned();
     if wanted.quick {

@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// Panics when there is no `/proc`.
+/// Panics if there is no `/proc`.
 pub fn measure() -> Results {
     let _limits = install();
     let mut results = Results::now("cargo xtask bench memory", &[]);

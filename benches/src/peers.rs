@@ -1,4 +1,4 @@
-//! Those who decide.
+//! The rate limiters that are compared.
 
 mod bare;
 mod governed;
@@ -19,14 +19,14 @@ use crate::{load, sample::Sample};
 
 /// Decides in this process.
 pub trait Decide: Send + Sync + 'static {
-    /// How many limiters it decides for.
+    /// Returns the number of its limiters.
     fn keys(&self) -> usize;
 
     /// Takes one permit of this limiter; an error is anything but a decision of the limiter.
     fn decide(&self, key: usize) -> impl Future<Output = Result<bool, ()>> + Send;
 }
 
-/// What everybody is to enforce.
+/// The limit that every peer enforces.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub name: &'static str,
@@ -66,7 +66,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Has this many callers call again after each reply.
+    /// Runs this many callers, which call again after each reply.
     pub async fn closed(&mut self, callers: usize, time: Duration) -> Sample {
         match self {
             Self::Ours(peer) => load::closed(peer, callers, time).await,
@@ -88,7 +88,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Where the permits of a limiter are written down, for those that do so in Redis.
+    /// Returns the Redis key of a limiter's log, for peers that keep one in Redis.
     pub fn log_key(&self, limit: &Limit) -> String {
         let owner = self.name().split('_').next().unwrap_or_default();
         format!("{{{owner}:{}:0}}:permits", limit.name)

@@ -75,7 +75,7 @@ pub fn write(results: &Path, folder: &Path) -> io::Result<String> {
     Ok(goals::table(&measured))
 }
 
-/// How a peer is called in the page.
+/// Returns the name of a peer in the page.
 fn shown(peer: &str) -> &str {
     match peer {
         "bare" => "bare `EVALSHA`",

@@ -9,7 +9,7 @@
 
 use std::{fmt::Write, fs, io, path::Path, process::Command};
 
-/// What one workload came to.
+/// The results of one workload.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     pub ran: String,

@@ -1,4 +1,4 @@
-//! What a stretch of load came to.
+//! The results of one period of load.
 
 use std::{
     ops::AddAssign,
@@ -16,7 +16,7 @@ const LONGEST: u64 = 60_000_000_000;
 pub struct Sample {
     pub allowed: u64,
     pub refused: u64,
-    /// No decision of the limiter: it failed, or did not come in time.
+    /// Calls without a decision: they failed, or the decision was late.
     pub errors: u64,
     pub elapsed: Duration,
     /// In nanoseconds, to two digits.
@@ -89,7 +89,7 @@ impl AddAssign<&Sample> for Sample {
     }
 }
 
-/// Takes down what many tasks do at the same time.
+/// Records the decisions of many concurrent tasks.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,

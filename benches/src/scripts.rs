@@ -49,7 +49,7 @@ fn ours(name: &str, rule: Rule, first: bool, by_name: bool) -> Cmd {
 ///
 /// # Panics
 ///
-/// Panics when the server does not answer.
+/// Panics if the server does not reply.
 #[must_use]
 pub fn measure() -> Results {
     let server = RedisServer::start();
@@ -107,7 +107,7 @@ pub fn measure() -> Results {
 ///
 /// # Panics
 ///
-/// Panics when the server does not answer.
+/// Panics if the server does not reply.
 pub fn add_memory(results: &mut Results) {
     let server = RedisServer::start();
     let (mut redis, mut meter) = (server.connect().expect("it accepts"), Meter::of(&server));

@@ -1,4 +1,4 @@
-//! Which peers are asked for what, how often.
+//! Which peers each workload calls, and how often.
 
 mod arrivals;
 mod decisions;
@@ -25,7 +25,7 @@ const UNREACHED: u32 = 2_000_000_000;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How much of everything is done.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub rounds: usize,
@@ -43,7 +43,7 @@ impl Plan {
         warm_up: Duration::from_secs(6),
         waiting: Duration::from_secs(20),
     };
-    /// For trying out.
+    /// For trial runs.
     pub const QUICK: Self = Self {
         rounds: 1,
         round: Duration::from_millis(500),
@@ -53,7 +53,7 @@ impl Plan {
     };
 }
 
-/// One server, and everybody who uses it.
+/// One server, and all peers that use it.
 pub struct Bench {
     plan: Plan,
     server: RedisServer,
@@ -70,7 +70,7 @@ impl Bench {
     ///
     /// # Panics
     ///
-    /// Panics when one of them does not start.
+    /// Panics if one of them does not start.
     pub async fn start(
         plan: Plan,
         redisson: Option<(String, PathBuf)>,
@@ -100,7 +100,7 @@ impl Bench {
     ///
     /// # Panics
     ///
-    /// Panics when the results cannot be written.
+    /// Panics if the results cannot be written.
     pub async fn run(&mut self, name: &str) {
         eprintln!("{name}");
         let results = match name {
@@ -149,7 +149,7 @@ impl Bench {
         peers
     }
 
-    /// Lets the JVM compile what it will run, and everybody open their connections.
+    /// Lets the JVM compile its code, and all peers open their connections.
     async fn warm_up(&mut self) {
         let (limit, time) = (Limit { name: "warm_up", ..self.limit("") }, self.plan.warm_up);
         for peer in &mut self.peers(&["redisson", "redisson_threads", "ours"], limit).await {

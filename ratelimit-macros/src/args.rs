@@ -20,15 +20,15 @@ pub(crate) use value::quota;
 pub(crate) use value::{Number, krate, ungrouped};
 use value::{Value, condition, function, identifier, permits};
 
-/// One row per argument: its field, its name where that is another one, the type of its value, how that is read,
-/// and a good value for messages.
+/// One row per argument: its field, its name if that differs, the type of its value, how that is read, and a valid
+/// value for messages.
 macro_rules! arguments {
     ($($field:ident $($name:literal)?: $ty:ty = $read:expr, $example:literal;)*) => {
         /// The arguments of one `#[rate_limit(..)]`.
         #[derive(Default)]
         pub(crate) struct Args {
             $(pub(crate) $field: Slot<$ty>,)*
-            /// Position of the attribute, unless it is the one that is being expanded.
+            /// Position of the attribute, unless it is the one being expanded.
             pub(crate) below: Option<Span>,
         }
 
@@ -124,7 +124,7 @@ impl Args {
         args
     }
 
-    /// Returns the span of messages that have no better one.
+    /// Returns the span for messages that have no better one.
     pub(crate) fn place(&self) -> Span {
         self.below.unwrap_or_else(Span::call_site)
     }
@@ -148,7 +148,7 @@ impl Args {
 
     fn unknown(&mut self, unknown: &str, name: &Ident) -> syn::Error {
         let (meant, suggestion) = suggest::argument(unknown, NAMES);
-        // A misspelt argument is not also a missing one.
+        // A misspelled argument is not also a missing one.
         if let Some(meant) = meant {
             self.give_up(meant);
         }
@@ -195,7 +195,7 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     })
 }
 
-/// Parses the code after `name =`, of unknown names too, so that only the name is reported.
+/// Parses the code after `name =`, even for unknown names, so that only the name is reported.
 fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) {
         let message = format!("expected `=` after `{name}`; write `{name} = {}`", example(name));
@@ -207,7 +207,7 @@ fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
         return Err(syn::Error::new(equals.span, message));
     }
     input.parse().map(ungrouped).map_err(|error: syn::Error| {
-        // The end of the arguments has no place of its own.
+        // The end of the arguments has no span of its own.
         let half_written = error.to_string().starts_with("unexpected end of input");
         let message = format!("incomplete value for `{name}`; write `{name} = {}`", example(name));
         if half_written { syn::Error::new(name.span(), message) } else { error }

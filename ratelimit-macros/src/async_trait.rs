@@ -8,12 +8,12 @@ use syn::{
     Signature, Stmt, Type, TypeParamBound,
 };
 
-/// `Box::pin(async move { .. })`, taken apart at the place where the guard belongs.
+/// `Box::pin(async move { .. })`, split at the point where the guard belongs.
 pub(crate) struct Boxed {
     call: ExprCall,
-    /// The statements that bind the parameters; they run no code of the user.
+    /// The statements that bind the parameters; they run no user code.
     before: Vec<Stmt>,
-    /// The rest, the user's body in it.
+    /// The rest, including the user's body.
     after: Vec<Stmt>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Boxed {
 //         guarded({ let __ret: Ret = { body }; __ret })
 //     })
 impl Boxed {
-    /// Returns `None` if the body is anything but that one call: code in front of it would run before admission.
+    /// Returns `None` if the body is anything but that one call: code before it would run before admission.
     pub(crate) fn find(sig: &Signature, body: &TokenStream) -> Option<Self> {
         if !returns_a_boxed_future(sig) {
             return None;
@@ -57,7 +57,7 @@ impl Boxed {
         Some(Self { call, before, after })
     }
 
-    /// The patterns of the parameters.
+    /// Returns the patterns of the parameters.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &Pat> {
         self.before.iter().filter_map(|statement| match statement {
             Stmt::Local(local) => Some(&local.pat),
@@ -65,7 +65,7 @@ impl Boxed {
         })
     }
 
-    /// The `__self` that took over the receiver.
+    /// Returns the `__self` that replaces the receiver.
     pub(crate) fn receiver(&self) -> Option<Ident> {
         self.before.iter().find_map(|statement| match statement {
             Stmt::Local(Local { pat: Pat::Ident(pat), .. }) if pat.ident == "__self" => {
@@ -75,7 +75,7 @@ impl Boxed {
         })
     }
 
-    /// The body again, with `guarded` applied to what the user wrote.
+    /// Returns the body with `guarded` applied to the user's code.
     pub(crate) fn with_guarded(
         &self,
         guarded: impl FnOnce(TokenStream) -> TokenStream,
@@ -95,7 +95,7 @@ pub(crate) fn returns_a_boxed_future(sig: &Signature) -> bool {
     matches!(&sig.output, ReturnType::Type(_, declared) if output_of(declared).is_some())
 }
 
-/// `Ret` of `Pin<Box<dyn Future<Output = Ret> + ..>>`.
+/// Returns `Ret` of `Pin<Box<dyn Future<Output = Ret> + ..>>`.
 pub(crate) fn output_of(declared: &Type) -> Option<&Type> {
     let Type::TraitObject(object) = argument_of(argument_of(declared, "Pin")?, "Box")? else {
         return None;
@@ -138,8 +138,8 @@ fn is_box_pin(callee: &Expr) -> bool {
     matches!(names.as_slice(), [.., owner, function] if owner == "Box" && function == "pin")
 }
 
-/// `let x = x;`, `let __self = self;`, `let (a, b) = { let __arg1 = __arg1; __arg1 };`, and the `if let` in front of them
-/// that gives rustc the return type.
+/// Matches `let x = x;`, `let __self = self;`, `let (a, b) = { let __arg1 = __arg1; __arg1 };`, and the `if let` before
+/// them that gives rustc the return type.
 fn binds_a_parameter(statement: &Stmt) -> bool {
     match statement {
         Stmt::Local(Local { pat, init: Some(init), .. }) => match (&*init.expr, pat) {

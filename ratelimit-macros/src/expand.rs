@@ -1,4 +1,4 @@
-//! An annotated function with its guard.
+//! Generates an annotated function with its guard.
 
 mod admission;
 mod annotation;
@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 use crate::site;
 use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_body, validate};
 
-/// Expands the attribute with its arguments on an item.
+/// Expands an attribute with these arguments on an item.
 pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
     let mut problems = Problems::default();
     let mut all = vec![Args::parse(args, &mut problems)];
@@ -170,12 +170,12 @@ fn guarded(
     }
 }
 
-/// `__permit_0`, of the first attribute.
+/// Returns a name such as `__permit_0`, for the first attribute.
 fn numbered(name: &str, n: usize) -> Ident {
     Ident::new(&format!("{name}_{n}"), Span::mixed_site())
 }
 
-/// Braces that count as generated: on braces of the user's, rustc would find the block unnecessary.
+/// Adds braces that count as generated: with the user's braces, rustc would report an unnecessary block.
 fn braced(code: TokenStream, place: Span) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, code);
     block.set_span(reported_at(place));

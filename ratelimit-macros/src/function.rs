@@ -27,9 +27,9 @@ pub(crate) struct Body {
 }
 
 pub(crate) enum Code {
-    /// The body of an `async fn`. Kept as tokens: editors complete in half-typed code, and every error keeps its place.
+    /// The body of an `async fn`. Kept as tokens: editors can complete unfinished code, and errors keep their spans.
     Async(TokenStream),
-    /// What `#[async_trait]` makes of one.
+    /// An `async fn` rewritten by `#[async_trait]`.
     Boxed(Boxed),
     /// No future to guard.
     Sync(TokenStream),
@@ -88,7 +88,7 @@ impl Function {
         self.body.as_ref().map_or_else(Span::call_site, |body| body.braces.span.join())
     }
 
-    /// The names a key may use: what the parameters bind, `self`, and const generics.
+    /// Returns the names a key may use: those that the parameters bind, `self`, and const generics.
     pub(crate) fn names(&self) -> Vec<Ident> {
         let constants = self.sig.generics.const_params().map(|constant| constant.ident.clone());
         let parameters = self.sig.inputs.iter().flat_map(|input| match input {
@@ -97,7 +97,7 @@ impl Function {
         });
         let mut names: Vec<Ident> = parameters.chain(constants).collect();
         if let Some(boxed) = self.boxed() {
-            // The signature shows `__arg1` for a pattern then, and the pattern is inside.
+            // The signature then has `__arg1` for a pattern, which is in the body.
             names.extend(boxed.parameters().flat_map(bound_by));
             names.retain(|name| name != "__self" && !name.to_string().starts_with("__arg"));
         }
@@ -170,7 +170,7 @@ fn replace_self(code: TokenStream, receiver: &Ident) -> TokenStream {
     let mut tokens = code.into_iter().peekable();
     let mut replaced = TokenStream::new();
     while let Some(token) = tokens.next() {
-        // `self::cost` is a path, and names this module wherever it stands.
+        // `self::cost` is a path and always names this module.
         let in_a_path =
             matches!(tokens.peek(), Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
         replaced.extend([match token {
@@ -191,7 +191,7 @@ fn replace_self(code: TokenStream, receiver: &Ident) -> TokenStream {
     replaced
 }
 
-/// The names a pattern binds.
+/// Returns the names that a pattern binds.
 fn bound_by(pat: &Pat) -> Vec<Ident> {
     let all = |pats: &Punctuated<Pat, Token![,]>| pats.iter().flat_map(bound_by).collect();
     match pat {

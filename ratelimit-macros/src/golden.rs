@@ -330,7 +330,7 @@ fn golden_limiter(name: &str, lookup: &Lookup, input: TokenStream) {
     compare(name, &source, quote!(fn handle() -> Limiter { #expression }));
 }
 
-/// The arguments of the first `#[rate_limit]`, and the item without it.
+/// Returns the arguments of the first `#[rate_limit]`, and the item without it.
 fn annotation(item: TokenStream) -> Option<(TokenStream, TokenStream)> {
     let taken_apart = |input: ParseStream<'_>| {
         let attributes = input.call(Attribute::parse_outer)?;

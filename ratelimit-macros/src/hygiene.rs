@@ -10,7 +10,7 @@ macro_rules! generated {
 }
 pub(crate) use generated;
 
-/// For generated code that rustc should report at a place of the user's source.
+/// Returns the span for generated code that rustc should report at a location in the user's source.
 pub(crate) fn reported_at(place: Span) -> Span {
     Span::mixed_site().located_at(place)
 }

@@ -24,7 +24,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Two templates of one crate that can render the same name would be one limiter by two sets of numbers.
+    /// Two templates of one crate that can render the same name would be one limiter with two configurations.
     pub(crate) fn is_the_only_one_of_its_names(&self, problems: &mut Problems) {
         if let Some((other, place)) = seen::overlapping(&self.template, self.literal.span()) {
             problems.at(
@@ -50,7 +50,7 @@ impl<'a> Key<'a> {
         part_of(self.literal, placeholder.span.clone())
     }
 
-    /// Whether `format_args!` reads this literal as we do, so that rustc can judge the names in it.
+    /// Returns whether `format_args!` reads this literal in the same way, so that rustc can check the names in it.
     pub(crate) fn is_a_format_string(&self) -> bool {
         self.placeholders()
             .iter()
@@ -58,18 +58,18 @@ impl<'a> Key<'a> {
     }
 }
 
-/// `order.tenant`, as the user wrote it.
+/// Returns a placeholder as written by the user, such as `order.tenant`.
 pub(crate) fn written(placeholder: &Placeholder) -> String {
     placeholder.path.join(".")
 }
 
-/// Only nightly compilers give the place of a part of a literal; elsewhere the caret covers all of it.
+/// Returns the span of a part of a literal. Without a nightly compiler, the caret covers the whole literal.
 fn part_of(literal: &LitStr, range: std::ops::Range<usize>) -> Span {
     let token = literal.token();
     let source = token.to_string();
     let part = source.find('"').and_then(|quote| {
         let start = quote + 1;
-        // Behind an escape, places in the value are no longer places in the source.
+        // After an escape, positions in the value differ from positions in the source.
         let verbatim = source[start..].starts_with(&literal.value());
         verbatim.then(|| token.subspan(start + range.start..start + range.end)).flatten()
     });

@@ -1,8 +1,8 @@
 //! Implementation detail of the `ratelimit-runtime` crate, which re-exports both macros.
 //!
 //! An annotation goes through three stages: `args` parses it, `validate` checks it, and `expand`
-//! writes the guarded function. The generated code names `ratelimit_runtime::__private`
-//! and `core`, and nothing else.
+//! writes the guarded function. The generated code names only `ratelimit_runtime::__private` and
+//! `core`.
 
 use proc_macro::TokenStream;
 
@@ -25,7 +25,7 @@ mod validate;
 #[cfg(test)]
 mod golden;
 
-// Documented by the runtime, where the examples compile and the links lead somewhere.
+// Documented in the runtime, where the examples compile and the links resolve.
 #[allow(missing_docs, reason = "it is documented where users find it")]
 #[proc_macro_attribute]
 pub fn rate_limit(args: TokenStream, item: TokenStream) -> TokenStream {

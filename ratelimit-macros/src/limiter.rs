@@ -68,7 +68,7 @@ impl Parse for Binding {
     }
 }
 
-/// `order.tenant.0` or `addr.ip()`, as placeholders are written.
+/// Returns the text of a placeholder, such as `order.tenant.0` or `addr.ip()`.
 fn name(place: &Expr) -> Option<String> {
     match place {
         Expr::Path(path) => path.path.get_ident().map(|name| name.unraw().to_string()),
@@ -137,14 +137,14 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     }
 }
 
-/// The mistakes, as an expression of the type that was wanted.
+/// Returns the mistakes, as an expression of the expected type.
 fn mistaken(runtime: &Runtime, problems: Problems) -> TokenStream {
     let (errors, _) = problems.into_tokens();
     let limiter = runtime.limiter();
     generated!({ #errors ::core::option::Option::<#limiter>::None.unwrap() })
 }
 
-/// Bound by a `match`, the values are evaluated once and in order, and what they borrow lives long enough.
+/// A `match` binds the values, so that each is evaluated once and in order, and their borrows live long enough.
 fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
     let parts = site::parts(runtime, parts);
     if call.bindings.is_empty() {
@@ -159,7 +159,7 @@ fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
     }
 }
 
-/// Each value has a placeholder; a placeholder without a value is taken from the scope, as by `format!`.
+/// Each value has a placeholder; a placeholder without a value comes from the scope, as in `format!`.
 fn parts(key: &Key<'_>, bindings: &[Binding], problems: &mut Problems) -> Vec<Part> {
     let placeholders: Vec<String> = key.placeholders().iter().map(written).collect();
     let placeholders = || placeholders.iter().map(String::as_str);
@@ -190,7 +190,7 @@ fn part(key: &Key<'_>, placeholder: &Placeholder, bindings: &[Binding]) -> Part 
         }
         None => {
             let place = key.span_of(placeholder);
-            // What it names is decided where the key is written.
+            // The name resolves in the scope of the key's literal.
             let root = identifier(&placeholder.path[0], key.literal.span().located_at(place));
             Part { reference: reference(placeholder, &root, place), optional, place }
         }

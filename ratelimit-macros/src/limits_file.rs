@@ -1,7 +1,7 @@
-//! The limits file that annotations are checked against while compiling.
+//! The limits file that annotations are checked against at compile time.
 //!
-//! Not finding one is never a mistake, since a published crate is built without its workspace; only
-//! a file that was named has to be there. Nothing here panics, prints or writes, because the
+//! A missing file is never an error, because a published crate is built without its workspace; only
+//! a file named in the environment must exist. Nothing here panics, prints or writes, because the
 //! macro also runs inside editors.
 
 mod cache;
@@ -30,14 +30,14 @@ pub(crate) enum Lookup {
 
 /// A file that was read, valid or not.
 pub(crate) struct Found {
-    /// Absolute, as `include_bytes!` wants it.
+    /// Absolute, as `include_bytes!` requires.
     pub(crate) path: PathBuf,
     /// As shown in messages.
     pub(crate) name: String,
     pub(crate) contents: Arc<Contents>,
 }
 
-/// Where the compiler was started, and for which package.
+/// The directory in which the compiler was started, and its package.
 #[derive(Default)]
 struct Surroundings {
     named: Option<OsString>,
@@ -70,7 +70,7 @@ impl Surroundings {
     }
 
     fn named_file(&self, name: &Path, manifest_dir: &Path) -> Lookup {
-        // As at run time, a relative path starts at the working directory: the workspace's root.
+        // As at run time, a relative path starts in the working directory: the workspace root.
         let current_dir = self.current_dir.as_deref();
         let path = current_dir.map_or_else(|| name.to_owned(), |place| place.join(name));
         match cache::read(&path) {
@@ -87,8 +87,8 @@ impl Surroundings {
     }
 }
 
-/// From the manifest up to the workspace's root, which is where `Cargo.lock` is. Without a root
-/// nothing is found: the search would end in a home directory.
+/// Searches from the manifest up to the workspace root, the directory with `Cargo.lock`. Without a
+/// root it finds nothing, because the search would end in a home directory.
 fn search_upward(manifest_dir: &Path) -> Lookup {
     let found = workspace_root(manifest_dir).and_then(|root| {
         let within = manifest_dir.ancestors().take_while(|dir| dir.starts_with(root));
@@ -104,8 +104,8 @@ fn workspace_root(manifest_dir: &Path) -> Option<&Path> {
     manifest_dir.ancestors().find(|dir| dir.join("Cargo.lock").is_file())
 }
 
-/// Someone else's package, unpacked from a registry, a repository or a vendor directory, or our own
-/// as `cargo package` verifies it: below the workspace, but to be built as if it were not.
+/// Returns whether the package comes from a registry, a repository or a vendor directory, or is our
+/// own as verified by `cargo package`: below the workspace, but built as if it were not.
 fn is_foreign(manifest_dir: &Path) -> bool {
     let packaged = manifest_dir.ancestors().any(|dir| dir.ends_with("target/package"));
     packaged
@@ -122,12 +122,12 @@ impl Lookup {
 }
 
 impl Found {
-    /// The limits, when the file is a good one.
+    /// Returns the limits, or `None` if the file is invalid.
     pub(crate) fn limits(&self) -> Option<&LimitsFile> {
         self.contents.as_ref().as_ref().ok()
     }
 
-    /// `ratelimit.yaml:7`, where an entry begins.
+    /// Returns the location of an entry, such as `ratelimit.yaml:7`.
     pub(crate) fn place_of(&self, entry: &LimiterEntry) -> String {
         let steps = [Step::Key("limiters"), Step::Key(&entry.key)];
         match self.limits().and_then(|limits| limits.position(&steps)) {

@@ -16,7 +16,7 @@ pub(crate) struct Problems {
 struct Check {
     /// An item that cannot compile.
     item: TokenStream,
-    /// Reported in its place if rustc would stop earlier.
+    /// Reported instead if rustc would stop earlier.
     messages: Vec<(Span, String)>,
 }
 
@@ -38,7 +38,7 @@ impl Problems {
         }
     }
 
-    /// Leaves mistakes to rustc: `item` cannot compile, and rustc's message about it has the better caret. The `messages`
+    /// Leaves mistakes to rustc: `item` cannot compile, and rustc's message for it has the better caret. The `messages`
     /// replace it if there are other mistakes, because rustc then stops before it resolves names.
     pub(crate) fn leave_to_rustc(&mut self, item: TokenStream, messages: Vec<(Span, String)>) {
         self.checks.push(Check { item, messages });
@@ -48,7 +48,7 @@ impl Problems {
         self.errors.is_none() && self.checks.is_empty()
     }
 
-    /// The mistakes as `compile_error!` items, and the items for rustc, which belong into the function's body.
+    /// Returns the mistakes as `compile_error!` items, and the items for rustc, which belong in the function's body.
     pub(crate) fn into_tokens(mut self) -> (TokenStream, TokenStream) {
         let checks = std::mem::take(&mut self.checks);
         if self.errors.is_none() {

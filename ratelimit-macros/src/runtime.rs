@@ -1,4 +1,4 @@
-//! Paths into the runtime, under any name that the crate gives it.
+//! Paths into the runtime, under any crate name.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -18,7 +18,7 @@ impl Runtime {
         })
     }
 
-    /// The same, but reports a renamed dependency whose name is not given.
+    /// Returns the paths, and reports a renamed dependency if its name is missing.
     pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
         match renamed::runtime().filter(|_| krate.is_none()) {
             Some(name) => {
@@ -47,7 +47,7 @@ impl Runtime {
         generated!(use #krate::__private as __rt;)
     }
 
-    /// Whether a path is this one and a name.
+    /// Returns whether a path is this one followed by a name.
     pub(crate) fn is_parent_of(&self, path: &syn::Path, name: &str) -> bool {
         let child = format!("{} :: {name}", self.0);
         let path = path.to_token_stream().to_string();
@@ -59,12 +59,12 @@ impl Runtime {
         self.private_at(Span::mixed_site())
     }
 
-    /// The same, reported at a place of the user's source.
+    /// `__rt`, reported at a location in the user's source.
     pub(crate) fn private_at(&self, place: Span) -> TokenStream {
         Ident::new("__rt", reported_at(place)).into_token_stream()
     }
 
-    /// `__rt::name(arguments)`, reported from one place to another.
+    /// `__rt::name(arguments)`, reported from one location to another.
     pub(crate) fn call(
         &self,
         name: &str,

@@ -19,13 +19,13 @@ static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 
 #[derive(Default)]
 struct Seen {
-    /// Where each mistake that does not belong to one annotation was first reported.
+    /// The first location of each mistake that does not belong to one annotation.
     reported: HashMap<String, Place>,
-    /// In the order of expansion, each with its place.
+    /// In the order of expansion, each with its location.
     keys: Vec<(Place, Template)>,
 }
 
-/// A place in a source file.
+/// A location in a source file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     file: String,
@@ -51,8 +51,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Returns whether to report a mistake that all annotations share at this one: at the first one, or at all if places
-/// are unknown.
+/// Returns whether to report a mistake that all annotations share at this one: at the first one, or at all if
+/// locations are unknown.
 pub(crate) fn reports(mistake: &str, at: Span) -> bool {
     let Some(place) = Place::of(at) else { return true };
     let mut seen = seen();
@@ -60,17 +60,17 @@ pub(crate) fn reports(mistake: &str, at: Span) -> bool {
     *seen.reported.entry(mistake.to_owned()).or_insert_with(|| place.clone()) == place
 }
 
-/// Records a key, and returns an earlier one that can render to the same name, with its place.
+/// Records a key, and returns an earlier one that can render to the same name, with its location.
 pub(crate) fn overlapping(key: &Template, at: Span) -> Option<(String, Place)> {
     let place = Place::of(at)?;
     let mut seen = seen();
     let keys = &mut seen.get_or_insert_default().keys;
-    // A place has one key, however often it is expanded.
+    // A location has one key, even if it is expanded repeatedly.
     keys.retain(|(other, _)| *other != place);
     let found = keys.iter().find(|(_, other)| other.text() != key.text() && other.overlaps(key));
     let found = found.map(|(place, other)| (other.text().to_owned(), place.clone()));
     if found.is_none() {
-        // A key that is an error must not cause further ones.
+        // An invalid key must not cause further errors.
         keys.push((place, key.clone()));
     }
     found

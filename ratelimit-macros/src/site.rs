@@ -20,7 +20,7 @@ use crate::validate::{DeclaredNumbers, Numbers, Part};
 // Output:
 //     Annotation::new("orders:{user_id}", &["orders:", ""], Location::new("shop::place_order", file!(), line!()))
 //
-// `start` is where a mistake in it begins that rustc finds while it evaluates a constant.
+// `start` is the start of the span for mistakes that rustc finds while evaluating a constant.
 pub(crate) fn annotation(
     runtime: &Runtime,
     key: &Key<'_>,
@@ -44,20 +44,20 @@ pub(crate) fn annotation(
     quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
 
-/// `&__LIMIT` in the program's list of limits, and the reasons to compile this crate again.
+/// Registers `&__LIMIT` in the program's list of limits, and adds the reasons to recompile this crate.
 pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
     let submission = submission(runtime, &generated_name("__LIMIT"));
     let dependencies = dependencies(lookup);
     generated!(#submission #dependencies)
 }
 
-/// A static in the program's list of limits.
+/// Registers a static in the program's list of limits.
 pub(crate) fn submission(runtime: &Runtime, limit: &Ident) -> TokenStream {
     let private = runtime.private();
     generated!(#private::submit! { &#limit })
 }
 
-/// The reasons to compile this crate again: the limits file and the variable that names it.
+/// The reasons to recompile this crate: the limits file and the variable that names it.
 pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
     let contents = lookup.found().and_then(|found| include(&found.path));
     generated! {
@@ -73,7 +73,7 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
-/// What the limits file sets: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
+/// The settings of the limits file: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
 pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
     let mut settings = TokenStream::new();
     if let Some(numbers) = &numbers.declared {
@@ -109,7 +109,7 @@ pub(crate) fn parts(runtime: &Runtime, parts: &[Part]) -> TokenStream {
     generated!(&[#(#parts),*])
 }
 
-/// `__rt::Mode::PerClient`, or another word by its type and its name there.
+/// `__rt::Mode::PerClient`, or another enum value by its type and its name there.
 pub(crate) fn word(runtime: &Runtime, ty: &str, word: impl Debug) -> TokenStream {
     let private = runtime.private();
     let (ty, variant) = (generated_name(ty), generated_name(&format!("{word:?}")));

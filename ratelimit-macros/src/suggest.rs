@@ -1,6 +1,6 @@
 //! The end of a message about an unknown name.
 
-/// "did you mean `rate`?" when something known is close, else the list of what is known.
+/// Returns "did you mean `rate`?" if a known name is close, otherwise the list of known names.
 pub(crate) fn did_you_mean<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -11,7 +11,7 @@ pub(crate) fn did_you_mean<'a>(
     }
 }
 
-/// What other tools call our arguments.
+/// The names of our arguments in other tools.
 const SYNONYMS: [(&str, &str); 9] = [
     ("capacity", "burst"),
     ("cost", "permits"),
@@ -24,7 +24,7 @@ const SYNONYMS: [(&str, &str); 9] = [
     ("window", "per"),
 ];
 
-/// The argument that an unknown name was meant to be, if that shows, and the end of the message about it.
+/// Returns the argument that was likely meant by an unknown name, if any, and the end of the message about it.
 pub(crate) fn argument(name: &str, known: &[&'static str]) -> (Option<&'static str>, String) {
     let beginning = format!("{name}_");
     let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, meant)| *meant);
@@ -37,7 +37,7 @@ pub(crate) fn argument(name: &str, known: &[&'static str]) -> (Option<&'static s
     }
 }
 
-/// "`a`, `b` or `c`".
+/// Lists names as "`a`, `b` or `c`".
 fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match (quoted.pop(), quoted.is_empty()) {

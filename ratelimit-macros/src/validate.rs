@@ -30,7 +30,7 @@ pub(crate) struct Guard<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) parts: Vec<Part>,
     pub(crate) numbers: Numbers,
-    /// The settings of the annotation; a constant stands as 1 among them.
+    /// The settings of the annotation; a constant is represented by 1.
     pub(crate) said: Settings,
     pub(crate) burst: Option<Expr>,
     pub(crate) refund_if: Option<&'a Expr>,
@@ -56,7 +56,7 @@ impl Guard<'_> {
     }
 }
 
-/// Two attributes with one key would make every call take from one limiter twice.
+/// With two attributes for one key, every call would take permits from one limiter twice.
 pub(crate) fn keys_differ(all: &[Args], problems: &mut Problems) {
     let key = |args: &Args| args.key.value().map(|key| (key.value(), key.span()));
     let keys: Vec<_> = all.iter().filter_map(key).collect();
@@ -149,7 +149,7 @@ pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) 
     }
 }
 
-/// Returns whether another attribute has turned an `async fn` with this body into a plain function, as for tests.
+/// Returns whether another attribute, such as one for tests, has made an `async fn` with this body a plain function.
 fn is_rewritten(body: &TokenStream) -> bool {
     body.clone().into_iter().any(|token| match token {
         TokenTree::Ident(name) => name == "block_on",

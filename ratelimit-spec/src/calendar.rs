@@ -65,7 +65,7 @@ impl CalendarUnit {
         }
     }
 
-    /// Refuses every unit without the feature `calendar`.
+    /// Rejects every unit without the feature `calendar`.
     pub(crate) fn check_feature(self) -> Result<(), WordError> {
         if cfg!(feature = "calendar") {
             return Ok(());

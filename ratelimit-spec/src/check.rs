@@ -1,4 +1,4 @@
-//! The rules across settings, each written once. The macro, the limits file and code only add the place.
+//! The rules across settings, each written once. The macro, the limits file and code only add the location.
 
 use crate::algorithm::Algorithm;
 use crate::calendar::Calendar;
@@ -160,7 +160,7 @@ impl<S: Copy + Ord> Merged<S> {
     }
 
     fn check_exactness(&self) -> Option<Conflict> {
-        // What is too large for the shortest window is too large for an unknown one.
+        // Numbers too large for the shortest window are too large for an unknown one.
         let per = self.per.map_or(MIN_PER, |per| per.value.length);
         self.rule()?.check(self.rate?.value.into(), per).err()
     }
@@ -181,7 +181,7 @@ impl<S: Copy + Ord> Merged<S> {
         })
     }
 
-    /// Checks that it can be split: a shard counts as the whole does, with permits of its own.
+    /// Checks that the limiter can be split: a shard counts like the whole limiter, with permits of its own.
     #[must_use]
     pub fn check_shards(&self) -> Option<Conflict> {
         let shards = self.shards();
@@ -230,7 +230,7 @@ impl<S: Copy + Ord> Merged<S> {
         ))
     }
 
-    /// A limiter is blocked by the store that counts it, as one. What is nearer leaves a penalty without
+    /// The store that counts a limiter blocks it, as a whole. A nearer setting leaves a penalty without
     /// effect.
     fn check_penalty(&self) -> Option<Conflict> {
         let (settings, message): (&[_], _) = if self.shards() > 1
@@ -252,7 +252,7 @@ impl<S: Copy + Ord> Merged<S> {
         Some(Conflict::new(settings, message))
     }
 
-    /// A limiter that is forgotten within its window would grant that window's permits again.
+    /// A limiter that expires within its window would grant that window's permits again.
     fn check_keep_alive(&self) -> Option<Conflict> {
         let keep_alive = self.keep_alive?.value;
         let limits =

@@ -50,7 +50,7 @@ impl fmt::Display for Conflict {
 
 impl std::error::Error for Conflict {}
 
-/// The message about a setting of token buckets under another algorithm.
+/// Returns the message about a token bucket setting under another algorithm.
 pub(crate) fn requires_a_bucket(name: &str, algorithm: impl fmt::Display) -> String {
     format!(
         "`{name}` requires `token_bucket`, but the algorithm is `{algorithm}`; set `algorithm` to `token_bucket`, or \

@@ -48,7 +48,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// The same with any length.
+/// Parses a duration of any length.
 pub(crate) fn parse_any(text: &str) -> Result<Duration, DurationError> {
     let error = |kind| DurationError { text: text.to_owned(), kind };
     if text.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn parse_any(text: &str) -> Result<Duration, DurationError> {
             return Err(error(Kind::Order));
         }
         larger_units = &UNITS[..=index];
-        // A sum that overflows is too long by any measure, so it may stick to the greatest value.
+        // A sum that overflows is too long in any case, so it may saturate.
         total = total.saturating_add(amount.saturating_mul(UNITS[index].1));
         rest = after;
     }
@@ -166,7 +166,7 @@ impl fmt::Display for DurationError {
 
 impl std::error::Error for DurationError {}
 
-/// Returns the unit of a word that is written out or in capitals.
+/// Returns the unit for a word that is spelled out or capitalized.
 fn spelled_out(unit: &str) -> Option<&'static str> {
     let unit = unit.to_ascii_lowercase();
     Some(match unit.as_str() {

@@ -15,7 +15,7 @@ use crate::name::KeyName;
 /// The most bytes a rendered name can have, not counting the key prefix.
 pub const MAX_NAME: usize = 480;
 
-/// The most bytes a value takes in a name; what needs more is hashed.
+/// The most bytes a value takes in a name; a longer value is hashed.
 pub(crate) const MAX_PART: usize = 64;
 
 /// The most digits of a number.
@@ -82,7 +82,7 @@ impl KeyWriter {
     /// Writes a value by its `Display`.
     pub fn display(&mut self, value: &impl fmt::Display) {
         let mut part = Part::start(&mut self.name);
-        // A value that fails to display counts as what it wrote until then: a key must not panic.
+        // If `Display` fails, the text written so far is the value: a key must not panic.
         let _ = write!(part, "{value}");
         if part.is_too_long() {
             let mut text = String::new();
@@ -104,7 +104,7 @@ impl KeyWriter {
     pub fn ipv4(&mut self, octets: [u8; 4]) {
         let (mut text, mut first) = ([b'.'; MAX_IPV4 + 1], MAX_IPV4 + 1);
         for octet in octets.into_iter().rev() {
-            // Over the dot that is before the rest, if there is one.
+            // Skip the dot in front of the rest, if there is one.
             write_before(&mut text, &mut first, octet.into());
             first -= 1;
         }
@@ -130,7 +130,7 @@ impl KeyWriter {
     }
 }
 
-/// Writes a number in front of what is written.
+/// Writes a number in front of the existing text.
 fn write_before(text: &mut [u8], first: &mut usize, mut left: u64) {
     loop {
         *first -= 1;
@@ -143,7 +143,7 @@ fn write_before(text: &mut [u8], first: &mut usize, mut left: u64) {
     }
 }
 
-/// One value on its way into a name.
+/// A value being written into a name.
 struct Part<'a> {
     name: &'a mut KeyName,
     start: usize,
@@ -175,7 +175,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// A value without text has one too, so that it is not taken for an absent one.
+    /// Writes a marker for an empty value, so that it differs from an absent one.
     fn end(self) {
         if self.name.len() == self.start {
             self.name.push_str(EMPTY);
@@ -300,7 +300,7 @@ pub(crate) fn is_derived(name: &str) -> bool {
             .map(|(at, _)| &name[at + suffix.len()..])
             .any(|rest| rest.is_empty() || rest.starts_with(':'))
     };
-    // Of bytes it is the quicker search, and most names have none.
+    // Searching bytes is faster, and most names have no brace.
     name.as_bytes().contains(&b'{') && (appended(":value") || appended(":permits"))
 }
 
@@ -311,7 +311,7 @@ fn push_escaped(name: &mut KeyName, byte: u8) {
     name.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// `~` and the first 128 bits of the SHA-256 of a text.
+/// Returns `~` and the first 128 bits of the SHA-256 of a text.
 fn hash(raw: &str) -> String {
     let mut hash = String::from("~");
     for byte in &Hash::hash(raw.as_bytes())[..16] {

@@ -41,12 +41,12 @@ impl Quota {
         self.per.as_millis().max(1)
     }
 
-    /// The most permits it grants within `ms` consecutive milliseconds.
+    /// Returns the most permits it grants within `ms` consecutive milliseconds.
     fn most_within(&self, ms: u128) -> u128 {
         let (rate, per) = (u128::from(self.rate), self.per_ms());
         match self.rule {
             Rule::SlidingWindow => rate * ms.div_ceil(per),
-            // The end of one window, whole ones, and the start of another.
+            // The end of one window, whole windows, and the start of another.
             Rule::FixedWindow { .. } => rate * (1 + (ms - 1).div_ceil(per)),
             Rule::TokenBucket { .. } | Rule::WarmingBucket { .. } | Rule::LeakyBucket => {
                 self.most_at_once() + (ms - 1) * rate / per
@@ -54,7 +54,7 @@ impl Quota {
         }
     }
 
-    /// The most permits it grants beyond those of its steady rate.
+    /// Returns the most permits it grants beyond its steady rate.
     fn most_at_once(&self) -> u128 {
         match self.rule {
             Rule::FixedWindow { .. } => 2 * u128::from(self.rate),
@@ -70,7 +70,7 @@ impl Quota {
         u128::from(self.rate) * other.per_ms() <= u128::from(other.rate) * self.per_ms()
     }
 
-    /// The most permits that the other one leaves for one window of this one.
+    /// Returns the most permits that the other limit admits in one window of this one.
     fn most_under(&self, other: &Self) -> u128 {
         let (own, others) = (self.per_ms(), other.per_ms());
         let both_fixed =
@@ -82,8 +82,7 @@ impl Quota {
         other.most_within(own)
     }
 
-    /// Returns whether it never refuses what another one grants: `false` also where that cannot be decided
-    /// simply.
+    /// Returns whether it never rejects what another limit grants; `false` also if this cannot be decided simply.
     fn never_refuses_under(&self, other: &Self) -> bool {
         match self.rule {
             Rule::SlidingWindow | Rule::FixedWindow { .. } => {
@@ -180,7 +179,7 @@ fn uncountable(limit: &Quota, burst: Option<u32>) -> Option<String> {
     limit.rule.check(limit.rate, limit.per).err().map(|error| error.to_string())
 }
 
-/// Two such limits would be counted in one place.
+/// Limits with the same window and algorithm would share one counter.
 fn duplicate(limit: &Quota, before: &[Quota]) -> Option<String> {
     let algorithm = limit.rule.algorithm();
     let same = |other: &&Quota| other.per == limit.per && other.rule.algorithm() == algorithm;

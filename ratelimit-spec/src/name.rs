@@ -1,4 +1,4 @@
-//! A rendered name, on the stack while it is of usual length.
+//! A rendered name, on the stack unless it is unusually long.
 
 use std::{fmt, ops::Deref};
 

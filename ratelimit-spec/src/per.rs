@@ -37,7 +37,7 @@ impl FromStr for Per {
     }
 }
 
-/// What to write in place of an English word: for `daily`, and for a unit that is nearly one.
+/// Suggests a replacement for an English word such as `daily`, or for a misspelled unit.
 fn advice(text: &str) -> Option<String> {
     let (length, unit) = match text.to_ascii_lowercase().as_str() {
         "second" | "seconds" | "secondly" => {

@@ -92,7 +92,7 @@ impl Quota {
         self.rule.capacity(self.rate)
     }
 
-    /// Rate and window without the rule.
+    /// Shows rate and window without the rule.
     pub(crate) fn in_short(&self) -> impl fmt::Display {
         format!("{} per {}", self.rate, format_duration(self.per))
     }
@@ -105,7 +105,7 @@ impl Quota {
 /// Returns an error if it is not in 1 to [`MAX_RATE`].
 pub fn check_number(name: &str, number: i128) -> Result<u32, QuotaError> {
     let wrong = match u32::try_from(number) {
-        // A call for 0 permits is free, but an annotation would limit nothing by it.
+        // A call for 0 permits is free, but an annotation with it would limit nothing.
         Ok(0) if name == "permits" => "0",
         Ok(0) => "0, which rejects every call",
         Ok(number @ 1..=MAX_RATE) => return Ok(number),

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 /// The most characters of a text that a message repeats.
 const MAX_SHOWN: usize = 60;
 
-/// Shows a text in backticks, on one line and not at length: a message must stay readable, and a
+/// Shows a text in backticks, on one line and shortened: a message must stay readable, and a
 /// terminal intact, for any text.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 

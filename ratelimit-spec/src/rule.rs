@@ -33,12 +33,12 @@ pub enum Rule {
     LeakyBucket,
 }
 
-/// The most a bucket can hold, in parts of a millisecond as many as its rate. Twice as many are still
-/// whole in the floating-point numbers of Redis' scripts.
+/// The most that a bucket can hold, in ticks: a millisecond has as many as the rate. Twice as many are
+/// still exact in the floating-point numbers of Redis scripts.
 const MAX_TICKS: u64 = 1 << 52;
 
-/// The most that a warming bucket can store, in the same parts. Its square is divided by half of it in
-/// the floating-point numbers of Redis' scripts, 13 bits at a time.
+/// The most that a warming bucket can store, in the same ticks. Redis scripts divide its square by half
+/// of it in floating-point numbers, 13 bits at a time.
 const MAX_WARM_UP_TICKS: u64 = 1 << 40;
 
 impl Rule {

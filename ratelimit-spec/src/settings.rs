@@ -1,7 +1,7 @@
 //! The table of settings: everything that a limits file, an attribute or code can set for a limiter.
 //!
-//! One row for each. From the rows come the struct of one layer, the names in the limits file, the merge
-//! of several layers with the source of each value, and the lines of a report.
+//! There is one row for each. The rows generate the struct of one layer, the names in the limits file, the
+//! merge of several layers with the source of each value, and the lines of a report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Sourced<T, S> {
     pub source: S,
 }
 
-/// How a report shows a setting.
+/// Shows a setting in a report.
 trait Show {
     fn show(&self) -> String;
 }
@@ -67,8 +67,8 @@ impl Show for Arc<[Limit]> {
 
 /// The table: hands all rows to a macro.
 ///
-/// A row is a name, a type and, where it has one, a default; then, for a number, the least and the greatest
-/// that a limits file can set; then, for an argument of the attribute, how it is read, and a good value for
+/// A row is a name, a type and an optional default; then, for a number, the minimum and the maximum that a
+/// limits file can set; then, for an argument of the attribute, how it is read, and a valid value for
 /// messages.
 #[doc(hidden)]
 #[macro_export]

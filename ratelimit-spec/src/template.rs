@@ -13,8 +13,8 @@ use crate::quote::Quoted;
 mod overlap;
 mod parse;
 
-/// What a template reserves for each value: [`MAX_PART`], and one more for what [`KeyWriter`] may
-/// append.
+/// The bytes that a template reserves for each value: [`MAX_PART`], and one for the `~` that
+/// [`KeyWriter`] may append.
 ///
 /// [`KeyWriter`]: crate::KeyWriter
 const RESERVED: usize = MAX_PART + 1;
@@ -110,7 +110,7 @@ impl Template {
     /// ```
     #[must_use]
     pub fn can_render(&self, name: &str) -> bool {
-        // The name gets one more `~` where it would be a Redis key of another limiter.
+        // The name gets one more `~` if it would be a Redis key of another limiter.
         let shorter = name.strip_suffix('~').filter(|name| is_derived(name));
         self.is_filled_in(name) || shorter.is_some_and(|name| self.is_filled_in(name))
     }
@@ -124,7 +124,7 @@ impl Template {
         self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
     }
 
-    /// Returns whether a text is this template with values in its places.
+    /// Returns whether a text is this template with values for its placeholders.
     fn is_filled_in(&self, name: &str) -> bool {
         let [first, others @ ..] = self.literals.as_slice() else {
             return false;

@@ -1,5 +1,5 @@
-//! Which `redis-server` the tests start. `cargo xtask test` looks in the same places, and installs
-//! one when all are empty.
+//! Finds the `redis-server` for the tests. `cargo xtask test` searches the same places, and installs
+//! one if it finds none.
 
 use std::{
     env,
@@ -8,12 +8,12 @@ use std::{
     sync::OnceLock,
 };
 
-/// The `redis-server` binary: `REDIS_SERVER_BIN`, else the one on `PATH`, else the one `cargo xtask
-/// test` unpacked.
+/// Returns the `redis-server` binary: `REDIS_SERVER_BIN`, otherwise the one on `PATH`, otherwise the
+/// one unpacked by `cargo xtask test`.
 ///
 /// # Panics
 ///
-/// Panics when there is none; the message says how to get one.
+/// Panics if there is none; the message explains how to get one.
 pub fn server_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -22,11 +22,11 @@ pub fn server_binary() -> &'static Path {
     })
 }
 
-/// The version of [`server_binary`], such as `(7, 0, 15)`.
+/// Returns the version of [`server_binary`], such as `(7, 0, 15)`.
 ///
 /// # Panics
 ///
-/// Panics when the binary does not say which version it is.
+/// Panics if the binary does not report its version.
 pub fn server_version() -> (u32, u32, u32) {
     static VERSION: OnceLock<(u32, u32, u32)> = OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -60,8 +60,8 @@ fn find() -> Result<PathBuf, String> {
 
 fn target_dir() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // A relative `CARGO_TARGET_DIR` is relative to where cargo was called; tests run elsewhere, so
-    // only the usual place of that call, the workspace, is tried.
+    // A relative `CARGO_TARGET_DIR` is relative to the directory of the cargo call; tests run elsewhere,
+    // so only the usual directory of that call, the workspace, is tried.
     workspace.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 

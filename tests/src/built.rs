@@ -2,10 +2,10 @@
 
 use std::{env, ffi::OsStr, process::Command};
 
-/// A cargo as it is called by hand, from a program that another one runs.
+/// Returns cargo with the environment of a call by hand, for a program that cargo itself runs.
 ///
-/// The variables that describe the program's own package are removed: build scripts read them, such as that of `ring`.
-/// Where one changed they are run again, and all that depends on them is compiled anew.
+/// Removes the variables that describe the program's own package: build scripts such as that of `ring` read them. If
+/// one changes, the scripts run again, and everything that depends on them is recompiled.
 #[must_use]
 pub fn cargo(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);

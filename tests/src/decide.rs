@@ -1,4 +1,4 @@
-//! What tests ask stores and scripts: one limiter or one group, instead of groups of limiters.
+//! Direct calls of stores and scripts in tests: for one limiter or one group, instead of groups of limiters.
 
 use std::{future::Future, time::Duration};
 
@@ -13,23 +13,23 @@ use ratelimit_runtime::{
 use redis::{Cmd, Connection, FromRedisValue, Value};
 use tokio::time::Instant;
 
-/// Since when a process has its configuration, in microseconds after a base: the first two have it for
-/// longer than anything that is written on purpose, and the others for less long.
+/// Returns since when a process has its configuration, in microseconds after a base: the first two
+/// processes have it for longer than any configuration a test writes, the others for less long.
 #[must_use]
 pub fn since_us(process: usize) -> u64 {
     process as u64 + if process < 2 { 10 } else { 4_000_000_000_000_000 }
 }
 
-/// One time for a store in the process and for scripts on a server, moved by hand.
+/// One clock for a store in the process and for scripts on a server, moved by hand.
 #[derive(Debug)]
 pub struct OneTime {
     clock: ManualClock,
-    /// What scripts take for now, in milliseconds since the Unix epoch.
+    /// The current time for scripts, in milliseconds since the Unix epoch.
     pub now: u64,
 }
 
 impl OneTime {
-    /// Begins with the clock of the store.
+    /// Starts at the time of the store's clock.
     #[must_use]
     pub fn new(clock: ManualClock) -> Self {
         Self { clock, now: 1_700_000_000_000 }
@@ -47,11 +47,11 @@ impl OneTime {
         self.clock.step_back(Duration::from_millis(ms));
     }
 
-    /// Calls a script, by name or, on a server that does not have it yet, with its text.
+    /// Calls a script, by name or, if the server does not have it yet, with its text.
     ///
     /// # Panics
     ///
-    /// Panics when the server returns an error, or another type.
+    /// Panics if the server returns an error, or another type.
     pub fn call<T: FromRedisValue>(&self, redis: &mut Connection, call: impl Fn(bool) -> Cmd) -> T {
         let reply = match call(true).arg(self.now).query(redis) {
             Err(error) if error.code() == Some("NOSCRIPT") => {
@@ -63,9 +63,9 @@ impl OneTime {
     }
 }
 
-/// Questions with one group.
+/// Decisions for one group.
 pub trait Decide: Store {
-    /// Takes permits of one limiter.
+    /// Takes permits from one limiter.
     fn acquire(
         &self,
         request: &Request<'_>,
@@ -74,7 +74,7 @@ pub trait Decide: Store {
         async move { Ok(self.acquire_all(request, &[permits]).await?.remove(0)) }
     }
 
-    /// Takes permits of one limiter for several callers.
+    /// Takes permits from one limiter for several callers.
     fn acquire_all(
         &self,
         request: &Request<'_>,
@@ -83,7 +83,7 @@ pub trait Decide: Store {
         async move { Ok(self.acquire_jointly(&[*request], &[costs]).await?.remove(0)) }
     }
 
-    /// Takes permits of several limiters or of none.
+    /// Takes permits from all of several limiters or from none.
     fn acquire_jointly(
         &self,
         requests: &[Request<'_>],
@@ -95,14 +95,14 @@ pub trait Decide: Store {
 
 impl<S: Store> Decide for S {}
 
-/// The call of the deciding script for one limiter.
+/// Returns the call of the deciding script for one limiter.
 pub fn call(request: &Request<'_>, costs: &[u32], since_us: u64, by_name: bool) -> Cmd {
     let group = Group { requests: &[*request], costs: &[costs] };
     script_decide(&[group], |_| since_us, by_name)
 }
 
-/// What the answer to such a call by a process with these numbers says; nothing where it lacks
-/// the windows of a calendar, which the next call takes along then.
+/// Parses the reply to such a call by a process with this configuration. Returns `None` if the call
+/// lacked calendar windows, which the next call then includes.
 pub fn replies(
     value: &Value,
     own: &Config,
@@ -116,7 +116,7 @@ pub fn replies(
     Ok(decided.map(|mut replies| replies.remove(0)))
 }
 
-/// What the answer to a call that lacks no windows says.
+/// Parses the reply to a call that lacks no windows.
 pub fn all_replies(value: &Value, own: &Config, costs: &[u32]) -> Result<Vec<Reply>, StoreError> {
     replies(value, own, costs, &mut CalendarCall::default())
         .map(|replies| replies.expect("no windows are needed"))

@@ -1,4 +1,4 @@
-//! The examples, as they were built.
+//! The compiled examples.
 
 use std::{
     env,
@@ -6,8 +6,8 @@ use std::{
     sync::LazyLock,
 };
 
-/// Where the examples are. `cargo test` has built them as well, unless it tests this package alone. With the features
-/// that they have when it tests everything, nothing is compiled twice.
+/// The folder of the examples. `cargo test` has already built them, unless it tests only this package. With the
+/// features that they have in a test of everything, nothing is compiled twice.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     let profile_dir = profile_dir();
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
@@ -24,7 +24,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     profile_dir.join("examples")
 });
 
-/// The program of an example.
+/// Returns the program of an example.
 ///
 /// # Panics
 ///
@@ -34,11 +34,11 @@ pub fn example(name: &str) -> PathBuf {
     EXAMPLES.join(name)
 }
 
-/// Where cargo puts what it builds as it built this test.
+/// Returns the folder of programs built with the profile of this test.
 ///
 /// # Panics
 ///
-/// Panics if the test is nowhere.
+/// Panics if the path of the test is unknown.
 #[must_use]
 pub fn profile_dir() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");

@@ -1,4 +1,4 @@
-//! Random histories that can be had again.
+//! Reproducible random histories.
 
 use std::{
     env,
@@ -7,8 +7,8 @@ use std::{
 
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-/// Runs a property over this many random histories. The seed is printed, which cargo shows of a test
-/// that fails: `RATELIMIT_SEED=<seed> cargo test ..` runs the same histories again.
+/// Runs a property over `cases` random histories. Prints the seed, which cargo shows if the test
+/// fails: `RATELIMIT_SEED=<seed> cargo test ..` runs the same histories again.
 ///
 /// # Panics
 ///
@@ -30,7 +30,7 @@ fn seed() -> u64 {
         }
         Err(_) => {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            // The nanoseconds alone, so that a seed is short enough to be copied.
+            // Only the nanoseconds, so that a seed is short enough to copy.
             u64::from(time.subsec_nanos())
         }
     }

@@ -1,8 +1,8 @@
-//! Judges what a limiter admitted, by nothing but a record of it and the definition of its rule.
+//! Checks the admissions of a limiter, using only a record of them and the definition of its rule.
 //!
-//! A record has store times, permits, what was given back and added later, and when the rate changed.
-//! Where a record cannot say exactly when something happened, it says between which times, and the
-//! judge assumes what speaks for the limiter.
+//! A record has store times, permits, permits returned and added later, and changes of the rate.
+//! If the exact time of an event is unknown, the record has a range of times, and the check assumes
+//! the time that favors the limiter.
 
 /// How permits are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Rule {
     FixedWindow,
     /// A bucket that drains at the rate and holds this many permits.
     TokenBucket(u64),
-    /// A bucket that has to be empty before a request is admitted; also one that warms up.
+    /// A bucket that must be empty before a request is admitted; also one that warms up.
     LeakyBucket,
 }
 
@@ -22,11 +22,11 @@ pub enum Rule {
 pub struct Admission {
     /// When it was admitted.
     pub at_ms: u64,
-    /// What it took.
+    /// The permits that it took.
     pub permits: u64,
-    /// What was given back: not before this time, and how many.
+    /// Returned permits: the earliest time, and the number.
     pub returned: Vec<(u64, u64)>,
-    /// What was taken in addition because it was free: between these times, and how many.
+    /// Additional permits, taken because they were free: between these times, and the number.
     pub added: Vec<(u64, u64, u64)>,
 }
 
@@ -34,36 +34,36 @@ pub struct Admission {
 #[derive(Clone, Debug)]
 pub struct Rates {
     per_ms: u64,
-    /// Not before the first time and not after the second, this rate came into force.
+    /// Not before the first time and not after the second, this rate took effect.
     changes: Vec<(u64, u64, u64)>,
     promised_ms: u64,
     rounded_ms: u64,
 }
 
 impl Rates {
-    /// A limiter of one rate.
+    /// Creates the record of a limiter with one rate.
     #[must_use]
     pub fn new(rate: u64, per_ms: u64) -> Self {
         Self { per_ms, changes: vec![(0, 0, rate)], promised_ms: 0, rounded_ms: 1 }
     }
 
-    /// The rate became this one, between these times.
+    /// Records a change to this rate, between these times.
     pub fn change(&mut self, from_ms: u64, until_ms: u64, rate: u64) {
         self.changes.push((from_ms, until_ms, rate));
     }
 
-    /// For how long after a change calls may be admitted that were promised their permits before.
+    /// Sets for how long after a change earlier reservations may still be admitted.
     pub fn promised(&mut self, ms: u64) {
         self.promised_ms = ms;
     }
 
-    /// By how much a time may be later than it could be: a millisecond, and more where permits that were
+    /// Sets by how much a time may be later than possible: a millisecond, and more if permits that were
     /// reserved together are admitted one after the other.
     pub fn rounded(&mut self, ms: u64) {
         self.rounded_ms = ms;
     }
 
-    /// The highest rate that may be in force at this time.
+    /// Returns the highest rate that may apply at this time.
     #[must_use]
     pub fn at(&self, ms: u64) -> u64 {
         let ends = |n: usize| {
@@ -81,7 +81,7 @@ impl Rates {
             .unwrap_or(0)
     }
 
-    /// The permits that a bucket drains in this time, at the most.
+    /// Returns the most permits that a bucket drains in this time.
     fn drained(&self, from_ms: u64, until_ms: u64) -> f64 {
         let edges = self.changes.iter().enumerate().flat_map(|(n, (from, _, _))| {
             let until = self.changes.get(n + 1).map(|(_, until, _)| until + self.promised_ms + 1);
@@ -101,9 +101,9 @@ impl Rates {
 pub struct Excess {
     /// When it was admitted.
     pub at_ms: u64,
-    /// What was in use with it.
+    /// The permits in use, including its own.
     pub used: f64,
-    /// What may be.
+    /// The permits that may be in use.
     pub allowed: f64,
 }
 
@@ -111,7 +111,7 @@ pub struct Excess {
 #[must_use]
 pub fn excesses(rule: Rule, rates: &Rates, record: &[Admission]) -> Vec<Excess> {
     let mut record: Vec<&Admission> = record.iter().filter(|one| one.permits > 0).collect();
-    // Within a millisecond in the order that speaks for the limiter.
+    // Within a millisecond, in the order that favors the limiter.
     record.sort_by_key(|one| (one.at_ms, one.permits));
     match rule {
         Rule::SlidingWindow => {
@@ -127,14 +127,14 @@ pub fn excesses(rule: Rule, rates: &Rates, record: &[Admission]) -> Vec<Excess> 
     }
 }
 
-/// `counts` says whether permits of one time still count at a later one.
+/// `counts` returns whether permits of one time still count at a later one.
 fn in_windows(
     record: &[&Admission],
     rates: &Rates,
     counts: impl Fn(u64, u64) -> bool,
 ) -> Vec<Excess> {
     let (mut oldest, mut found) = (0, Vec::new());
-    // What was added can be younger than the call it was added to.
+    // Added permits can be newer than the call that they were added to.
     let mut added: Vec<(u64, u64, u64)> =
         record.iter().flat_map(|one| one.added.iter().copied()).collect();
     added.sort_unstable();
@@ -164,8 +164,8 @@ fn in_windows(
     found
 }
 
-/// A request is admitted if what is left in the bucket is no more than it holds beside the request,
-/// or nothing where it holds nothing. What is added later only delays others, so it is left out.
+/// A request is admitted if the bucket still has room for it, or is empty if it has no capacity.
+/// Permits added later only delay other calls, so they are left out.
 fn in_bucket(record: &[&Admission], rates: &Rates, burst: f64) -> Vec<Excess> {
     enum What {
         Back(u64),
@@ -176,7 +176,7 @@ fn in_bucket(record: &[&Admission], rates: &Rates, burst: f64) -> Vec<Excess> {
     };
     let mut events: Vec<(u64, What)> = record.iter().flat_map(back).collect();
     events.extend(record.iter().map(|one| (one.at_ms, What::Take(one.permits))));
-    // At one time, what is given back comes first.
+    // Returned permits come first among events of one time.
     events.sort_by_key(|(at, what)| (*at, matches!(what, What::Take(_))));
     let (mut level, mut last, mut found) = (0.0_f64, 0, Vec::new());
     for (at, what) in events {

@@ -1,21 +1,21 @@
-//! Support for the tests of this folder: real Redis processes, and the means to watch and disturb
+//! Support for the tests of this folder: real Redis processes, and tools to observe and disturb
 //! them.
 //!
 //! A test starts its own server, cluster or set of sentinels; nothing is shared between test
 //! processes and nothing outlives them. All calls here block and none needs a runtime, so they work
-//! alike in `#[test]` and `#[tokio::test]`: servers answer from their own processes, the proxy from
-//! its own thread.
+//! the same in `#[test]` and `#[tokio::test]`: servers reply from their own processes, the proxy
+//! from its own thread.
 //!
 //! - [`redis_server::RedisServer`], [`redis_cluster::RedisCluster`],
-//!   [`redis_sentinel::RedisSentinel`], [`tls::TlsServer`]: the processes, with their ways to die,
-//!   hang and come back.
+//!   [`redis_sentinel::RedisSentinel`], [`tls::TlsServer`]: the processes, which tests can kill,
+//!   suspend and restart.
 //! - [`proxy::Proxy`]: a network that can be cut, stalled or slowed down.
-//! - [`ledger`]: did a limiter admit a call whose permits were not free?
+//! - [`ledger`]: checks whether a limiter admitted a call whose permits were not free.
 //! - [`limits_file::LimitsFile`]: a limits file that changes while a program runs.
-//! - [`monitor`]: the commands a server was sent.
-//! - [`decide`]: questions to stores and scripts, past the limiter.
-//! - [`random_histories`]: a property, over histories of a seed.
-//! - [`window`]: did any window of a recorded history admit too much?
+//! - [`monitor`]: the commands that a server received.
+//! - [`decide`]: direct calls of stores and scripts, without a limiter.
+//! - [`random_histories`]: a property, over random histories with a seed.
+//! - [`window`]: checks whether any window of a recorded history admitted too much.
 #![allow(
     clippy::disallowed_methods,
     reason = "real processes live in real time; the clock is what is tested with them"

@@ -12,11 +12,11 @@ use std::{
 pub struct LimitsFile(PathBuf);
 
 impl LimitsFile {
-    /// Writes a file of its own.
+    /// Writes a new file.
     ///
     /// # Panics
     ///
-    /// Panics when it cannot be written.
+    /// Panics if it cannot be written.
     pub fn new(yaml: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl LimitsFile {
         fs::write(&self.0, yaml).expect("the temporary directory can be written");
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

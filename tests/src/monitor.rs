@@ -1,4 +1,4 @@
-//! The commands a server was sent, by `MONITOR`.
+//! The commands that a server received, as reported by `MONITOR`.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -8,39 +8,39 @@ use std::{
 
 use crate::redis_server::RedisServer;
 
-/// One command the server ran.
+/// One command that the server ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Who sent it: an address, or `lua` when a script ran it.
+    /// Its source: an address, or `lua` if a script ran it.
     pub source: String,
     /// The command and its arguments; bytes that are not UTF-8 are replaced.
     pub args: Vec<String>,
 }
 
 impl Entry {
-    /// The command in upper case, such as `EVALSHA`.
+    /// Returns the command in upper case, such as `EVALSHA`.
     pub fn command(&self) -> String {
         self.args.first().map(|name| name.to_uppercase()).unwrap_or_default()
     }
 
-    /// Whether a script ran it.
+    /// Returns whether a script ran it.
     pub fn is_from_script(&self) -> bool {
         self.source == "lua"
     }
 }
 
-/// Runs `during` and gives every command the server ran meanwhile, in order.
+/// Runs `during` and returns every command that the server ran meanwhile, in order.
 ///
 /// # Panics
 ///
-/// Panics when the server does not answer.
+/// Panics if the server does not reply.
 pub fn monitor(server: &RedisServer, during: impl FnOnce()) -> Vec<Entry> {
     let monitor = Monitor::start(server);
     during();
     monitor.finish()
 }
 
-/// A running `MONITOR`, for what a closure cannot hold, such as the steps of an async test.
+/// A running `MONITOR`, for code that does not fit in a closure, such as the steps of an async test.
 #[derive(Debug)]
 pub struct Monitor<'a> {
     server: &'a RedisServer,
@@ -48,12 +48,11 @@ pub struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// Starts to listen. What is collected waits in the socket's buffer, which holds thousands of
-    /// commands.
+    /// Starts to listen. The commands stay in the socket's buffer, which holds thousands of them.
     ///
     /// # Panics
     ///
-    /// Panics when the server does not answer.
+    /// Panics if the server does not reply.
     pub fn start(server: &'a RedisServer) -> Self {
         let stream = TcpStream::connect(server.address()).expect("the server accepts");
         let patience = Some(Duration::from_secs(5));
@@ -66,13 +65,13 @@ impl<'a> Monitor<'a> {
         monitor
     }
 
-    /// Gives the commands that were run since the start.
+    /// Returns the commands that were run since the start.
     ///
     /// # Panics
     ///
-    /// Panics when the server does not answer.
+    /// Panics if the server does not reply.
     pub fn finish(mut self) -> Vec<Entry> {
-        // All that was run before this marker comes before it.
+        // All commands that ran before this marker come before it.
         let marker = "monitor-ends-here";
         self.server.cli::<String>(&["echo", marker]);
         let mut entries = Vec::new();
@@ -120,7 +119,7 @@ fn unquote(text: &str) -> Option<Vec<String>> {
             }
         }
         args.push(String::from_utf8_lossy(&arg).into_owned());
-        // The space before the next argument.
+        // Skip the space before the next argument.
         bytes.next();
     }
     Some(args)

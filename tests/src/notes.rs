@@ -2,8 +2,8 @@ use std::{env, fs::OpenOptions, io::Write, thread};
 
 /// Fails the calling test, because it cannot run here: a test that passes has run.
 ///
-/// With `RATELIMIT_SKIP_MISSING` set the reason is noted instead; return from the test right after it.
-/// `cargo xtask test` sets it, and prints these notes when everything has run.
+/// If `RATELIMIT_SKIP_MISSING` is set, notes the reason instead; the test must then return immediately.
+/// `cargo xtask test` sets it, and prints these notes at the end.
 ///
 /// # Panics
 ///
@@ -22,19 +22,19 @@ pub fn could_not_run(reason: &str) {
     note(reason);
 }
 
-/// Says that the calling test does not run here, which is no failure anywhere: for what a machine
-/// is not asked to have.
+/// Notes that the calling test does not run here, which is never a failure: for tools that a machine
+/// need not have.
 ///
 /// # Panics
 ///
-/// Panics when the note cannot be written.
+/// Panics if the note cannot be written.
 pub fn note(reason: &str) {
     let test = thread::current().name().unwrap_or("a test").to_owned();
     eprintln!("`{test}` could not run: {reason}");
     let Some(notes) = env::var_os("RATELIMIT_TEST_NOTES") else {
         return;
     };
-    // One write of one line in append mode: parallel tests do not tear each other's lines.
+    // One write per line in append mode, so that lines of parallel tests do not mix.
     let line = format!("{test}: {}\n", reason.replace('\n', " "));
     OpenOptions::new()
         .create(true)

@@ -1,4 +1,4 @@
-//! The two stores, and a limiter of each rule, for tests that are about neither.
+//! The two stores, and a limiter of each rule, for tests that run with all of them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,24 +9,24 @@ use crate::{
     redis_server::RedisServer,
 };
 
-/// Where limiters are counted.
+/// The store of the limiters.
 #[derive(Debug)]
 pub enum Place {
     /// In the process.
     Embedded,
-    /// In a server of its own.
+    /// In a separate server.
     Redis(RedisServer),
 }
 
 impl Place {
-    /// In a server that is started for it.
+    /// Starts a server for the limiters.
     #[must_use]
     pub fn redis() -> Self {
         Self::Redis(RedisServer::start())
     }
 
-    /// Limits of this store, without a limits file. No decision misses its deadline because the
-    /// machine is busy.
+    /// Builds limits on this store, without a limits file. The deadline is long enough for a busy
+    /// machine.
     pub fn builder(&self) -> LimitsBuilder {
         match self {
             Self::Embedded => Limits::builder().memory().no_limits_file(),
@@ -37,16 +37,16 @@ impl Place {
         }
     }
 
-    /// As [`Place::builder`] makes them: as if by another process, if the store is shared.
+    /// Builds limits with [`Place::builder`]: as if by another process, if the store is shared.
     ///
     /// # Panics
     ///
-    /// Panics when the store is not there.
+    /// Panics if the store is unavailable.
     pub async fn limits(&self) -> Limits {
         self.builder().build().await.expect("limits without a file")
     }
 
-    /// How much later than due something may be seen: none in paused time.
+    /// Returns how late an event may be observed: no delay in paused time.
     #[must_use]
     pub fn slack_ms(&self) -> u64 {
         match self {
@@ -56,11 +56,11 @@ impl Place {
     }
 }
 
-/// A limiter of each rule, with a name for it.
+/// Returns a limiter of each rule, with its name.
 ///
 /// # Panics
 ///
-/// Panics when a quota cannot be.
+/// Panics if a quota is invalid.
 #[must_use]
 pub fn rules(rate: u64, per: Duration) -> [(&'static str, Rule, Quota); 5] {
     let quota = Quota::new(rate, per).expect("a quota");
@@ -76,20 +76,20 @@ pub fn rules(rate: u64, per: Duration) -> [(&'static str, Rule, Quota); 5] {
     ]
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 #[must_use]
 pub fn since_1970(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When a permit was granted, by the store's clock.
+/// Returns when a permit was granted, by the store's clock.
 #[must_use]
 pub fn at(permit: &Permit) -> u64 {
     since_1970(permit.at())
 }
 
-/// The record of a permit that is used as it is.
+/// Returns the record of a permit that is used unchanged.
 #[must_use]
 pub fn admission(permit: &Permit) -> Admission {
     Admission { at_ms: at(permit), permits: permit.permits(), ..Admission::default() }

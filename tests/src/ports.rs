@@ -1,5 +1,5 @@
-//! Ports for servers: below the kernel's range for outgoing connections, so that none of those can
-//! take the port of a server that is down for a moment, and low enough for the cluster bus, which
+//! Ports for servers: below the kernel's range for outgoing connections, so that no connection can
+//! take the port of a server that is briefly down, and low enough for the cluster bus, which
 //! listens 10000 higher.
 
 use std::{
@@ -14,17 +14,16 @@ const BLOCK: u16 = 100;
 const BLOCKS: u16 = 100;
 const BUS: u16 = 10_000;
 
-/// A port of this process alone, until it is dropped.
+/// A port reserved for this process until it is dropped.
 #[derive(Debug)]
 pub struct Port(u16);
 
 impl Port {
-    /// Finds a port on which nothing listens, now or by another `Port`, whichever test process
-    /// holds that.
+    /// Finds a port on which nothing listens and that no other `Port` of any test process reserves.
     ///
     /// # Panics
     ///
-    /// Panics when every port is taken.
+    /// Panics if every port is taken.
     pub fn reserve() -> Self {
         let mut blocks = lock();
         if let Some(port) = blocks.iter_mut().find_map(Block::take) {
@@ -36,7 +35,7 @@ impl Port {
         Self(port)
     }
 
-    /// The number.
+    /// Returns the port number.
     pub fn number(&self) -> u16 {
         self.0
     }
@@ -50,8 +49,8 @@ impl Drop for Port {
     }
 }
 
-/// The ports a process owns while it listens on the first of them; the kernel ends the claim with
-/// the process.
+/// The ports that a process owns while it listens on the first of them; the kernel releases them when
+/// the process ends.
 #[derive(Debug)]
 struct Block {
     _claim: TcpListener,
@@ -62,7 +61,7 @@ struct Block {
 
 impl Block {
     fn claim() -> Option<Self> {
-        // Processes start their search in different places only to be quick about it.
+        // Processes start their search at different ports only for speed.
         let start = u16::try_from(process::id() % u32::from(BLOCKS)).unwrap_or(0);
         (0..BLOCKS).map(|step| FIRST + (start + step) % BLOCKS * BLOCK).find_map(|base| {
             let claim = TcpListener::bind(("127.0.0.1", base)).ok()?;
@@ -70,7 +69,7 @@ impl Block {
         })
     }
 
-    /// The next free port, so that one just given back is reused last: clients of its former server
+    /// Returns the next free port, so that one just released is reused last: clients of its former server
     /// may still call it.
     fn take(&mut self) -> Option<u16> {
         let size = BLOCK - 1;

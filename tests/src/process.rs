@@ -1,9 +1,9 @@
 //! Child processes that cannot outlive the tests.
 //!
-//! `Drop` ends a process when its test ends or panics. For a test process that is itself killed,
-//! and for servers in statics, there is the watchdog: a shell that reads the process ids from a
-//! pipe and, at the end of the pipe, kills what is left and removes the directory of the run. The
-//! kernel closes the pipe however the test process ends.
+//! `Drop` ends a process when its test ends or panics. A watchdog covers killed test processes and
+//! servers in statics: a shell that reads the process ids from a pipe and, at the end of the pipe,
+//! kills the remaining processes and removes the directory of the run. The kernel closes the pipe
+//! when the test process ends in any way.
 
 use std::{
     fs,
@@ -66,7 +66,7 @@ impl Process {
             .unwrap_or_else(|error| panic!("cannot signal process {pid:?}: {error}"));
     }
 
-    /// Suspends the process; it runs no further instruction when this returns.
+    /// Suspends the process; it executes no further instruction after this returns.
     pub(crate) fn suspend(&self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.0);
@@ -84,13 +84,13 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        // Told before the process is reaped: until then its id cannot belong to another one.
+        // Sent before the process is reaped: until then its id cannot belong to another one.
         watchdog().tell("forget", self.0.id());
         self.wait();
     }
 }
 
-/// An empty directory, removed at the end of the run at the latest.
+/// Creates an empty directory, removed at the end of the run at the latest.
 pub(crate) fn fresh_dir(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -110,8 +110,8 @@ impl Watchdog {
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let dir = std::env::temp_dir().join(format!("ratelimit-tests-{}-{unique}", process::id()));
         fs::create_dir(&dir)?;
-        // A group of its own, since Ctrl-C and `timeout` end whole groups. No inherited output,
-        // since a reader of the tests' output would wait for this process too.
+        // A separate process group, because Ctrl-C and `timeout` end whole groups. No inherited output,
+        // because a reader of the tests' output would wait for this process too.
         let mut child = Command::new("sh")
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(&dir)
@@ -126,7 +126,7 @@ impl Watchdog {
 
     fn tell(&self, what: &str, pid: u32) {
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without a watchdog `Drop` still does its work; a test has no use for an error here.
+        // Without a watchdog `Drop` still works, so an error here does not matter to a test.
         let _ = writeln!(pipe, "{what} {pid}");
     }
 }

@@ -1,7 +1,7 @@
 //! A network one can cut: a TCP proxy in front of a server, on a thread of its own.
 //!
 //! It understands enough of the protocol to count commands and to lose the reply to a chosen one.
-//! What it does not understand, such as TLS or a replica's synchronisation, it passes on as it is.
+//! Other traffic, such as TLS or a replica's synchronization, is forwarded unchanged.
 
 use std::{
     collections::HashMap,
@@ -108,7 +108,7 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// Panics when there is no port or no thread left for it.
+    /// Panics if there is no port or no thread left for it.
     pub fn start(target: u16) -> Self {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -161,7 +161,7 @@ impl Proxy {
         self.drop_connections();
     }
 
-    /// Closes every connection; new ones are welcome.
+    /// Closes every connection; new ones are accepted.
     pub fn drop_connections(&self) {
         self.shared.link.send_modify(|link| link.generation += 1);
         eventually("the connections are closed", Duration::from_secs(5), || {

@@ -20,7 +20,7 @@ const SLOTS: u16 = 16_384;
 /// How long the nodes may take to agree on something; ample on a busy machine.
 const AGREEMENT: Duration = Duration::from_secs(30);
 
-/// Three masters that share the slots evenly, each with as many replicas as asked for.
+/// Three masters that share the slots evenly, each with the configured number of replicas.
 ///
 /// A start takes two seconds, which the nodes wait on purpose, so tests in one file may well share
 /// a cluster.
@@ -41,7 +41,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when a node does not start, or the nodes do not find together.
+    /// Panics if a node does not start, or the nodes do not find together.
     pub fn start() -> Self {
         Self::builder().start()
     }
@@ -79,7 +79,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when there is no such node.
+    /// Panics if there is no such node.
     pub fn node(&self, index: usize) -> &RedisServer {
         &self.nodes[index]
     }
@@ -88,7 +88,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when the cluster was started without proxies, or there is no such node.
+    /// Panics if the cluster was started without proxies, or there is no such node.
     pub fn proxy(&self, index: usize) -> &Proxy {
         self.proxies.get(index).expect("a cluster started with `proxied()`")
     }
@@ -97,16 +97,16 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when no node answers.
+    /// Panics if no node answers.
     pub fn slot_of(&self, key: &str) -> u16 {
         self.any_running().cli(&["cluster", "keyslot", key])
     }
 
-    /// The index of the node that serves a slot now, as the nodes that run say.
+    /// Returns the index of the node that serves a slot now, as reported by the running nodes.
     ///
     /// # Panics
     ///
-    /// Panics when no node answers, or none serves the slot.
+    /// Panics if no node answers, or none serves the slot.
     pub fn master_of(&self, slot: u16) -> usize {
         let ranges: Vec<Vec<Value>> = self.any_running().cli(&["cluster", "slots"]);
         let port = ranges
@@ -132,7 +132,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when the node is no replica, or does not take over.
+    /// Panics if the node is no replica, or does not take over.
     pub fn fail_over_to(&self, replica: usize) {
         let node = self.node(replica);
         eventually("the replica is in sync", AGREEMENT, || node.info("master_link_status") == "up");
@@ -140,11 +140,11 @@ impl RedisCluster {
         eventually("the replica takes over", AGREEMENT, || node.info("role") == "master");
     }
 
-    /// Waits until every node that runs says the cluster is in order.
+    /// Waits until every running node reports that the cluster is in order.
     ///
     /// # Panics
     ///
-    /// Panics when that does not happen.
+    /// Panics if that does not happen.
     pub fn wait_until_ok(&self) {
         eventually("the cluster is in order", AGREEMENT, || {
             self.running().all(|node| {

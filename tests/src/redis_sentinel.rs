@@ -31,7 +31,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when a process does not start, or they do not find together.
+    /// Panics if a process does not start, or they do not find together.
     pub fn start() -> Self {
         Self::builder().start()
     }
@@ -67,7 +67,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when there is none.
+    /// Panics if there is none.
     pub fn proxy(&self) -> &Proxy {
         self.proxy.as_ref().expect("sentinels started with `master_behind_proxy()`")
     }
@@ -76,7 +76,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when no two sentinels agree.
+    /// Panics if no two sentinels agree.
     pub fn master(&self) -> &RedisServer {
         let mut votes = HashMap::new();
         for port in self.master_ports() {
@@ -102,7 +102,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when that does not happen.
+    /// Panics if that does not happen.
     pub fn failover(&self) {
         let old = self.master().port();
         self.wait_until_synced();
@@ -120,7 +120,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when that does not happen.
+    /// Panics if that does not happen.
     pub fn wait_for_another_master(&self, old_port: u16) {
         eventually("the sentinels name another master", AGREEMENT, || {
             let ports = self.master_ports();
@@ -137,7 +137,7 @@ impl RedisSentinel {
     ///
     /// # Panics
     ///
-    /// Panics when that does not happen.
+    /// Panics if that does not happen.
     pub fn wait_until_synced(&self) {
         let master = self.master();
         for server in self.servers.iter().filter(|server| server.port() != master.port()) {

@@ -44,7 +44,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start.
+    /// Panics, with the server's log, if it does not start.
     pub fn start() -> Self {
         Self::builder().start()
     }
@@ -81,7 +81,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server is not running.
+    /// Panics if the server is not running.
     pub fn pid(&self) -> u32 {
         self.with_process(|process| process.id())
     }
@@ -111,7 +111,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server is not running.
+    /// Panics if the server is not running.
     pub fn shut_down(&self) {
         self.with_process(|process| {
             process.signal(Signal::TERM);
@@ -125,7 +125,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server is not running.
+    /// Panics if the server is not running.
     pub fn stop(&self) {
         self.with_process(|process| process.suspend());
     }
@@ -134,7 +134,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server is not running.
+    /// Panics if the server is not running.
     pub fn cont(&self) {
         self.with_process(|process| process.signal(Signal::CONT));
     }
@@ -143,7 +143,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start.
+    /// Panics, with the server's log, if it does not start.
     pub fn restart(&self) {
         self.kill_hard();
         let _ = fs::remove_dir_all(self.data_dir());
@@ -155,7 +155,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start.
+    /// Panics, with the server's log, if it does not start.
     pub fn restart_with_data(&self) {
         self.kill_hard();
         self.relaunch(launch::Until::Loaded);
@@ -168,7 +168,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start.
+    /// Panics, with the server's log, if it does not start.
     pub fn restart_loading(&self) {
         self.kill_hard();
         self.relaunch(launch::Until::Answering);
@@ -179,7 +179,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server answers with an error, or does not answer within five seconds.
+    /// Panics if the server answers with an error, or does not reply within five seconds.
     #[track_caller]
     pub fn cli<T: FromRedisValue>(&self, args: &[&str]) -> T {
         self.try_cli(args).unwrap_or_else(|error| panic!("`{}`: {error}", args.join(" ")))
@@ -190,7 +190,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// Panics when the server does not answer.
+    /// Panics if the server does not reply.
     #[must_use]
     #[track_caller]
     pub fn limiter_keys(&self) -> Vec<String> {

@@ -13,7 +13,7 @@ pub fn packed(letter: u8, numbers: &[u64], text: &str) -> Vec<u8> {
 ///
 /// # Panics
 ///
-/// Panics when the state is empty.
+/// Panics if the state is empty.
 #[must_use]
 pub fn unpacked(state: &[u8], numbers: usize) -> (u8, Vec<u64>, &[u8]) {
     let (numbers, text) = state[1..].split_at(numbers * 7);

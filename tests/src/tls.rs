@@ -1,4 +1,4 @@
-//! A private server behind TLS, and the authority that vouches for it.
+//! A private server behind TLS, and the authority that certifies it.
 
 use std::{
     fs,
@@ -45,7 +45,7 @@ impl Authority {
     ///
     /// # Panics
     ///
-    /// Panics when no key can be made.
+    /// Panics if no key can be made.
     pub fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -69,7 +69,7 @@ impl Authority {
     ///
     /// # Panics
     ///
-    /// Panics when one of them is neither.
+    /// Panics if one of them is neither.
     pub fn certify(&self, names: &[&str]) -> Identity {
         self.sign(Self::params(names))
     }
@@ -151,7 +151,7 @@ impl TlsServer {
         self.dir.join("ca.pem")
     }
 
-    /// Who certified the server, and can certify clients.
+    /// Returns the authority that certified the server and can certify clients.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -196,7 +196,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start for another reason.
+    /// Panics, with the server's log, if it does not start for another reason.
     pub fn start(self) -> Result<TlsServer, String> {
         support()?;
         let (port, dir) = (Port::reserve(), fresh_dir("tls"));

@@ -7,7 +7,7 @@ use std::{
 ///
 /// # Panics
 ///
-/// Panics when it does not hold `within` that time; `what` says what was awaited.
+/// Panics if it does not hold `within` that time; `what` describes what was awaited.
 #[track_caller]
 pub fn eventually(what: &str, within: Duration, mut check: impl FnMut() -> bool) {
     let give_up = Instant::now() + within;

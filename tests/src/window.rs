@@ -1,5 +1,4 @@
-//! The invariant every limiter is judged by: in no window of length `per` were more than `rate`
-//! permits admitted.
+//! The invariant of every limiter: no window of length `per` admitted more than `rate` permits.
 //!
 //! Times are whole milliseconds of the server's clock, and a window is half open: one that ends at
 //! `t` holds the permits with a time in `(t - per, t]`, since a permit is free again when its age
@@ -59,7 +58,7 @@ pub fn check(history: &[(u64, u64)], per_ms: u64, rate: u64) -> Result<Option<Wi
 ///
 /// # Panics
 ///
-/// Panics when a window admitted more than `rate`, and says which one.
+/// Panics if a window admitted more than `rate`, and names the window.
 #[track_caller]
 pub fn assert_kept(history: &[(u64, u64)], per_ms: u64, rate: u64) {
     if let Err(overrun) = check(history, per_ms, rate) {

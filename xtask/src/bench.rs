@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what a decision costs, beside our peers.
+//! `cargo xtask bench`: the cost of a decision, compared with our peers.
 //!
-//! Each part leaves its figures in `target/bench`; a full run of the load writes docs/benchmarks.md
-//! from all that lie there.
+//! Each part writes its figures to `target/bench`; a full run of the load writes docs/benchmarks.md
+//! from all of them.
 
 use std::{fmt::Write, fs, path::PathBuf, process::Command};
 
@@ -32,7 +32,7 @@ const PARTS: &[Part] = &[
     Part { name: "all", run: all },
 ];
 
-/// Runs the part that is named first, else the one over Redis.
+/// Runs the part that the first argument names, otherwise the one over Redis.
 pub(crate) fn run_part(arguments: &[String]) -> Outcome {
     match arguments.split_first() {
         Some((name, rest)) if !name.starts_with('-') => {
@@ -54,13 +54,13 @@ fn all(arguments: &[String]) -> Outcome {
     scripts(&[])?;
     memory(&[])?;
     growth(&[])?;
-    // If a count rose, the rest is still measured.
+    // The rest is measured even if a count rose.
     let counted = instructions::count(&[]);
     load(&[])?;
     counted
 }
 
-/// Load on one Redis, by us and by our peers.
+/// Measures load on one Redis, by us and by our peers.
 fn load(arguments: &[String]) -> Outcome {
     let server = redis::find_or_install()?;
     let mut command = harness("load");
@@ -76,7 +76,7 @@ fn load(arguments: &[String]) -> Outcome {
     run(&mut command)
 }
 
-/// Decisions within the process, by criterion.
+/// Measures decisions within the process, with criterion.
 fn in_process(arguments: &[String]) -> Outcome {
     let server = redis::find_or_install()?;
     let mut command = cargo(&["bench", "--locked", "--package", "benches"]);
@@ -86,21 +86,21 @@ fn in_process(arguments: &[String]) -> Outcome {
     run(&mut harness("in-process"))
 }
 
-/// What a decision of each rule takes within Redis.
+/// Measures the cost of a decision of each rule within Redis.
 fn scripts(arguments: &[String]) -> Outcome {
     none(arguments)?;
     let server = redis::find_or_install()?;
     run(harness("scripts").env("REDIS_SERVER_BIN", &server.binary))
 }
 
-/// What limiters take in memory: on the embedded store, and in Redis.
+/// Measures the memory of limiters: on the embedded store, and in Redis.
 fn memory(arguments: &[String]) -> Outcome {
     none(arguments)?;
     let server = redis::find_or_install()?;
     run(harness("memory").env("REDIS_SERVER_BIN", &server.binary))
 }
 
-/// What many keys take; each store has a process of its own, so that none finds memory that the other freed.
+/// Measures the memory of many keys; each store has its own process, so that none reuses memory freed by the other.
 fn growth(arguments: &[String]) -> Outcome {
     none(arguments)?;
     let server = redis::find_or_install()?;
@@ -110,7 +110,7 @@ fn growth(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Writes docs/benchmarks.md anew.
+/// Rewrites docs/benchmarks.md.
 fn report(arguments: &[String]) -> Outcome {
     none(arguments)?;
     run(&mut harness("report"))
@@ -123,19 +123,19 @@ fn harness(name: &str) -> Command {
     command
 }
 
-/// Where every part leaves its figures.
+/// Returns the folder with the figures of every part.
 fn results() -> PathBuf {
     target_dir().join("bench")
 }
 
-/// What was measured of whom, by name.
+/// The figures of one peer, by name.
 struct Row {
     what: &'static str,
     of: String,
     figures: Vec<(&'static str, f64)>,
 }
 
-/// Writes figures down as `benches` reads them.
+/// Writes figures in the format that `benches` reads.
 fn write_results(name: &str, command: &str, rows: &[Row]) -> Outcome {
     let ran = output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]).unwrap_or_default();
     let mut text = format!("ran {ran}\ncommand {command}\n");

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what has to hold before a change is merged, the quick checks first.
+//! `cargo xtask ci`: the checks that a change must pass before it is merged, the fast ones first.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::{
     test,
 };
 
-/// What runs on every server: the state that scripts keep, and what becomes of calls without a server.
+/// The tests that run on every server: the state that scripts keep, and calls without a server.
 const ON_EVERY_SERVER: &[&str] = &["state", "joint", "outage"];
 
 pub(crate) fn run_all(arguments: &[String]) -> Outcome {
@@ -29,7 +29,7 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     instructions::check()
 }
 
-/// Runs some of the tests on the servers beside the one that ran them all.
+/// Runs some of the tests on the servers other than the one that ran them all.
 fn on_every_server() -> Outcome {
     let names = ON_EVERY_SERVER.iter().flat_map(|name| ["--test", name]);
     let arguments = ["--workspace", "--all-features"].into_iter().chain(names);
@@ -58,7 +58,7 @@ fn docs() -> Outcome {
     run(cargo(&what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Checks the runtime without features and with each of them alone, since together they hide what
+/// Checks the runtime without features and with each feature alone, because together they hide what
 /// one of them lacks.
 fn each_feature() -> Outcome {
     let manifest = root().join("ratelimit-runtime/Cargo.toml");
@@ -71,6 +71,6 @@ fn each_feature() -> Outcome {
     for feature in features::of(&text) {
         clippy(&[&alone[..], &["--features", feature]].concat())?;
     }
-    // As their first lines say; the tests run them with the features of everything.
+    // With the features in their first lines; the tests run them with all features.
     clippy(&["--package", "examples", "--examples"])
 }

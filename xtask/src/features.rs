@@ -1,10 +1,10 @@
 //! The features a manifest declares.
 
-/// Names the features of a `Cargo.toml` that users choose: `default` is left out, and so is what
-/// several of them share, which starts with `_`.
+/// Returns the features of a `Cargo.toml` that users choose, without `default` and the shared
+/// features, whose names start with `_`.
 ///
-/// Reads the one form manifests here are written in, `name = [..` at the start of a line below
-/// `[features]`, since that is no reason to depend on a TOML parser.
+/// Reads only the form that manifests here use, `name = [..` at the start of a line below
+/// `[features]`, which does not justify a TOML parser.
 pub(crate) fn of(manifest: &str) -> Vec<&str> {
     manifest
         .lines()

@@ -1,6 +1,6 @@
 //! `cargo xtask interop`: the tests against Redisson itself.
 //!
-//! Their Java side is compiled once for each version of Redisson it is to speak for, into
+//! Their Java side is compiled once for each tested version of Redisson, into
 //! `target/interop/<version>`.
 
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::{
     shell::{say, target_dir},
 };
 
-/// Where the tests find the compiled project.
+/// The variable with the folder of the compiled project.
 const FOLDER: &str = "RATELIMIT_INTEROP";
-/// Why there is none, on a machine that is not made for it.
+/// The variable with the reason why there is none, on a machine without the tools.
 const ABSENT: &str = "RATELIMIT_INTEROP_ABSENT";
 
 const PROJECT: &str = "tests/interop/java";
 
-/// The arguments of `cargo test` for the tests against Redisson, or those of them that are chosen here.
+/// Returns the arguments of `cargo test` for the tests against Redisson, or for the chosen ones.
 pub(crate) fn arguments(chosen: &[String]) -> Result<Vec<String>, Failed> {
     if let Some(problem) = missing() {
         eprintln!("{problem}");
@@ -32,7 +32,7 @@ pub(crate) fn arguments(chosen: &[String]) -> Result<Vec<String>, Failed> {
     Ok(all)
 }
 
-/// The environment in which `cargo test` finds Redisson, if these arguments of it ask for that.
+/// Returns the environment in which `cargo test` finds Redisson, if its arguments select these tests.
 pub(crate) fn environment(arguments: &[String]) -> Vec<(&'static str, PathBuf)> {
     if !concerned(arguments) {
         return Vec::new();
@@ -43,14 +43,14 @@ pub(crate) fn environment(arguments: &[String]) -> Vec<(&'static str, PathBuf)> 
     }
     let folder = target_dir().join("interop");
     if prepare(&folder).is_err() {
-        // Where the tools are there, the tests are to run: in CI they fail without the folder.
+        // If the tools are present, the tests must run: in CI they fail without the folder.
         say("THE TESTS AGAINST REDISSON DO NOT RUN: the Java side was not compiled");
         return Vec::new();
     }
     vec![(FOLDER, folder)]
 }
 
-/// Whether these arguments of `cargo test` choose the tests against Redisson.
+/// Returns whether these arguments of `cargo test` select the tests against Redisson.
 fn concerned(arguments: &[String]) -> bool {
     let chosen = |options: &[&str], wanted| {
         let values = || {

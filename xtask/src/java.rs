@@ -1,4 +1,4 @@
-//! Small Maven projects, compiled for a version of Redisson, with the jars beside their classes: running
+//! Small Maven projects, compiled for a version of Redisson, with the jars next to their classes: running
 //! them needs only `java`.
 
 use std::{
@@ -15,20 +15,20 @@ use crate::{
 const TOOLS: &[(&str, &str)] =
     &[("java", "a JDK"), ("javac", "a JDK"), ("mvn", "Maven 3.8 or later")];
 
-/// What is missing on this machine to compile a project, and what to do about it.
+/// Returns the tools that this machine lacks to compile a project, and how to get them.
 pub(crate) fn missing() -> Option<String> {
     let (tool, kit) = TOOLS.iter().find(|(tool, _)| on_path(tool).is_none())?;
     Some(format!("no `{tool}` found; install {kit}"))
 }
 
-/// The versions of Redisson that are tested against, the newest one last.
+/// Returns the tested versions of Redisson, the newest one last.
 pub(crate) fn versions() -> Result<Vec<String>, Failed> {
     let text = read(&root().join("tests/interop/java/versions"))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Compiles the project in `folder` below the root into `<out>/<version>`, unless that was made of
-/// the same sources.
+/// Compiles the project in `folder` below the root into `<out>/<version>`, unless that was built
+/// from the same sources.
 pub(crate) fn compile(folder: &str, version: &str, out: &Path) -> Result<PathBuf, Failed> {
     let project = root().join(folder);
     let dir = out.join(version);
@@ -37,14 +37,14 @@ pub(crate) fn compile(folder: &str, version: &str, out: &Path) -> Result<PathBuf
         return Ok(dir);
     }
     say(&format!("compiling {folder} for Redisson {version}"));
-    // Jars of other versions would be found beside these.
+    // Jars of other versions would also be on the class path.
     let _ = fs::remove_dir_all(&dir);
     run(&mut maven(&project, version, &dir))?;
     write(&stamp, &made_of)?;
     Ok(dir)
 }
 
-/// The text of everything a project is made of.
+/// Returns the text of all sources of a project.
 fn sources(project: &Path) -> Result<String, Failed> {
     let mut text = read(&project.join("pom.xml"))?;
     let mut folders = vec![project.join("src")];

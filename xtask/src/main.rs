@@ -1,6 +1,6 @@
 //! Developer commands: `cargo xtask <command>`.
 //!
-//! Nothing but the standard library, so that the first command of a fresh clone starts at once.
+//! Uses only the standard library, so that the first command of a fresh clone starts immediately.
 #![allow(clippy::disallowed_methods, reason = "a command line says how long it took")]
 
 use std::{env, process::ExitCode};
@@ -16,7 +16,7 @@ mod schema;
 mod shell;
 mod test;
 
-/// A command failed, and has printed why.
+/// A command failed and has printed the reason.
 #[derive(Debug)]
 struct Failed;
 

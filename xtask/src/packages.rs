@@ -1,18 +1,18 @@
-//! Packages of the system, for the tools that a machine lacks.
+//! System packages, for tools that a machine lacks.
 
 use std::process::Command;
 
 use crate::shell::{on_path, output, run, say};
 
-/// A package by its name in each system.
+/// The name of a package on each system.
 pub(crate) struct Package {
     pub(crate) apt: &'static str,
     pub(crate) apk: &'static str,
     pub(crate) dnf: &'static str,
 }
 
-/// Installs without starting a service that the package brings: Debian asks `policy-rc.d` before
-/// it starts one.
+/// Installs a package without starting its services: Debian runs `policy-rc.d` before it starts
+/// one.
 const APT: &str = r#"set -e
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
@@ -25,7 +25,7 @@ install() { apt-get install --yes --quiet --no-install-recommends "$1"; }
 install "$1" || { apt-get update --quiet && install "$1"; }
 "#;
 
-/// Installs a package, where that needs no password. Returns whether it is installed.
+/// Installs a package if that needs no password. Returns whether it is installed.
 pub(crate) fn install(package: &Package) -> bool {
     let managers = [
         ("apt-get", APT, package.apt),

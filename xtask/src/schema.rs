@@ -5,7 +5,7 @@ use crate::{
     shell::{cargo, run},
 };
 
-/// The test that compares the file with the tables can write it, too.
+/// The test that compares the file with the tables can also write it.
 pub(crate) fn write(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
         eprintln!("unknown argument `{argument}`; `cargo xtask schema` takes none");

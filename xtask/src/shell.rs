@@ -1,4 +1,4 @@
-//! Running other programs, visibly.
+//! Runs other programs and prints their commands.
 
 #[path = "../../tests/src/built.rs"]
 mod built;
@@ -18,20 +18,20 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a member of the workspace")
 }
 
-/// Where cargo builds; a relative `CARGO_TARGET_DIR` counts from the root, as it does for a cargo
-/// that runs there.
+/// Returns cargo's target directory; a relative `CARGO_TARGET_DIR` is relative to the root, as for a
+/// cargo that runs there.
 pub(crate) fn target_dir() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The cargo that runs us.
+/// Returns a command for the cargo that runs this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = built::cargo(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Says what is run, and runs it.
+/// Prints a command, and runs it.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     say(&shown(command));
     match command.status() {
@@ -47,7 +47,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// What a program prints, or `None` when it is absent or fails.
+/// Returns the output of a program, or `None` if it is missing or fails.
 pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -58,13 +58,13 @@ pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<S
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The first file of this name in the directories of `PATH`.
+/// Returns the first file with this name in the directories of `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// A line of our own among those of other programs.
+/// Prints a line of our own among the output of other programs.
 pub(crate) fn say(line: &str) {
     eprintln!("\n==> {line}");
 }
@@ -73,7 +73,7 @@ pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// The command as one would type it; a script among the arguments would hide it.
+/// Returns the command as typed in a shell, without scripts among the arguments, which would hide it.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     std::iter::once(program)

@@ -10,7 +10,7 @@ use crate::{
     shell::{cargo, run, say, seconds, target_dir},
 };
 
-/// Runs everything, or what the arguments of `cargo test` choose, on the server that `--server` names.
+/// Runs all tests, or those selected by the arguments of `cargo test`, on the server named by `--server`.
 pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
     match arguments {
         [option, name, arguments @ ..] if option == "--server" => {
@@ -25,7 +25,7 @@ pub(crate) fn run_tests(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Runs everything, or what the arguments of `cargo test` choose, on this server.
+/// Runs all tests, or those selected by the arguments of `cargo test`, on this server.
 pub(crate) fn run_on(server: &Server, arguments: &[String]) -> Outcome {
     say(&format!("{}: {}", server.binary.display(), server.version));
     let notes = target_dir().join(format!("test-notes-{}", std::process::id()));
@@ -36,7 +36,7 @@ pub(crate) fn run_on(server: &Server, arguments: &[String]) -> Outcome {
         command
             .env("REDIS_SERVER_BIN", &server.binary)
             .env("RATELIMIT_TEST_NOTES", &notes)
-            // What cannot run is listed at the end.
+            // Tests that cannot run are listed at the end.
             .env("RATELIMIT_SKIP_MISSING", "1")
             .envs(interop.iter().cloned());
     };
@@ -52,14 +52,14 @@ pub(crate) fn run_on(server: &Server, arguments: &[String]) -> Outcome {
     say(&format!("tests took {}", seconds(start.elapsed())));
     list_notes(&fs::read_to_string(&notes).unwrap_or_default());
     let _ = fs::remove_file(&notes);
-    // Repeated where they are seen.
+    // Repeated at the end, where they are visible.
     for line in summary {
         println!("{line}");
     }
     outcome
 }
 
-/// Runs the tests against Redisson, or those of them that the arguments choose.
+/// Runs the tests against Redisson, or those selected by the arguments.
 pub(crate) fn run_interop(arguments: &[String]) -> Outcome {
     run_tests(&interop::arguments(arguments)?)
 }

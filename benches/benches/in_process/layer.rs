@@ -1,4 +1,5 @@
-//! What a layer costs a request, beside tower_governor's: the service alone, the limit, and the limit with its headers.
+//! The cost of a layer per request, compared with tower_governor: the service alone, the limit, and the limit with
+//! headers.
 
 use std::{
     convert::Infallible,
@@ -23,7 +24,7 @@ use tower_governor::{
 
 use super::{Group, calls, group};
 
-/// A request of a client that the server knows by address.
+/// Returns a request of a client with a known address.
 fn request(user: u64) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     let client = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(user).unwrap_or_default());
@@ -43,7 +44,7 @@ where
     let _ = black_box(service.clone().oneshot(request(user)).await);
 }
 
-/// Measures a layer, which has heard of all clients before.
+/// Measures a layer that has already seen all clients.
 fn through<L, B>(group: &mut Group<'_>, name: &str, layer: &L)
 where
     L: Layer<

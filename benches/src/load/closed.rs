@@ -1,4 +1,4 @@
-//! So many callers, each of which asks again as soon as it is answered.
+//! Closed loop: each of `n` callers calls again as soon as it gets a reply.
 
 use std::{
     sync::Arc,
@@ -18,11 +18,11 @@ const YIELD_EVERY: u32 = 64;
 const QUICK: Duration = Duration::from_micros(5);
 const QUICK_ONES: u64 = 32;
 
-/// Has this many tasks decide for this long.
+/// Runs `callers` tasks that make decisions for this long.
 ///
 /// # Panics
 ///
-/// Panics when a task did.
+/// Panics if a task panicked.
 pub async fn closed<D: Decide>(peer: &Arc<D>, callers: usize, time: Duration) -> Sample {
     let recorder = Arc::new(Recorder::start());
     let tasks: Vec<_> = (0..callers)

@@ -1,4 +1,4 @@
-//! So many arrivals a second, whether those before were answered or not.
+//! Open loop: `n` arrivals a second, even if earlier ones have no reply yet.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use crate::{
     sample::{Recorder, Sample},
 };
 
-/// What is answered later than this after the last arrival is not answered.
+/// A reply later than this after the last arrival counts as missing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Lets `rate` callers arrive each second for this long. A latency counts from when the caller was
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 ///
 /// # Panics
 ///
-/// Panics when the thread that sends the callers did.
+/// Panics if the thread that sends the callers panicked.
 pub async fn open<D: Decide>(peer: &Arc<D>, rate: u32, time: Duration) -> Sample {
     let recorder = Arc::new(Recorder::start());
     let arrivals = (f64::from(rate) * time.as_secs_f64()) as usize;

@@ -1,4 +1,4 @@
-//! Callers that wait for as long as it takes.
+//! Callers that wait without a limit.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -38,7 +38,7 @@ impl Waits {
         later / (windows * f64::from(rate))
     }
 
-    /// Grants to callers that came after one who still waited.
+    /// Returns the number of grants to callers that arrived after one that was still waiting.
     pub fn overtakings(&self) -> usize {
         let mut waiting: BTreeSet<usize> = (0..=self.most()).collect();
         let overtakes = |grant: &&Grant| {

@@ -1,4 +1,4 @@
-//! Our script without us: one `EVALSHA` per decision, which is what Redis itself takes for it.
+//! Our script without our client: one `EVALSHA` per decision, the cost in Redis itself.
 
 use ratelimit_runtime::__private::store::{
     CalendarCall, Config, Group, Mode, Outcome, Request, StateKeys, script_decide, script_decisions,
@@ -18,7 +18,7 @@ pub struct Bare {
 impl Bare {
     /// # Errors
     ///
-    /// What Redis refuses.
+    /// Returns an error from Redis.
     pub async fn new(url: &str, limit: Limit) -> RedisResult<Self> {
         let connection = connect(url).await?;
         let per_ms = u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX);

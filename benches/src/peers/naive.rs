@@ -1,5 +1,5 @@
-//! What a wrapper round a limiter usually does: looks whether there is one, looks whether its numbers
-//! are right, sets them where there are none, and then takes its permit. Four commands a decision.
+//! A typical wrapper around a limiter: checks whether it exists, checks its configuration, sets the
+//! configuration if there is none, and then takes a permit. Four commands per decision.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ pub struct Naive {
 impl Naive {
     /// # Errors
     ///
-    /// What Redis refuses.
+    /// Returns an error from Redis.
     pub async fn new(url: &str, limit: Limit) -> RedisResult<Self> {
         let mut connection = connect(url).await?;
         let sha = Script::new(ACQUIRE).prepare_invoke().load_async(&mut connection).await?;

@@ -6,20 +6,20 @@ use ratelimit_runtime::{Limiter, Limits, Quota, Reason, Rejection, SetupError, r
 
 use super::{Decide, Limit};
 
-/// Far beyond what a saturated loop makes a call wait, so that no call is decided without Redis.
+/// Far longer than a call waits in a saturated loop, so that no call is decided without Redis.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Makes our limits those of this process.
+/// Installs our limits in this process.
 ///
 /// # Errors
 ///
-/// What keeps them from that.
+/// Returns the setup error.
 pub async fn install(url: &str) -> Result<Limits, SetupError> {
     let yaml = "limiters:\n  \"ours:per_client:0\": { mode: per_client }\n";
     Limits::builder().redis(url).deadline(DEADLINE).limits_yaml(yaml).install().await
 }
 
-/// A limiter that is held, or an annotated function where there are many.
+/// A single limiter, or an annotated function if there are many.
 pub enum Ours {
     Held(Limiter),
     Windows { keys: usize },
@@ -45,7 +45,7 @@ async fn by_bucket(id: usize) -> Result<(), Rejection> {
 impl Ours {
     /// # Panics
     ///
-    /// Panics when Redis does not decide, or the limit is none that can be.
+    /// Panics if Redis does not decide, or the limit is none that can be.
     pub async fn new(limits: &Limits, limit: Limit) -> Self {
         let ours = if limit.keys == 1 {
             let quota = Quota::new(limit.rate.into(), limit.per).expect("a quota that can be");
@@ -61,7 +61,7 @@ impl Ours {
     ///
     /// # Panics
     ///
-    /// Panics when Redis does not decide.
+    /// Panics if Redis does not decide.
     pub async fn of_buckets(limit: Limit) -> Self {
         Self::Buckets { keys: limit.keys }.used().await
     }

@@ -11,12 +11,12 @@ use std::{
 use super::Limit;
 use crate::{load::Waits, sample::Sample};
 
-/// How Java calls it.
+/// The Java method that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
     /// `tryAcquire`, by a thread for each caller.
     Threads,
-    /// `tryAcquireAsync`, which gets further.
+    /// `tryAcquireAsync`, which reaches a higher rate.
     Async,
 }
 
@@ -38,7 +38,7 @@ impl Redisson {
     ///
     /// # Panics
     ///
-    /// Panics when Java does not start or Redisson does not connect.
+    /// Panics if Java does not start or Redisson does not connect.
     pub fn start(folder: &Path, address: &str) -> Self {
         let mut jvm = Command::new("java")
             .args(["-cp", &format!("{0}/classes:{0}/lib/*", folder.display()), "bench.Driver"])
@@ -71,11 +71,11 @@ impl Redisson {
         self.sample(&format!("open {rate} {}", time.as_millis()))
     }
 
-    /// Has this many threads wait for permits of the first limiter of this name.
+    /// Runs this many threads that wait for permits of the first limiter with this name.
     ///
     /// # Panics
     ///
-    /// Panics when the driver fails.
+    /// Panics if the driver fails.
     pub fn wait(&self, limit: &Limit, callers: usize, time: Duration) -> Waits {
         let command = format!("wait redisson:{}:0 {callers} {}", limit.name, time.as_millis());
         let answer = self.call(&command);

@@ -1,10 +1,10 @@
-//! What is aimed at, and what was reached.
+//! The goals, and the measured figures.
 
 use std::fmt::Write;
 
 use super::Measured;
 
-/// A figure and what it is to be.
+/// A figure and its goal.
 struct Goal {
     what: String,
     reached: Option<f64>,
@@ -13,11 +13,11 @@ struct Goal {
 
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// So many times as much.
+    /// At least this many times as much.
     Times(f64),
-    /// A ratio of no more than this.
+    /// A ratio of at most this.
     Ratio(f64),
-    /// No more than this many.
+    /// At most this many.
     AtMost(f64, &'static str),
     /// A share of at least this.
     Share(f64),

@@ -152,7 +152,7 @@ fn table(results: &Results, columns: &[Column]) -> String {
     text
 }
 
-/// Says aloud where something else than a decision came of a call.
+/// Reports the calls that ended without a decision.
 fn failures(results: &Results) -> String {
     let mut text = String::new();
     for row in &results.rows {

@@ -12,7 +12,7 @@ impl Bench {
             let mut peers = self.peers(&["ours", "bare", "redisson"], limit).await;
             let mut samples = vec![Sample::default(); peers.len()];
             for place in 0..peers.len() {
-                // Another one begins at each rate.
+                // Each rate starts with a different peer.
                 let at = (turn + place) % peers.len();
                 samples[at] = peers[at].open(rate, plan.round * 2).await;
             }

@@ -1,4 +1,4 @@
-//! Closed loops: everybody decides as fast as they can, by turns.
+//! Closed loops: the peers decide as fast as they can, one after another.
 
 use super::{Bench, medians};
 use crate::{
@@ -29,7 +29,7 @@ impl Bench {
             let mut rounds = vec![Vec::new(); peers.len()];
             for turn in 0..plan.rounds * peers.len() {
                 let (round, place) = (turn / peers.len(), turn % peers.len());
-                // Another one begins in each round.
+                // Each round starts with a different peer.
                 let at = (round + place) % peers.len();
                 let peer = &mut peers[at];
                 meter.start();
@@ -68,7 +68,7 @@ fn figures(
     figures
 }
 
-/// What callers notice.
+/// The latencies of callers.
 pub(super) fn latencies(sample: &Sample) -> Vec<(&'static str, f64)> {
     vec![
         ("per_s", sample.per_second()),

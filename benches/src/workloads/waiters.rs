@@ -1,4 +1,4 @@
-//! Many callers who wait for a slow limit.
+//! Many callers that wait for a slow limit.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -40,7 +40,7 @@ impl Bench {
     }
 }
 
-/// Has callers wait, who come one after another.
+/// Runs waiting callers that arrive one after another.
 async fn wait(limiter: &Limiter, time: Duration) -> Waits {
     let grants = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();

@@ -65,5 +65,5 @@ impl<T> Slot<T> {
     }
 }
 
-/// Turns the code after `=` into a value.
+/// Converts the code after `=` to a value.
 type Read<T> = fn(&Ident, Expr) -> syn::Result<T>;

@@ -39,8 +39,8 @@ impl Value for Number {
     }
 }
 
-/// Returns the error for a rate that is no integer. An integer in quotes and a quota such as `100/s` show what was
-/// meant.
+/// Returns the error for a rate that is no integer. For an integer in quotes or a quota such as `100/s`, the intended
+/// value is clear.
 fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     let what = "an integer or the path of a constant";
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else {
@@ -54,7 +54,7 @@ fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
 }
 
-/// The rate and the window of `100/s`, `100/1s` or `100 per 1s`.
+/// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
 pub(crate) fn quota(text: &LitStr) -> Option<(u32, String)> {
     let text = text.value();
     let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
@@ -106,7 +106,7 @@ fn path(value: Expr) -> Result<Path, Box<Expr>> {
     }
 }
 
-/// The value of an integer literal, with or without a sign.
+/// Returns the value of an integer literal, with or without a sign.
 fn whole(value: &Expr) -> Option<i64> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
@@ -117,7 +117,7 @@ fn whole(value: &Expr) -> Option<i64> {
     }
 }
 
-/// A value that came through a `macro_rules!` fragment sits in an invisible group.
+/// Removes the invisible group around a value that came through a `macro_rules!` fragment.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),

@@ -1,4 +1,4 @@
-//! From the parameters to the permits of a call, or out of the function.
+//! Generates the code that acquires the permits of a call, or leaves the function.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -10,7 +10,7 @@ use crate::runtime::Runtime;
 use crate::site;
 use crate::validate::{Guard, Permits, holds_impl};
 
-/// The statements that end with what one attribute requests.
+/// Generates the statements that create the request of one attribute.
 pub(super) fn request(
     runtime: &Runtime,
     guard: &Guard<'_>,
@@ -33,7 +33,7 @@ pub(super) fn request(
     }
 }
 
-/// How many permits the call takes.
+/// Generates the number of permits that a call takes.
 fn permits(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
     match guard.permits {
         Permits::Fixed(permits) => Literal::u32_unsuffixed(permits).into_token_stream(),
@@ -44,7 +44,7 @@ fn permits(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenSt
     }
 }
 
-/// The statement that ends with all permits, or leaves the function.
+/// Generates the statement that binds all permits, or leaves the function.
 pub(super) fn admission(
     runtime: &Runtime,
     guards: &[Guard<'_>],
@@ -71,7 +71,7 @@ pub(super) fn admission(
     generated!(#admission #(#optional)*)
 }
 
-/// The pattern of what the call keeps: `()`, or the permit of each attribute that needs its own.
+/// Generates the pattern of the permits that a call keeps: `()`, or the permit of each attribute that needs its own.
 fn kept(guards: &[Guard<'_>]) -> TokenStream {
     if guards.iter().all(|guard| guard.bind.is_none() && !guard.settles()) {
         return generated!(());
@@ -84,8 +84,8 @@ fn kept(guards: &[Guard<'_>]) -> TokenStream {
     generated!([#(#permits),*])
 }
 
-/// The position of the attribute that rejects, as far as it matters, and what the function returns then. `None` if no
-/// attribute rejects a call.
+/// Generates the pattern for the position of the rejecting attribute, as far as it matters, and the function's return
+/// value. `None` if no attribute rejects a call.
 fn way_out(
     runtime: &Runtime,
     guards: &[Guard<'_>],
@@ -103,7 +103,7 @@ fn way_out(
     Some((generated!(__by), generated!(match __by { #(#patterns => #ways_out,)* })))
 }
 
-/// What a call without a permit returns.
+/// Generates the return value of a call without a permit.
 fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
     let Some(fallback) = guard.fallback else {
         return runtime.call("reject", function.return_type_span(), &generated!(__rejection));

@@ -1,4 +1,4 @@
-//! The static of one attribute.
+//! Generates the static of one attribute.
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::quote_spanned;
@@ -17,7 +17,7 @@ pub(super) fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Functi
     generated!(#annotation #settings)
 }
 
-/// What was written in the annotation, and nothing else: the limits file may set the rest.
+/// Generates only the settings in the annotation: the limits file may set the rest.
 fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     let Numbers { rate, per, limits, .. } = &guard.numbers;
     let mut settings = TokenStream::new();

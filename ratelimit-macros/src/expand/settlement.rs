@@ -1,4 +1,4 @@
-//! What becomes of the permits, by what the body returned.
+//! Generates the code that keeps or refunds permits, depending on the result of the body.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
@@ -9,12 +9,12 @@ use crate::hygiene::{generated, reported_at};
 use crate::runtime::Runtime;
 use crate::validate::Guard;
 
-/// Returns whether the result of the body decides what becomes of any permits.
+/// Returns whether any permits depend on the result of the body.
 pub(super) fn settles(guards: &[Guard<'_>]) -> bool {
     guards.iter().any(Guard::settles)
 }
 
-/// The body as a value, which is read on its way out.
+/// Generates the body as a value that is read before it is returned.
 pub(super) fn settled(
     runtime: &Runtime,
     guards: &[Guard<'_>],
@@ -30,7 +30,7 @@ pub(super) fn settled(
     let settlements = settlements.map(|(n, guard)| settlement(runtime, guard, n, function));
     generated! {
         let __result: #output = async move {
-            // So that `?` and `return` in the body know the type.
+            // Gives `?` and `return` in the body their type.
             if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<#output> {
                 return __result;
             }
@@ -42,7 +42,7 @@ pub(super) fn settled(
     }
 }
 
-/// The statements that settle the permits of one attribute; the first argument that has an answer decides.
+/// Generates the statements that settle the permits of one attribute; the first argument that yields `Some` decides.
 fn settlement(runtime: &Runtime, guard: &Guard<'_>, n: usize, function: &Function) -> TokenStream {
     let (private, permit, used) =
         (runtime.private(), numbered("__permit", n), numbered("__used", n));

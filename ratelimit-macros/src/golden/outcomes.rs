@@ -1,4 +1,4 @@
-//! What becomes of the permits of a call, and what a rejected one returns.
+//! Refunds of a call's permits, and the result of a rejected call.
 
 use super::golden;
 

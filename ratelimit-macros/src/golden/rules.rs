@@ -1,4 +1,4 @@
-//! What is counted, and by which rule.
+//! Costs and algorithms.
 
 use super::{found, golden, golden_with};
 

@@ -1,6 +1,6 @@
 //! Files already read, so that a thousand annotations parse the limits file once.
 //!
-//! An entry holds as long as the file looks untouched: editors keep the macro's process alive for
+//! An entry is valid as long as the file looks unchanged: editors keep the macro's process alive for
 //! hours.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use ratelimit_spec::{LimitsFile, Problem};
 
-/// The limits, or what is wrong with the file.
+/// The limits, or the problems of the file.
 pub(crate) type Contents = Result<LimitsFile, Vec<Problem>>;
 
 /// Enough for the parser to see that a file is too large.
@@ -49,6 +49,6 @@ pub(super) fn read(path: &Path) -> io::Result<Arc<Contents>> {
 fn parse(file: &mut File) -> io::Result<Contents> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    // A file that is not text fails in the parser, with a place.
+    // The parser reports a file that is not text, with a position.
     Ok(LimitsFile::parse(&String::from_utf8_lossy(&bytes)))
 }

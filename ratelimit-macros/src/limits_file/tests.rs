@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A directory of its own for each test.
+/// Creates a separate directory for each test.
 fn workspace(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = std::env::temp_dir().join(format!("ratelimit-macros-{}-{test}", std::process::id()));
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! Settings that cannot apply together, with their places in the attribute.
+//! Settings that cannot apply together, with their spans in the attribute.
 
 use ratelimit_spec::{Merged, Settings};
 use syn::Expr;
@@ -16,7 +16,7 @@ enum Layer {
     BuiltIn,
 }
 
-/// Reports the conflicts that settings of the attribute take part in. `pairs` are its several limits.
+/// Reports the conflicts that involve settings of the attribute. `pairs` are its several limits.
 pub(super) fn check(
     args: &Args,
     said: &Settings,
@@ -30,7 +30,7 @@ pub(super) fn check(
     layers.splice(0..0, declared.entry_settings().map(|entry| (Layer::Entry, entry)));
     layers.extend(declared.default_settings().map(|default| (Layer::Default, default)));
     let set = Merged::of(&layers).or_built_in(Layer::BuiltIn);
-    // An argument that could not be read is reported already.
+    // An argument that could not be read is already reported.
     let is_read = |name: &&str| args.is_absent(name) || read.source_of(name).is_some();
     let is_here = |name: &&&str| set.source_of(name) == Some(Layer::Annotation);
     for conflict in set.check() {

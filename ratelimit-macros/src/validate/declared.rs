@@ -26,26 +26,26 @@ pub(crate) struct Numbers {
     pub(crate) declared_limits: Option<Arc<[Limit]>>,
 }
 
-/// Rate and window as far as the file gives one of them.
+/// Rate and window, if the file sets at least one of them.
 pub(crate) struct DeclaredNumbers {
     pub(crate) rate: TokenStream,
     pub(crate) per: Per,
     pub(crate) time_zone: TimeZone,
 }
 
-/// What the limits file contributes to an annotation.
+/// The settings that the limits file contributes to an annotation.
 pub(crate) struct Declared<'a> {
-    /// Where messages without a better place go.
+    /// The span for messages that have no better one.
     caret: Span,
     found: Option<(&'a Found, &'a LimitsFile)>,
     entry: Option<&'a LimiterEntry>,
     /// Whether the file, or the key's absence from it, was already reported.
     reported: bool,
-    /// Whether a file of the workspace does not count.
+    /// Whether a file of the workspace is ignored.
     packaged: bool,
 }
 
-/// Looks the key up. A key that is not in the file would create a limiter unknown to operators.
+/// Looks up the key. A key that is not in the file would create a limiter unknown to operators.
 pub(crate) fn declared<'a>(
     key: Option<&Key<'_>>,
     place: Span,
@@ -152,7 +152,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Returns the numbers of a key without an annotation.
+    /// Returns rate and window of a key without an annotation.
     pub(crate) fn alone(&self) -> Numbers {
         match self.limits(false) {
             Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },
@@ -164,7 +164,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Every limit needs a rate and a window, from either place.
+    /// Every limit needs a rate and a window, from either source.
     pub(super) fn numbers(
         &self,
         args: &Args,

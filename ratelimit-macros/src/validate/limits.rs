@@ -12,11 +12,11 @@ use crate::problems::Problems;
 
 /// The argument `limits`.
 pub(super) struct Limits<'a> {
-    /// As code can be generated from them; `None` if one has a mistake.
+    /// The limits for code generation, or `None` if one has a mistake.
     pub(super) code: Option<Vec<(Expr, Duration)>>,
-    /// Those whose numbers are literals; the rest are checked at startup.
+    /// The limits whose numbers are literals; the rest are checked at startup.
     pub(super) known: Vec<Limit>,
-    /// The source of each known one.
+    /// The source of each known limit.
     pub(super) pairs: Vec<&'a Expr>,
 }
 

@@ -16,7 +16,7 @@ use crate::suggest::did_you_mean;
 pub(crate) struct Part {
     pub(crate) reference: TokenStream,
     pub(crate) optional: bool,
-    /// Where errors about it belong.
+    /// The span for errors about it.
     pub(crate) place: Span,
 }
 
@@ -56,12 +56,12 @@ fn part(key: &Key<'_>, placeholder: &Placeholder, name: &Ident, function: &Funct
         Some(receiver) if name == "self" => receiver,
         _ => name.clone(),
     };
-    // It resolves as in the signature, even if the key comes from a macro.
+    // The name resolves as in the signature, even if the key comes from a macro.
     root.set_span(root.span().located_at(place));
     Part { reference: reference(placeholder, &root, place), optional: placeholder.optional, place }
 }
 
-/// `&order.tenant`, or `&addr.ip()`.
+/// Generates `&order.tenant`, or `&addr.ip()`.
 pub(crate) fn reference(placeholder: &Placeholder, root: &Ident, place: Span) -> TokenStream {
     let span = reported_at(place);
     let steps = placeholder.path[1..].iter().map(|step| match step.strip_suffix("()") {
@@ -84,7 +84,7 @@ fn member(field: &str, span: Span) -> Member {
     Member::Named(identifier(field, span))
 }
 
-/// Raw when it is a keyword, `await` among them.
+/// Creates an identifier, raw if the name is a keyword, including `await`.
 pub(crate) fn identifier(name: &str, span: Span) -> Ident {
     if name == "self" {
         return Ident::new(name, span);
@@ -94,7 +94,7 @@ pub(crate) fn identifier(name: &str, span: Span) -> Ident {
     name
 }
 
-/// A constant would satisfy `format_args!`, and it is no parameter.
+/// A constant would satisfy `format_args!` without being a parameter.
 fn looks_like_a_variable(name: &str) -> bool {
     name != "self"
         && name.starts_with(|first: char| first.is_lowercase())
@@ -130,8 +130,8 @@ fn unknown_name(placeholder: &Placeholder, function: &Function, names: &[Ident])
 //         panic!("{}", "`{usr_id}` is not a parameter ..");
 //     };
 //
-// rustc finds `usr_id` inside the literal and suggests `user_id`. Should the name be in scope after
-// all, as that of a static, the constant still fails.
+// rustc finds `usr_id` inside the literal and suggests `user_id`. If the name is in scope after all,
+// such as that of a static, the constant still fails.
 fn unknown_name_check(literal: &LitStr, names: &[Ident], message: &str) -> TokenStream {
     let names = names.iter().filter(|name| *name != "self").map(|name| {
         let mut name = name.clone();

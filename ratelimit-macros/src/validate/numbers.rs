@@ -6,14 +6,14 @@ use syn::Expr;
 use crate::args::{Arg, Number, Slot};
 use crate::problems::Problems;
 
-/// What a call costs.
+/// The cost of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Permits<'a> {
     Fixed(u32),
     Computed(&'a Expr),
 }
 
-/// A `rate` or a `burst`.
+/// Checks a `rate` or a `burst`.
 pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Expr> {
     let (value, source) = match &number.value {
         Number::Code(path) => return Some(path.clone()),
@@ -28,7 +28,7 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
     }
 }
 
-/// The value of a number; of a constant 1, which conflicts with no other setting.
+/// Returns the value of a number, or 1 for a constant, because 1 conflicts with no other setting.
 pub(super) fn known(slot: &Slot<Number>) -> Option<u32> {
     match slot.value()? {
         Number::Literal { value, .. } => u32::try_from(*value).ok(),

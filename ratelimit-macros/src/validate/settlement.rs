@@ -1,4 +1,4 @@
-//! Arguments that decide what becomes of the permits once the body has run: `refund_on`, `refund_if`, `actual`, `bind`.
+//! Arguments that decide about the permits once the body has run: `refund_on`, `refund_if`, `actual`, `bind`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -16,7 +16,7 @@ pub(super) fn check(args: &Args, function: &Function, problems: &mut Problems) {
     bound_name_is_new(args, function, problems);
 }
 
-/// Rejects arguments that answer the same question twice.
+/// Rejects arguments that decide the same thing twice.
 fn arguments_fit_together(args: &Args, problems: &mut Problems) {
     if let (Some(refund_if), Some(refund_on)) = (args.refund_if.name(), args.refund_on.name()) {
         problems.at(
@@ -39,7 +39,7 @@ fn arguments_fit_together(args: &Args, problems: &mut Problems) {
     }
 }
 
-/// The result is read between the body and the caller, so its type has to have a name.
+/// The result is read before it is returned, so its type must have a name.
 fn result_has_a_name(args: &Args, function: &Function, problems: &mut Problems) {
     let Some(argument) = OF_THE_RESULT.iter().find_map(|name| args.name_of(name)) else { return };
     let Some(output) = function.output() else { return };

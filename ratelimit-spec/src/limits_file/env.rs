@@ -45,7 +45,7 @@ pub fn expand_env(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result
     Ok(expanded)
 }
 
-/// Finds the value of what stands between `${` and `}`.
+/// Returns the value for the text between `${` and `}`.
 fn value_of(variable: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (name, default) = match variable.split_once(":-") {
         Some((name, default)) => (name, Some(default)),

@@ -14,7 +14,7 @@ use crate::per::Per;
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
 
-/// A map in a limits file: what messages call it, and what an entry of it is.
+/// A map in a limits file, as messages name it and its entries.
 pub(super) struct Section<'a> {
     /// `` in limiter `x` ``, or nothing for the file itself.
     pub(super) place: &'a str,
@@ -22,21 +22,21 @@ pub(super) struct Section<'a> {
     pub(super) entry: &'a str,
 }
 
-/// An entry of a map whose key is a text.
+/// A map entry with a string key.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     pub(super) name: &'a str,
     pub(super) name_position: Option<Position>,
     pub(super) value: &'a Node,
-    /// Where to point when the value is wrong.
+    /// The position to report if the value is wrong.
     pub(super) position: Option<Position>,
 }
 
 impl Report {
-    /// The entries of a map, each once. Nothing at all is a map without entries: it is what remains
-    /// when all of them are commented out.
+    /// Returns the entries of a map, each once. An absent value is an empty map: it is what remains
+    /// when all entries are commented out.
     ///
-    /// Fails with what stands there instead of a map.
+    /// Returns the value as an error if it is not a map.
     pub(super) fn fields<'a>(
         &mut self,
         node: &'a Node,
@@ -87,7 +87,7 @@ impl Report {
         });
     }
 
-    /// Reports a value of the right kind that does not fit.
+    /// Reports a value of the right kind that is not valid.
     pub(super) fn refuse(&mut self, field: &Field<'_>, error: &dyn Display) {
         self.add(field.position, || error.to_string());
     }
@@ -100,7 +100,7 @@ impl Report {
         None
     }
 
-    /// A whole number in the range of the shape.
+    /// Reads an integer in the range of the shape.
     pub(super) fn number<T: TryFrom<i128>>(
         &mut self,
         field: &Field<'_>,
@@ -137,13 +137,13 @@ impl Report {
         text.parse().map_err(|error| self.refuse(field, &error)).ok()
     }
 
-    /// The window of one of several limits.
+    /// Reads the window of one of several limits.
     pub(super) fn length(&mut self, field: &Field<'_>) -> Option<Duration> {
         let text = self.span(field, DURATION)?;
         Per::parse_length(&text).map_err(|error| self.refuse(field, &error)).ok()
     }
 
-    /// What may be a duration.
+    /// Reads the text of a possible duration.
     fn span(&mut self, field: &Field<'_>, shape: Shape) -> Option<String> {
         // A number is parsed too, so that the error names the missing unit.
         match &field.value.value {
@@ -157,7 +157,7 @@ impl Report {
         }
     }
 
-    /// One of several words, or for `wait` a duration.
+    /// Reads one of several words, or for `wait` a duration.
     pub(super) fn word<T: FromStr<Err: Display>>(
         &mut self,
         field: &Field<'_>,
@@ -174,7 +174,7 @@ impl Report {
         text.parse().map_err(|error| self.refuse(field, &error)).ok()
     }
 
-    /// A text that is not empty.
+    /// Reads a string that is not empty.
     pub(super) fn text<'a>(&mut self, field: &Field<'a>, expected: &str) -> Option<&'a str> {
         match field.value.text() {
             Some("") => self.add(field.position, || {
@@ -186,7 +186,7 @@ impl Report {
         None
     }
 
-    /// The elements of a list; nothing at all is a list without elements.
+    /// Returns the elements of a list; an absent value is an empty list.
     pub(super) fn list<'a>(&mut self, field: &Field<'a>, expected: &str) -> &'a [Node] {
         match &field.value.value {
             Value::Null => &[],

@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::problem::Problem;
 
-/// Refuses every text.
+/// Rejects every text.
 pub(super) fn read(_: &str) -> Result<Node, Problem> {
     let message =
         "limits files require the crate feature `limits-file`; enable it, or remove the file";

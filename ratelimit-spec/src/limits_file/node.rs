@@ -1,15 +1,15 @@
-//! The values of a limits file and their places.
+//! The values of a limits file and their positions.
 //!
-//! The values are read into a tree first and given a meaning later, so that a report can hold every
-//! problem rather than the first, and so that an entry that is there twice can be refused: maps
-//! here keep all their entries, in order.
+//! The values are first read into a tree and interpreted later, so that a report can contain every
+//! problem rather than the first, and so that duplicate entries can be rejected: maps here keep all
+//! their entries, in order.
 
 use std::fmt;
 
 use super::problem::{Position, Step};
 use crate::quote::Quoted;
 
-/// A value and where it stands, if that is known.
+/// A value and its position, if known.
 #[derive(Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) position: Option<Position>,
@@ -32,8 +32,8 @@ pub(super) enum Value {
 }
 
 impl Node {
-    /// Where a reader looks for this value of a key: at the value, but at the key when it is a list
-    /// or a map or not there.
+    /// Returns the position to report for this value of a key: that of the value, or that of the key if
+    /// the value is a list, a map or absent.
     pub(super) fn position_under(&self, key: &Self) -> Option<Position> {
         match self.value {
             Value::List(_) | Value::Map(_) => key.position,
@@ -41,7 +41,7 @@ impl Node {
         }
     }
 
-    /// Follows a path.
+    /// Returns the position at the end of a path.
     pub(super) fn find(&self, path: &[Step<'_>]) -> Option<Position> {
         let mut node = self;
         let mut position = self.position;
@@ -62,7 +62,7 @@ impl Node {
         position
     }
 
-    /// The keys on the way to what stands at a position, the outermost first.
+    /// Returns the keys on the path to the value at a position, the outermost first.
     pub(super) fn keys_to(&self, position: Position) -> Option<Vec<&str>> {
         match &self.value {
             Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -90,7 +90,7 @@ impl Node {
 
 /// Describes a value, after "cannot be".
 impl Value {
-    /// What kind of value this is, without the value itself, which may be a password.
+    /// Describes the kind of this value, without the value itself, which may be a password.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "empty",

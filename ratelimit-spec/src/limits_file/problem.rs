@@ -70,7 +70,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Adds a problem. The message is made only when it is wanted, since a hostile file has a
+    /// Adds a problem. The message is built only if it will be reported, because a hostile file has a
     /// problem on each of its lines.
     pub(super) fn add(&mut self, position: Option<Position>, message: impl FnOnce() -> String) {
         if self.problems.len() == MAX_PROBLEMS {
@@ -86,7 +86,7 @@ impl Report {
         !self.problems.is_empty()
     }
 
-    /// The problems in the order of the file.
+    /// Returns the problems in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         self.problems.sort_by_key(|problem| problem.position);
         if self.is_cut {

@@ -1,4 +1,4 @@
-//! The bounds of settings that are those of the program, and of how many limiters it has.
+//! The bounds of program-wide settings, and of the number of limiters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::duration::format_duration;
 const MIN_DEADLINE: Duration = Duration::from_millis(1);
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The greatest revision, 2^53 − 1: the greatest whole number that the scripts of a store, and JSON, count with exactly.
+/// The greatest revision, 2^53 − 1: the greatest integer that is exact in the scripts of a store and in JSON.
 const MAX_REVISION: u64 = (1 << 53) - 1;
 
 pub(super) const REVISION: Shape = Shape::Number(0, "", MAX_REVISION);
@@ -46,7 +46,7 @@ pub fn check_max_remembered(limiters: usize) -> Result<u32, String> {
     })
 }
 
-/// Has the bounds in it.
+/// The text contains the bounds.
 pub(super) const DEADLINE: Shape = Shape::Text("a duration from `1ms` to `1m`", "100ms");
 
 /// Checks how long one decision may take. A message says what to write.

@@ -2,10 +2,10 @@
 
 use super::Match;
 
-/// The entries that are never reached, each with an earlier one that is always taken instead.
+/// Returns the entries that are never reached, each with an earlier one that always matches instead.
 ///
-/// In alphabetical order a prefix stands right before all that starts with it, so one pass with a
-/// stack of the prefixes around the current text finds them, however many there are.
+/// In alphabetical order a prefix comes directly before all texts that start with it, so one pass with
+/// a stack of the prefixes of the current text finds them.
 pub(super) fn unreachable(matches: &[&Match]) -> Vec<(usize, usize)> {
     let text = |index: usize| match matches[index] {
         Match::Key(text) | Match::Prefix(text) => text.as_str(),
@@ -15,7 +15,7 @@ pub(super) fn unreachable(matches: &[&Match]) -> Vec<(usize, usize)> {
     order.sort_by_key(|&index| (text(index), is_key(index), index));
 
     let mut found = Vec::new();
-    // Each with the earliest entry among it and those below it.
+    // Each prefix with the earliest entry among itself and the prefixes below it.
     let mut around: Vec<(usize, usize)> = Vec::new();
     let mut last_key: Option<usize> = None;
     for index in order {

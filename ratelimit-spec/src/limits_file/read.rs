@@ -131,14 +131,14 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
     },
 ];
 
-/// The names of all options, for the test that looks for them in the reference.
+/// Returns the names of all options, for the test that looks for them in the reference.
 #[cfg(test)]
 pub(super) fn options() -> impl Iterator<Item = &'static str> {
     let names = FILE_FIELDS.iter().map(|field| field.name);
     names.chain(Settings::NAMES.iter().copied()).chain(["overrides"])
 }
 
-/// The name of a setting, if it is one.
+/// Returns the name of a setting, or `None` if there is no such setting.
 pub(super) fn setting(name: &str) -> Option<&'static str> {
     Settings::NAMES.iter().find(|setting| **setting == name).copied()
 }
@@ -174,7 +174,7 @@ fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Rep
     }
 }
 
-/// A text in which `${..}` stands for something, which is not looked up here.
+/// Reads a string that may contain `${..}`, which is not expanded here.
 fn expandable(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<String> {
     let text = report.text(field, &shape.expected())?;
     if let Err(message) = expand_env(text, |_| Some(String::new())) {
@@ -268,7 +268,7 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     LimiterEntry { key: key.to_owned(), settings, overrides }
 }
 
-/// The fields of a limiter or of the default.
+/// Returns the fields of a limiter or of the default.
 fn settings_fields<'a>(
     field: &Field<'a>,
     section: &Section<'_>,

@@ -62,7 +62,7 @@ pub fn schema() -> String {
     )
 }
 
-/// An object with every setting and some fields of its own.
+/// Returns the schema of an object with every setting and some fields of its own.
 fn object<const N: usize>(name: &str, ty: &str, more: &str, own: [String; N]) -> String {
     let setting = |name: &&str| format!("{name:?}: {{ \"$ref\": \"#/definitions/{name}\" }}");
     let properties = own.into_iter().chain(Settings::NAMES.iter().map(setting));

@@ -1,4 +1,4 @@
-//! How the file writes a value: for the reader, its messages and the JSON schema.
+//! The form of a value in the file, for the reader, its messages and the JSON schema.
 
 use crate::quote::either;
 
@@ -6,18 +6,18 @@ use crate::quote::either;
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     Flag,
-    /// The least, a note on it, and the greatest.
+    /// The minimum, a note on it, and the maximum.
     Number(u64, &'static str, u64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A text: what messages expect, and an example.
+    /// A string: its description in messages, and an example.
     Text(&'static str, &'static str),
-    /// What messages expect, and the schema.
+    /// The description in messages, and the schema.
     Other(&'static str, &'static str),
 }
 
 impl Shape {
-    /// What messages expect.
+    /// Returns the description of a valid value in messages.
     pub(super) fn expected(self) -> String {
         match self {
             Self::Flag => "`true` or `false`".to_owned(),
@@ -29,7 +29,7 @@ impl Shape {
         }
     }
 
-    /// Its members in the JSON schema.
+    /// Returns its members in the JSON schema.
     pub(super) fn schema(self) -> String {
         match self {
             Self::Flag => r#""type": "boolean""#.to_owned(),

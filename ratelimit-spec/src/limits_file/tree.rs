@@ -1,4 +1,4 @@
-//! Reads values in any format of serde that describes itself, without their places.
+//! Reads values from any self-describing serde format, without their positions.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
-        // No field takes a number that large; it is only shown.
+        // No field accepts a number that large; it only appears in a message.
         Ok(i128::try_from(value).map_or(Value::Float(value as f64), Value::Int))
     }
 

@@ -7,7 +7,7 @@ use outline::{Inside, Outline};
 mod outline;
 mod scan;
 
-/// Reads the values and their places.
+/// Reads the values and their positions.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let tokens = scan::scan(text)?;
     let mut root = Node::parse(text)?;
@@ -18,20 +18,20 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
 }
 
 impl Node {
-    /// Reads a text that the guard let through.
+    /// Parses a text that the guard accepted.
     fn parse(text: &str) -> Result<Self, Problem> {
         serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
             let position = error
                 .location()
                 .map(|location| Position { line: location.line(), column: location.column() });
             let message = error.to_string();
-            // The position stands in front; what the parser was doing is in its own terms.
+            // `Problem` shows the position; the context after it is in the parser's own terms.
             let what = message.split(" at line ").next().unwrap_or_default();
             Problem { position, message: format!("not valid YAML: {what}"), is_syntax: true }
         })
     }
 
-    /// Gives this node, and all in it, the positions of an outline of the same shape.
+    /// Sets the positions of this node and its contents from an outline of the same shape.
     fn place(&mut self, outline: &Outline) {
         self.position = Some(outline.position);
         match (&mut self.value, &outline.inside) {

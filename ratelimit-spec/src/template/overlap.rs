@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::Template;
 use crate::key::{KeyWriter, is_value_char};
 
-/// What one step of a name can be.
+/// One step of a name.
 #[derive(Clone, Copy)]
 enum Step {
     /// This character of a literal.
@@ -41,7 +41,7 @@ impl Template {
         }
     }
 
-    /// The name of a template without placeholders.
+    /// Returns the name of a template without placeholders, or `None` if there are any.
     fn fixed_name(&self) -> Option<String> {
         self.is_static().then(|| {
             let mut name = KeyWriter::new("");
@@ -62,7 +62,7 @@ impl Template {
     }
 }
 
-/// Walks through both templates at once, in every way in which their values can be long or short.
+/// Walks through both templates at once, for all lengths of their values.
 fn have_a_common_name(one: &Template, other: &Template) -> bool {
     // Most templates already differ in their first literal.
     let (start, other_start) = (&one.literals[0], &other.literals[0]);

@@ -1,11 +1,11 @@
-//! From text to literals and placeholders.
+//! Parses a text into literals and placeholders.
 
 use std::ops::Range;
 
 use super::{Placeholder, Template, TemplateError};
 use crate::quote::Quoted;
 
-/// What a message shows when a placeholder has to be explained.
+/// The end of a message that explains placeholders.
 const EXAMPLE: &str = "write a parameter or a field path, such as `{user_id}` or `{order.tenant}`";
 
 pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
@@ -80,7 +80,7 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
         Some((path, _)) if !path.is_empty() => {
             format!("{whole} has a format specifier; write {}", Quoted(&format!("{{{path}}}")))
         }
-        // The attribute writes the prefix itself where a name is a keyword.
+        // The attribute itself adds the prefix if a name is a keyword.
         _ if content.contains("r#") => {
             let name = content.replace("r#", "");
             format!("{whole} has a raw prefix; write {}", Quoted(&format!("{{{name}}}")))
@@ -99,8 +99,8 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
     TemplateError::new(span, message)
 }
 
-/// Returns whether this can name a parameter or a field. A keyword other than these can (`r#type`),
-/// since the attribute knows how to write it.
+/// Returns whether this can name a parameter or a field. A keyword other than these can, because the
+/// attribute writes it as a raw identifier (`r#type`).
 fn is_identifier(segment: &str, first: bool) -> bool {
     let mut chars = segment.chars();
     let starts = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));

@@ -1,7 +1,7 @@
-//! One process with one caller of a limiter, for tests of who gets how much.
+//! One process with one caller of a limiter, for tests of how permits are distributed.
 //!
-//! `caller URL KEY RATE PER_MS RUN_MS blocked|fast|MS`: waits for each permit, or tries again at
-//! once, or every `MS` milliseconds. Prints `ready`, runs from a line of input on for its time,
+//! `caller URL KEY RATE PER_MS RUN_MS blocked|fast|MS`: waits for each permit, or retries
+//! immediately, or every `MS` milliseconds. Prints `ready`, runs for its time after a line of input,
 //! and then prints `admitted MS` for each grant by the server's clock, and `tried N`.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "a real process lives in real time")]
@@ -44,7 +44,7 @@ async fn main() {
     println!("tried {tried}");
 }
 
-/// One call, and the pause after it; when it was admitted, if it was.
+/// Makes one call and pauses. Returns when the call was admitted, if it was.
 async fn attempt(limiter: &Limiter, pace: &str, until: Instant) -> Option<u128> {
     let decision = match pace {
         "blocked" => timeout_at(until, limiter.acquire(1)).await.ok()?,

@@ -1,5 +1,5 @@
 //! A program with annotations that contradict each other, for the test of its errors. The keys that can
-//! render the same name stand for keys of two crates, because the attribute rejects them within one.
+//! render the same name represent keys of two crates, because the attribute rejects them within one.
 
 use ratelimit_runtime::__private::{Annotation, CallSite, Location, submit};
 use ratelimit_runtime::{Limits, SetupError, rate_limit};
@@ -13,7 +13,7 @@ async fn other() {}
 static USER: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 3, 2);
 static OTHER: CallSite = registered("overlap:{other}", &["overlap:", ""], 4, 50);
 static FIXED: CallSite = registered("overlap:5", &["overlap:5"], 5, 7);
-// The same key with the same numbers may stand in two places.
+// Two call sites may have the same key with the same configuration.
 static AGAIN: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 6, 2);
 
 submit! { &USER }

@@ -1,10 +1,10 @@
-//! One process of many tasks that want one limiter, for tests that need several such processes.
+//! One process with many tasks that use one limiter, for tests that need several such processes.
 //!
-//! `swarm URL LIMITS_FILE KEY TASKS RUN_MS SEED COSTS DROPS CHANGES`: says `ready`; from a line on its input
-//! on, each task acquires up to COSTS permits again and again, hangs up in DROPS of 100 calls and
-//! corrects the cost of CHANGES of 100. A line `reload` reads the limits file again. When its time is
-//! over it prints each admission: `AT PERMITS`, then `-MS:N` for what was given back and `+FROM:UNTIL:N` for
-//! what was taken in addition, in milliseconds since 1970; `tried N`; and `over`.
+//! `swarm URL LIMITS_FILE KEY TASKS RUN_MS SEED COSTS DROPS CHANGES`: prints `ready`; after a line of input,
+//! each task repeatedly acquires up to COSTS permits, drops DROPS of 100 calls and corrects the cost
+//! of CHANGES of 100. A line `reload` reads the limits file again. When its time is over, it prints
+//! each admission: `AT PERMITS`, then `-MS:N` for returned permits and `+FROM:UNTIL:N` for additional
+//! permits, in milliseconds since 1970; `tried N`; and `over`.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "its figures are those of the real clock")]
 
@@ -92,7 +92,7 @@ fn main() {
         for task in tasks {
             task.await.unwrap();
         }
-        // What is given back without a caller that waits for it.
+        // Time for permits that are returned in the background.
         sleep(Duration::from_millis(300)).await;
     });
     let record = record.lock().unwrap();
@@ -164,7 +164,7 @@ async fn change(permit: Permit, random: &mut Random) -> Admission {
             let used = random.below(permits + 1);
             permit.record(used);
             drop(permit);
-            // Not before now, and no more than that.
+            // Not before now, and at most this many.
             admission.returned.push((from, permits - used));
         }
     }

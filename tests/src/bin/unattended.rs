@@ -1,4 +1,4 @@
-//! A program that never installs any limits, for tests of what it gets.
+//! A program that never installs any limits, for tests of the defaults.
 
 use ratelimit_runtime::{Rejection, rate_limit};
 

@@ -1,8 +1,8 @@
 //! One process whose callers wait for one leaky bucket, for tests that need several.
 //!
-//! `waiters URL KEY RATE PER_MS CALLERS EVERY_MS`: says `ready`, starts a caller every `EVERY_MS`
-//! after it read a line, and prints `SLOT WENT` for each: its slot by the server's clock, and when it was
-//! granted by this machine's, in milliseconds.
+//! `waiters URL KEY RATE PER_MS CALLERS EVERY_MS`: prints `ready`, reads a line, starts a caller every
+//! `EVERY_MS`, and prints `SLOT WENT` for each: its reserved time by the server's clock, and the time of its
+//! grant by the clock of this machine, in milliseconds.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "its figures are those of the real clock")]
 

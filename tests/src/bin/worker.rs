@@ -57,7 +57,7 @@ async fn main() {
         () = tokio::time::sleep(Duration::from_millis(run_ms.parse().unwrap())) => {}
         _ = input => {}
     }
-    // What is granted to a call under way counts too.
+    // A grant to a call in progress counts too.
     ended.send_replace(true);
     for at in tasks.join_all().await.iter().flatten() {
         println!("admitted {at}");

@@ -88,7 +88,7 @@ async fn forward(client: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// The commands without a reply yet, oldest first, each with whether the client is to hear it.
+/// The commands without a reply yet, oldest first, each with whether the client should receive it.
 #[derive(Default)]
 struct Asked(Mutex<(VecDeque<(String, bool)>, bool)>);
 
@@ -209,7 +209,7 @@ async fn deliver(
         shared.count(|traffic| traffic.bytes_to_clients += chunk.len() as u64);
         to.write_all(&chunk).await?;
     }
-    // The end of a connection is news too, and a stalled network carries none.
+    // A stalled network does not deliver the end of a connection either.
     pass(shared, |link| link.to_clients_stalled).await;
     Ok(())
 }

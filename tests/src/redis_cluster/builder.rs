@@ -59,7 +59,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics when a node does not start, or the nodes do not find together.
+    /// Panics if a node does not start, or the nodes do not find together.
     pub fn start(self) -> RedisCluster {
         let count = RedisCluster::MASTERS * (1 + self.replicas);
         let (nodes, proxies): (Vec<_>, Vec<_>) = (0..count).map(|_| self.start_node()).unzip();

@@ -9,7 +9,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when a node refuses, as it does when `to` owns the slot already.
+    /// Panics if a node returns an error, as it does when `to` owns the slot already.
     pub fn start_migration(&self, slot: u16, to: usize) {
         let from = self.master_of(slot);
         let slot = slot.to_string();
@@ -21,7 +21,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when a node refuses.
+    /// Panics if a node returns an error.
     pub fn migrate_key(&self, key: &str, to: usize) {
         let from = self.master_of_key(key);
         let port = self.node(to).port().to_string();
@@ -32,7 +32,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when a node refuses.
+    /// Panics if a node returns an error.
     pub fn finish_migration(&self, slot: u16, to: usize) {
         let slot = slot.to_string();
         // The new owner first: the other way round, a failure in between leaves the slot without
@@ -47,7 +47,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics when a node refuses.
+    /// Panics if a node returns an error.
     pub fn move_slot(&self, slot: u16, to: usize) {
         let from = self.master_of(slot);
         self.start_migration(slot, to);

@@ -38,9 +38,8 @@ impl Builder {
         self
     }
 
-    /// Lets everyone reach the first master by a proxy: cut it, and the replicas and sentinels are
-    /// on one side and the master on the other, while [`RedisSentinel::servers`] still gives its
-    /// own address.
+    /// Puts a proxy before the first master. Cutting it separates the master from the replicas and
+    /// sentinels, while [`RedisSentinel::servers`] still returns the master's own address.
     pub fn master_behind_proxy(mut self) -> Self {
         self.proxied = true;
         self
@@ -68,7 +67,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics when a process does not start, or they do not find together.
+    /// Panics if a process does not start, or they do not find together.
     pub fn start(self) -> RedisSentinel {
         let (servers, proxy) = self.start_servers();
         let master_port = proxy.as_ref().map_or_else(|| servers[0].port(), Proxy::port);

@@ -61,7 +61,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics, with the server's log, when it does not start.
+    /// Panics, with the server's log, if it does not start.
     pub fn start(self) -> RedisServer {
         self.try_start().unwrap_or_else(|problem| panic!("cannot start a server: {problem}"))
     }

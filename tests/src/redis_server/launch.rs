@@ -85,8 +85,7 @@ fn wait(server: &RedisServer, process: &mut Process, until: Until) -> Result<(),
     }
 }
 
-/// Asks for the process id too: when another process has won the port, it is the other server that
-/// answers.
+/// Also checks the process id: if another process has taken the port, the other server replies.
 fn answers(server: &RedisServer, pid: u32, until: Until) -> bool {
     let Ok(info) = server.try_cli::<String>(&["info", "server"]) else {
         return false;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench compile`: what the runtime and the attribute add to the build of a program.
+//! `cargo xtask bench compile`: the build cost that the runtime and the attribute add to a program.
 //!
-//! Processor time is counted, not time on the wall, since that depends on the number of cores.
+//! Measures processor time, because wall-clock time depends on the number of cores.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const FUNCTIONS: usize = 100;
-/// How many builds there are, of which the quickest counts.
+/// The number of builds, of which the fastest counts.
 const TIMES: usize = 4;
 
 const MANIFEST: &str = r#"[package]
@@ -75,13 +75,13 @@ impl Project {
             Failed
         })?;
         write(&project.0.join("Cargo.toml"), &manifest)?;
-        // The versions that the workspace has.
+        // The versions of the workspace.
         let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
         write(&project.0.join("Cargo.lock"), &lock)?;
         Ok(project)
     }
 
-    /// Writes the functions. The first `annotated` ones have the attribute, every other one with a value in its key.
+    /// Writes the functions. The first `annotated` ones have the attribute, every other one of them with a placeholder.
     fn write(&self, annotated: usize) -> Outcome {
         let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
         let mut calls = String::new();
@@ -103,15 +103,15 @@ impl Project {
         write(&self.0.join("src/main.rs"), &text)
     }
 
-    /// Processor seconds of a build of everything.
+    /// Returns the processor seconds of a full build.
     fn cold(&self, command: &str) -> Result<f64, Failed> {
         let _ = fs::remove_dir_all(self.0.join("target"));
-        // Not what it takes to fetch.
+        // Fetching is not measured.
         run(&mut self.cargo("fetch"))?;
         self.seconds(command)
     }
 
-    /// Processor seconds of a build of the functions alone.
+    /// Returns the processor seconds of a build of the functions alone.
     fn warm(&self, command: &str) -> Result<f64, Failed> {
         let source = self.0.join("src/main.rs");
         let text = fs::read_to_string(&source).unwrap_or_default();
@@ -123,9 +123,9 @@ impl Project {
         Ok(least)
     }
 
-    /// Bytes of the optimised program that an annotated function adds to one that has two.
+    /// Returns the bytes that an annotated function adds to an optimized program that already has two.
     fn bytes_each(&self) -> Result<f64, Failed> {
-        // The first ones bring the runtime along.
+        // The first ones include the cost of the runtime.
         const FIRST: usize = 2;
         let mut bytes = [0; 2];
         for (bytes, annotated) in bytes.iter_mut().zip([FIRST, FUNCTIONS]) {
@@ -156,7 +156,7 @@ impl Project {
         })?;
         let text = String::from_utf8_lossy(&tree.stdout).replace(" (*)", "");
         let crates: BTreeSet<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-        // The program is none of them.
+        // The program itself does not count.
         Ok(crates.len().saturating_sub(1) as f64)
     }
 
@@ -168,11 +168,11 @@ impl Project {
     }
 }
 
-/// Processor seconds of all programs that ran for us and ended, and of theirs.
+/// Returns the processor seconds of all ended child processes and their children.
 fn of_children() -> f64 {
     let ticks = output("getconf", &["CLK_TCK"]).and_then(|ticks| ticks.parse().ok());
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // What follows the name, which may hold spaces.
+    // The fields after the name, which may contain spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let used: f64 = fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     used / ticks.unwrap_or(100.0)

@@ -1,5 +1,5 @@
-//! `cargo xtask bench instructions`: instructions of a decision, held against those that are
-//! committed.
+//! `cargo xtask bench instructions`: instructions of a decision, compared with the committed
+//! baseline.
 
 use std::{env, fs, path::PathBuf, process::Stdio};
 
@@ -10,12 +10,12 @@ use crate::{
     shell::{cargo, on_path, output, root, run, say},
 };
 
-/// The runner has to be of the version of the library.
+/// The runner must have the same version as the library.
 const RUNNER: &str = "gungraun-runner";
 const VERSION: &str = "0.20.0";
 
 const BASELINE: &str = "benches/instructions.txt";
-/// What counts may rise by, in percent: another layout of the memory is no regression.
+/// The tolerated rise of counts, in percent: a different memory layout is no regression.
 const TOLERANCE: u64 = 5;
 /// Calls of each benchmark.
 const CALLS: u64 = 100;
@@ -29,7 +29,7 @@ const HEAD: &str = "\
 const VALGRIND: Package = Package { apt: "valgrind", apk: "valgrind", dnf: "valgrind" };
 const NO_VALGRIND: &str = "no `valgrind` found or installed; install it to count instructions";
 
-/// Counts as part of CI. Elsewhere a machine without valgrind is no failure.
+/// Counts as part of CI. Outside of CI, a machine without valgrind is no failure.
 pub(crate) fn check() -> Outcome {
     if env::var_os("CI").is_none() && !has_valgrind() {
         say(&format!("INSTRUCTIONS ARE NOT COUNTED: {NO_VALGRIND}"));
@@ -42,7 +42,7 @@ fn has_valgrind() -> bool {
     on_path("valgrind").is_some() || (packages::install(&VALGRIND) && on_path("valgrind").is_some())
 }
 
-/// Counts, and fails when a count rose; with `--bless` what was counted is the new baseline.
+/// Counts, and fails if a count rose; `--bless` makes the counts the new baseline.
 pub(super) fn count(arguments: &[String]) -> Outcome {
     let bless = match arguments {
         [] => false,
@@ -112,12 +112,12 @@ fn rose(before: u64, now: u64) -> bool {
     now * 100 > before * (100 + TOLERANCE)
 }
 
-/// Runs the benchmarks, and gives the instructions of a call by name.
+/// Runs the benchmarks, and returns the instructions of a call by name.
 fn counted(runner: &PathBuf) -> Result<Vec<(String, u64)>, Failed> {
     let mut command = cargo(&["bench", "--locked", "--package", "benches"]);
     command.args(["--bench", "instructions"]);
     command.env("GUNGRAUN_RUNNER", runner).env("GUNGRAUN_COLOR", "never");
-    // Containers do not let a program turn the randomisation of addresses off.
+    // Containers do not let a program disable address randomization.
     command.env("GUNGRAUN_ALLOW_ASLR", "yes");
     say("cargo bench --package benches --bench instructions");
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| {
@@ -139,7 +139,7 @@ fn counted(runner: &PathBuf) -> Result<Vec<(String, u64)>, Failed> {
     Ok(counts)
 }
 
-/// Reads names and counts from what gungraun prints: `file::group::function id:(..)`, then
+/// Reads names and counts from the output of gungraun: `file::group::function id:(..)`, then
 /// `Instructions: now|before`.
 fn read(text: &str) -> Vec<(String, u64)> {
     let mut counts = Vec::new();
@@ -157,13 +157,13 @@ fn read(text: &str) -> Vec<(String, u64)> {
     counts
 }
 
-/// The runner, installed into the target directory if it is not there.
+/// Returns the runner, and installs it into the target directory if it is missing.
 fn runner() -> Result<PathBuf, Failed> {
     let folder = results().join("tools");
     let runner = folder.join("bin").join(RUNNER);
     let said = output(&runner, &["--version"]);
     if said.is_none_or(|version| !version.ends_with(VERSION)) {
-        // Without optimisations it is built in a fraction of the time: it starts valgrind and reads files.
+        // An unoptimized build is much faster and sufficient: the runner starts valgrind and reads files.
         let mut install = cargo(&["install", RUNNER, "--version", VERSION, "--locked", "--debug"]);
         install.arg("--root");
         run(install.arg(&folder).arg("--target-dir").arg(folder.join("build")))?;

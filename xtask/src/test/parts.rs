@@ -1,4 +1,4 @@
-//! All tests, a few files of them at once: most wait for time to pass rather than for a processor.
+//! Runs all tests, a few files at once: most wait for time to pass rather than for a processor.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const EVERYTHING: &[&str] = &["test", "--locked", "--workspace", "--all-features"];
-/// How many files are run at once. With three, waits that must end in time were late on two cores.
+/// The number of files run at once. With three, waits with a deadline ended late on two cores.
 const AT_ONCE: usize = 2;
 /// The files that take longest, so that they begin first.
 const LONGEST: &[&str] = &["interop", "ui", "examples"];
@@ -33,7 +33,7 @@ const SLEEPING: &[&str] = &[
     "kept",
 ];
 
-/// Runs all tests, each with what `prepare` adds to its command.
+/// Runs all tests; `prepare` adds to the command of each.
 pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
     if let Err(failed) = run(cargo(EVERYTHING).arg("--no-run")) {
         return (Vec::new(), Err(failed));
@@ -73,7 +73,7 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
             });
         }
     });
-    // What only the others made late passes now, and is seen to have failed before.
+    // Tests that only the other files made late pass now; their first failure stays visible.
     let mut outcome = Ok(());
     for part in locked(&failed, std::mem::take) {
         say(&format!("{} failed beside others; once more, alone", part.join(" ")));
@@ -82,10 +82,10 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
     (locked(&summary, std::mem::take), outcome)
 }
 
-/// The names of all files of tests, the longest first.
+/// Returns the names of all test files, the slowest first.
 ///
-/// Cargo writes them as `"kind":["test"],"crate_types":["bin"],"name":"state"`, which is no reason to depend on a
-/// parser of JSON.
+/// Cargo writes them as `"kind":["test"],"crate_types":["bin"],"name":"state"`, which does not justify a JSON
+/// parser.
 fn files() -> Result<Vec<String>, Failed> {
     let program = cargo(&[]).get_program().to_owned();
     let metadata = output(program, &["metadata", "--locked", "--no-deps", "--format-version", "1"]);

@@ -18,13 +18,13 @@ struct Entry {
     settings: Settings,
 }
 
-/// How the entries of a list are made.
+/// The properties of the entries of a list.
 struct Kind<'a> {
-    /// What messages call an entry.
+    /// The noun for an entry in messages.
     noun: &'a str,
     /// The fields that select its names; an entry has one of them.
     matchers: &'a [&'a str],
-    /// What its settings are when it does not set them.
+    /// The settings that an entry inherits.
     inherited: &'a Settings,
 }
 

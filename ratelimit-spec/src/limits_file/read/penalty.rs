@@ -1,4 +1,4 @@
-//! The penalty of keys that are refused again and again.
+//! The penalty of keys that are rejected repeatedly.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ macro_rules! reader {
     ($($(#[doc = $doc:literal])* $name:ident: $ty:ty $(= $default:expr)? =>
         $(number($least:literal $note:literal, $most:expr))? $(argument $argument:tt)?;)+) => {
         impl<'a> SettingsReader<'a> {
-            /// Reads a field. Returns false when it is not one of [`Settings::NAMES`].
+            /// Reads a field. Returns `false` if it is not one of [`Settings::NAMES`].
             pub(in crate::limits_file) fn field(&mut self, field: &Field<'a>, report: &mut Report) -> bool {
                 match field.name {
                     $(stringify!($name) => {
@@ -66,13 +66,13 @@ macro_rules! reader {
 crate::settings!(reader);
 
 impl SettingsReader<'_> {
-    /// Checks what was read for all limiters: a zone is for those with a calendar window.
+    /// Checks the defaults. The zone is left out: it applies only to limiters with a calendar window.
     pub(super) fn finish_default(mut self, report: &mut Report) -> Settings {
         let time_zone = self.settings.time_zone.take();
         Settings { time_zone, ..self.finish(&Settings::default(), report) }
     }
 
-    /// Checks what was read, together with what it inherits. The annotation is unknown here.
+    /// Checks the settings together with the inherited ones. The annotation is unknown here.
     pub(in crate::limits_file) fn finish(
         self,
         inherited: &Settings,
@@ -80,7 +80,7 @@ impl SettingsReader<'_> {
     ) -> Settings {
         let set = Merged::of(&[(Layer::Own, &self.settings), (Layer::Inherited, inherited)]);
         for conflict in set.check() {
-            // What no setting of this layer takes part in is reported where it is written.
+            // A conflict without a setting of this layer is reported in the layer that sets it.
             if let Some(position) = self.place_of(&conflict) {
                 report.add(position, || conflict.to_string());
             }
@@ -88,7 +88,7 @@ impl SettingsReader<'_> {
         self.settings
     }
 
-    /// Refuses `max_keys` where it has no meaning.
+    /// Rejects `max_keys`, which has no effect here.
     pub(super) fn without_max_keys(&mut self, why: &str, report: &mut Report) {
         if let Some(field) = self.fields.iter().find(|field| field.name == "max_keys") {
             report.add(field.position, || format!("`max_keys` {why}"));

@@ -16,10 +16,10 @@ use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
 
 /// The value of a setting.
 pub(in crate::limits_file) trait Value: Sized {
-    /// What it looks like; `None` for a number, whose range is in the table.
+    /// The form of the value; `None` for a number, whose range is in the table.
     const SHAPE: Option<Shape>;
 
-    /// Reads it, or reports why not.
+    /// Reads the value, or reports a problem.
     fn read(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<Self>;
 }
 

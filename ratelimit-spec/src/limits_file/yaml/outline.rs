@@ -1,9 +1,8 @@
-//! Where everything in a limits file stands.
+//! The positions of all values in a limits file.
 //!
-//! The YAML parser has positions in its errors only, one each time it reads the file. So the tokens of
-//! the guard are grouped here, the way the parser groups what it reads: a tree of positions
-//! that has the shape of the tree of values. Where the two differ there is no position, never a
-//! wrong one.
+//! The YAML parser reports positions only in errors, one each time it reads the file. So the tokens of
+//! the guard are grouped here in the same way as the parser groups its input, into a tree of positions
+//! with the shape of the tree of values. If the two differ, a position is missing, never wrong.
 
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -11,7 +10,7 @@ use std::slice::Iter;
 use super::scan::{Kind, Token};
 use crate::limits_file::problem::Position;
 
-/// The place of a node, and of what it holds. `None` is a value that is not written.
+/// The positions of a node and its contents. `None` is an absent value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outline {
     pub(super) position: Position,
@@ -43,7 +42,7 @@ impl Grouping<'_> {
         self.tokens.peek().is_some_and(|token| token.kind == kind)
     }
 
-    /// A node outside of `[` and `{`.
+    /// Reads a node outside of `[` and `{`.
     fn block(&mut self) -> Option<Outline> {
         if self.is_next(Kind::Dash) {
             return self.block_list();
@@ -83,8 +82,8 @@ impl Grouping<'_> {
         Outline { position, inside: Inside::Map(entries) }
     }
 
-    /// What belongs to a key or a dash: the rest of its line, or the lines that are indented more.
-    /// The dashes below a key need not be.
+    /// Reads the contents of a key or a dash: the rest of its line, or the lines that are indented more.
+    /// The dashes below a key may have the same indentation.
     fn block_inside(&mut self, owner: Position, is_key: bool) -> Option<Outline> {
         let next = self.tokens.peek()?;
         let column = next.position.column;
@@ -94,7 +93,7 @@ impl Grouping<'_> {
         if is_inside { self.block() } else { None }
     }
 
-    /// A scalar, or a list or map in brackets.
+    /// Reads a scalar, or a list or map in brackets.
     fn flow(&mut self) -> Option<Outline> {
         let token = self.tokens.next()?;
         let inside = match token.kind {
@@ -139,7 +138,7 @@ impl Grouping<'_> {
         entries
     }
 
-    /// What follows a key inside of brackets.
+    /// Reads the value of a key inside of brackets.
     fn flow_value(&mut self) -> Option<Outline> {
         self.next_if(Kind::Colon)?;
         if self.is_next(Kind::Comma) || self.is_next(Kind::Close) { None } else { self.flow() }

@@ -1,12 +1,12 @@
 //! The guard before the YAML parser.
 //!
 //! The parser needs half a minute for 100 KB of `[`, and follows anchors and tags that no limits
-//! file needs. So a file is first split into tokens, in one pass and on the strict side: what is
-//! not plainly a map, a list or a value on one line is refused here, with a message that is about
-//! limits files. The tokens also have the position of everything, see [`outline`](super::outline).
+//! file needs. So a file is first split into tokens, strictly and in one pass: anything that is not
+//! plainly a map, a list or a value on one line is rejected here, with a message about limits
+//! files. The tokens also carry all positions, see [`outline`](super::outline).
 //!
-//! The guard must never take for text what the parser takes for structure. That is why values end
-//! with their line, and why the characters that only the parser takes for line breaks are refused.
+//! The guard must never treat as text what the parser treats as structure. That is why values end
+//! with their line, and why the characters that only the parser treats as line breaks are rejected.
 
 use crate::limits_file::problem::{Position, Problem};
 use crate::limits_file::{MAX_BYTES, MAX_DEPTH};
@@ -18,13 +18,13 @@ use cursor::Cursor;
 pub(super) use token::{Kind, Token};
 use token::{is_forbidden, unsupported};
 
-/// The most tokens: as many as the most limiters need when each is written on one line, and few
+/// The most tokens: enough for the largest number of limiters with each on one line, and few
 /// enough for an unoptimized build to parse them in a tenth of a second.
 const MAX_TOKENS: usize = 120_000;
 
 /// Splits a limits file into tokens.
 ///
-/// What it lets through costs the parser little: it is small, flat, and free of anchors.
+/// A file that it accepts is cheap to parse: it is small, flat, and free of anchors.
 pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
     if text.len() > MAX_BYTES {
         let message =
@@ -50,14 +50,14 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
     }
 }
 
-/// What has been seen so far.
+/// The state of the scan.
 #[derive(Default)]
 struct Scanner {
     tokens: Vec<Token>,
     line: usize,
     /// Whether the document has begun.
     begun: bool,
-    /// The columns of the block maps and lists around the current place, increasing.
+    /// The columns of the block maps and lists around the current position, increasing.
     blocks: Vec<usize>,
     /// The `[` and `{` that are still open. While there are any, indentation means nothing.
     flow: Vec<Token>,
@@ -65,7 +65,7 @@ struct Scanner {
     after_value: bool,
     /// Whether a `:` outside of `[` and `{` has been seen on this line.
     after_colon: bool,
-    /// Where the last value outside of `[` and `{` started. It is a key when `:` follows.
+    /// The column in which the last value outside of `[` and `{` started. It is a key if `:` follows.
     value_column: usize,
 }
 
@@ -88,7 +88,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at the indentation, and at what has a meaning only where a line starts.
+    /// Handles the indentation, and the markers that have a meaning only at the start of a line.
     fn start_line(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         if let Some(column) = cursor.skip_indentation() {
             return Err(self.problem(column, "tab in the indentation; write spaces"));
@@ -230,7 +230,7 @@ impl Scanner {
 
     fn colon(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         let column = cursor.column();
-        // In brackets, a `:` on the line after its key may be text that goes on.
+        // In brackets, a `:` on the line after its key may continue the text.
         let is_here = |last: &Token| last.position.line == self.line;
         if !self.after_value || !self.tokens.last().is_some_and(is_here) {
             let message = "missing key before `:`; write `key: value`";

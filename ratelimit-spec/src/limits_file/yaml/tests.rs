@@ -1,4 +1,4 @@
-//! The guard and the outline, held against the YAML parser.
+//! The guard and the outline, compared with the YAML parser.
 
 #[path = "../../../tests/properties/seeded.rs"]
 mod seeded;
@@ -12,8 +12,7 @@ use super::scan::scan;
 use crate::limits_file::node::{Node, Value};
 use crate::limits_file::{LimitsFile, MAX_DEPTH, Position, read};
 
-/// What lies on the way to a node: the entry of a map, its key or its value, or the element of a
-/// list.
+/// One step on the path to a node: the key or the value of a map entry, or a list element.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Key(usize),
@@ -21,7 +20,7 @@ enum Turn {
     Element(usize),
 }
 
-/// Walks to a node and fails there on purpose, so that the parser says where that is.
+/// Walks to a node and fails there on purpose, so that the parser reports its position.
 struct FailAt<'a>(&'a [Turn]);
 
 impl<'de> DeserializeSeed<'de> for FailAt<'_> {
@@ -73,7 +72,7 @@ fn place_by_parser(text: &str, path: &[Turn]) -> Position {
     Position { line: location.line(), column: location.column() }
 }
 
-/// Checks that every node that is written has the place that the parser gives it.
+/// Checks that every node in the text has the position that the parser reports.
 fn check_places(text: &str, node: &Node, path: &mut Vec<Turn>) {
     // The tree does not distinguish an absent value from `null` or `~`.
     if node.position.is_some() || node.value != Value::Null {
@@ -111,7 +110,7 @@ fn depth(node: &Node) -> usize {
     }
 }
 
-/// Checks a text that the guard lets through and the parser takes. Returns whether it is one.
+/// Checks a text if both the guard and the parser accept it. Returns whether they do.
 fn check(text: &str) -> bool {
     let Ok(tokens) = scan(text) else {
         return false;
@@ -170,8 +169,8 @@ fn the_reference_sets_every_option() {
         assert!(options.iter().any(|known| known == option), "{option} is missing");
     }
     let read = format!("{file:?}");
-    // A length has no unit, several limits stand in the place of `rate`, `per` and `burst`, and
-    // where there is a burst there is no warm-up.
+    // A length has no unit, several limits replace `rate`, `per` and `burst`, and a burst excludes a
+    // warm-up.
     let mut default = format!("{:?}", file.default);
     for alternative in ["unit: None", "limits: None", "warm_up: None"] {
         default = default.replace(alternative, "");
@@ -180,7 +179,7 @@ fn the_reference_sets_every_option() {
     assert!(read.starts_with("LimitsFile { store: Some(\"...\"), key_prefix: Some(\"shop:\")"));
 }
 
-/// Texts made of what has a meaning in YAML, so that many of them are almost files.
+/// Generates texts from YAML syntax, so that many of them are almost valid files.
 fn yaml_like() -> impl Strategy<Value = String> {
     #[rustfmt::skip]
     let pieces = vec![

@@ -1,6 +1,6 @@
-//! A place in a line.
+//! A position in a line.
 
-/// What is left of a line, and the column it starts in.
+/// The rest of a line, and the column in which it starts.
 pub(super) struct Cursor<'a> {
     rest: &'a str,
     column: usize,
@@ -11,7 +11,7 @@ impl<'a> Cursor<'a> {
         Self { rest: line, column: 1 }
     }
 
-    /// The column of the next character, counted from 1.
+    /// Returns the column of the next character, counted from 1.
     pub(super) fn column(&self) -> usize {
         self.column
     }
@@ -20,12 +20,12 @@ impl<'a> Cursor<'a> {
         self.rest.chars().next()
     }
 
-    /// Whether the character after the next one is a blank, or there is none.
+    /// Returns whether the character after the next one is a blank or absent.
     pub(super) fn next_is_blank(&self) -> bool {
         ends_word(self.rest.chars().nth(1))
     }
 
-    /// Whether this mark of a document comes next, which stands alone where a line starts.
+    /// Returns whether this document marker comes next, as a separate word at the start of the line.
     pub(super) fn is_marker(&self, marker: &str) -> bool {
         let after = self.rest.strip_prefix(marker);
         self.column == 1 && after.is_some_and(|after| ends_word(after.chars().next()))
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         line[..line.len() - self.rest.len()].find('\t').map(|at| start + at)
     }
 
-    /// Skips text in quotes, the first of which comes next. Returns whether the last one was found.
+    /// Skips quoted text from its opening quote on. Returns whether the closing quote was found.
     pub(super) fn skip_quoted(&mut self, quote: char) -> bool {
         self.skip(1);
         while let Some(c) = self.peek() {
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
             if c == '\\' && quote == '"' {
                 self.skip(1);
             } else if c == quote {
-                // Two single quotes are one in the text.
+                // Two single quotes stand for one.
                 if quote == '"' || self.peek() != Some(quote) {
                     return true;
                 }
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         false
     }
 
-    /// Skips text without quotes. Returns false when the parser would not take it for text.
+    /// Skips unquoted text. Returns `false` if the parser would not read it as text.
     pub(super) fn skip_plain(&mut self, in_flow: bool) -> bool {
         let mut after_blank = false;
         let mut chars = self.rest.char_indices().peekable();
@@ -96,12 +96,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether an indicator followed by this is one, rather than a part of a word.
+/// Returns whether an indicator before this character is an indicator, not part of a word.
 fn ends_word(next: Option<char>) -> bool {
     matches!(next, None | Some(' ' | '\t'))
 }
 
-/// The marks that end text inside of `[` and `{`; `?` does so only after `:`.
+/// Returns whether this character ends text inside of `[` and `{`; `?` does so only after `:`.
 fn is_flow_mark(c: char) -> bool {
     matches!(c, ',' | '?' | '[' | ']' | '{' | '}')
 }

@@ -1,8 +1,8 @@
-//! The pieces of a limits file, and the characters that can be none.
+//! The tokens of a limits file, and the characters that no token can contain.
 
 use crate::limits_file::problem::Position;
 
-/// A piece of a limits file and its place.
+/// A token of a limits file and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::limits_file::yaml) struct Token {
     pub(in crate::limits_file::yaml) kind: Kind,
@@ -28,24 +28,24 @@ pub(in crate::limits_file::yaml) enum Kind {
 }
 
 impl Token {
-    /// The bracket that this token is, if it opens something.
+    /// Returns the bracket of this opening token.
     pub(super) fn open(self) -> char {
         if self.kind == Kind::OpenMap { '{' } else { '[' }
     }
 
-    /// The bracket that closes this one.
+    /// Returns the bracket that closes this one.
     pub(super) fn close(self) -> char {
         if self.kind == Kind::OpenMap { '}' } else { ']' }
     }
 }
 
-/// What the parser refuses or takes for a line break or a byte order mark, inside of a line.
+/// Returns whether the parser rejects this character within a line, or reads it as a line break or a byte order mark.
 pub(super) fn is_forbidden(c: char) -> bool {
     c.is_control() && c != '\t'
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Why text cannot start with this character, if it cannot.
+/// Returns why text cannot start with this character, or `None` if it can.
 pub(super) fn unsupported(c: char) -> Option<&'static str> {
     Some(match c {
         '&' => "anchors (`&`) are not supported; write the value out, or put text in quotes",
