@@ -245,19 +245,22 @@ async fn what_is_spared_is_left_as_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_of_every_limiter_expires_when_none_is_used() {
     let short = Config::new(5, 40, Mode::Overall).keep_alive_ms(600_000);
-    let bucket = short.rule(TokenBucket.rule(9));
-    for configs in [vec![short, an_hour(9).keep_alive_ms(600_000)], vec![short, bucket]] {
+    let bucket = short.rule(TokenBucket.rule(9)).keep_alive_ms(900_000);
+    for configs in [vec![short, an_hour(9).keep_alive_ms(7_200_000)], vec![short, bucket, short]] {
         let shared = Shared::start(&configs);
         for _ in 0..3 {
-            assert_eq!(shared.ask().await.unwrap(), [Granted; 2]);
+            assert_eq!(shared.ask().await.unwrap(), vec![Granted; configs.len()]);
             // All of the short window is over.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let keys = shared.server.limiter_keys();
         assert!(keys.len() >= 4, "{keys:?}");
         for key in keys {
-            let ttl: i64 = shared.server.cli(&["PTTL", &key]);
-            assert!(ttl > 0, "{key} is kept for {ttl} ms");
+            let of = |(limiter, _): &&(StateKeys, Config)| key.contains(limiter.config());
+            let (_, config) = shared.limiters.iter().find(of).expect("a key of one of them");
+            let (ttl, kept) = (shared.server.cli::<i64>(&["PTTL", &key]), config.keep_alive_ms);
+            let (kept, grown) = (kept as i64, kept as i64 * 5 / 4);
+            assert!((kept..=grown).contains(&ttl), "{key} is kept for {ttl} ms, not {kept}");
         }
     }
 }

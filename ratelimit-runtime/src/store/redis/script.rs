@@ -77,7 +77,7 @@ macro_rules! text {
             text!(steady_window),
             text!(general),
             text!(grant),
-            "end\nreturn LIMITERS == 1 and not decide and replies[1] or replies\n"
+            "end\nreturn LIMITERS == 1 and not decide and only or replies\n"
         )
     };
     ($file:ident) => {

@@ -2,7 +2,7 @@
 --
 -- KEYS[1..3], ARGV[1..7]  of each limiter: see limiter.lua
 ready = ready and reply
-replies[n] = reply
+if LIMITERS > 1 then replies[n] = reply else only = reply end
 if ready and not alone then
   plans = plans or {}
   plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive }
@@ -34,35 +34,39 @@ if last and ready then
     elseif vouches then
       redis.call('HSET', hash, 'vouched', at)
     end
+    local counter, renewed
     if member then
-      local counter, log = KEYS[m * 3 - 1], KEYS[m * 3]
+      counter = KEYS[m * 3 - 1]
       -- All three keys expire together: never before the permits in use are free again, and a
       -- quarter later, so that few grants need to renew the expiry.
-      idle = idle > 0 and math.max(idle, per + math.max(1, math.floor(per / 50))) or 0
+      local counts = per + (per < 100 and 1 or (per - per % 50) / 50)
+      if idle > 0 and idle < counts then idle = counts end
+      local ttl = idle > 0 and not fresh and redis.call('PTTL', counter)
+      renewed = idle > 0 and (fresh or ttl < idle or ttl > idle + idle / 4)
+    elseif renews and idle > 0 and (renews == 0 or state and lasts >= renews) then
+      renewed = true
+      if idle <= lasts then idle = lasts + 1 end
+    end
+    if renewed and idle ~= expiry then
+      expiry, expiry_text = idle, string.format('%d', math.min(idle + math.floor(idle / 4), 2 ^ 52))
+    end
+    if member then
+      local log = KEYS[m * 3]
       redis.call('ZADD', log, score == now and at or score, member)
       -- Not earlier: a log that is empty for a moment loses its expiry.
       if gone then redis.call('ZREM', log, gone) end
       if expired > 0 then redis.call('ZREMRANGEBYRANK', log, 0, expired - 1) end
-      if fresh and idle > 0 then
-        local expiry = string.format('%.0f', idle + math.floor(idle / 4))
-        redis.call('SET', counter, left, 'PX', expiry)
-        redis.call('PEXPIRE', hash, expiry)
-        redis.call('PEXPIRE', log, expiry)
+      if fresh and renewed then
+        redis.call('SET', counter, string.format('%d', left), 'PX', expiry_text)
       elseif left then
-        redis.call('SET', counter, left, 'KEEPTTL')
+        redis.call('SET', counter, string.format('%d', left), 'KEEPTTL')
       end
-      if idle > 0 and not fresh then
-        local ttl = redis.call('PTTL', counter)
-        if ttl < idle or ttl > idle + idle / 4 then
-          for i = m * 3 - 2, m * 3 do
-            redis.call('PEXPIRE', KEYS[i], idle + math.floor(idle / 4))
-          end
-        end
+      if renewed then
+        if not fresh then redis.call('PEXPIRE', counter, expiry_text) end
+        redis.call('PEXPIRE', log, expiry_text)
       end
-    elseif renews and idle > 0 and (renews == 0 or state and lasts >= renews) then
-      idle = math.max(idle, lasts + 1)
-      redis.call('PEXPIRE', hash, math.min(idle + math.floor(idle / 4), 2 ^ 52))
     end
+    if renewed then redis.call('PEXPIRE', hash, expiry_text) end
   end
 elseif last then
   decide(first, n, alone and settled and windowed and not (vouches or asserts) and stored, text)

@@ -30,7 +30,7 @@
 -- happened (`event`), and what grant.lua writes, including the fields of the rule of a new limiter
 -- (`fresh`).
 local key, word = n * 3 - 2, n * 7 - 6
-local last = n == LIMITERS or string.byte(ARGV[word + 7]) ~= 38 -- `&`
+local last = n == LIMITERS or ARGV[word + 7] == '1' or string.byte(ARGV[word + 7]) ~= 38 -- `&`
 local alone = last and first == n
 local cost, count = ARGV[word] == '1' and 1 or tonumber(ARGV[word]), 1
 if not cost then

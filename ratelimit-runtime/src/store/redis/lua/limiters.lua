@@ -10,4 +10,10 @@ local PACKED = '<I8I8I8I8I8I8I8' -- a reply of a fast path, with one wait
 
 -- The first limiter of a group, whether the fast paths suffice for the group so far, what they will
 -- write, and what decides a group otherwise.
-local replies, first, ready, plans, decide = {}, 1, true, nil, nil
+local replies, only, first, ready, plans, decide = {}, nil, 1, true, nil, nil
+
+-- The configuration of the limiter before: most limiters of a call have the same, and to parse it takes time.
+local rate_text, per_text, alive_text, rule_text, algorithm, parameter
+local known_rate, known_per, known_alive, is_calendar, is_stored
+-- The last expiry, and its text: to format a number takes time too.
+local expiry, expiry_text

@@ -3,9 +3,13 @@
 --
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua
 local windowed = rule == '0'
-local calendars = not windowed and string.byte(rule, 3) == 102 -- `0/fixed_window`
+if rule ~= rule_text then
+  rule_text, algorithm = rule, nil
+  is_calendar = not windowed and string.byte(rule, 3) == 102 -- `0/fixed_window`
+end
+local calendars = is_calendar
 local detail, known, absent
-local asserts = how == 'reset' or how == 'carry'
+local asserts = how ~= 'steady' and (how == 'reset' or how == 'carry')
 -- On the first use by a process most limiters are new.
 if ready and asserts then absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0 end
 if ready and not absent then
@@ -18,21 +22,26 @@ if ready and not absent then
       'state', 'vouched')
   end
   local ours = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2]
-  if ours then
-    -- They are known to be numbers, so no function needs to be called.
-    rate, per = stored[1] + 0, stored[2] + 0
-  else
-    rate, per = tonumber(stored[1]), tonumber(stored[2])
-  end
-  keep_alive = tonumber(stored[4]) or 0
   state, detail = stored[7], stored[6]
-  if rate then
-    if windowed then
-      known = not (stored[5] or detail or state)
+  if stored[1] ~= rate_text or stored[2] ~= per_text or stored[4] ~= alive_text or stored[5] ~= algorithm
+    or detail ~= parameter then
+    rate_text, per_text, alive_text, algorithm, parameter = stored[1], stored[2], stored[4], stored[5], detail
+    if ours then
+      -- They are known to be numbers, so no function needs to be called.
+      known_rate, known_per = rate_text + 0, per_text + 0
     else
-      known = stored[5] and rate > 0
-        and (detail and '0/' .. stored[5] .. '/' .. detail or '0/' .. stored[5]) == rule
+      known_rate, known_per = tonumber(rate_text), tonumber(per_text)
     end
+    known_alive = tonumber(alive_text) or 0
+    if windowed then
+      is_stored = not (algorithm or detail)
+    else
+      is_stored = algorithm and (detail and '0/' .. algorithm .. '/' .. detail or '0/' .. algorithm) == rule
+    end
+  end
+  rate, per, keep_alive = known_rate, known_per, known_alive
+  if rate then
+    if windowed then known = is_stored and not state else known = is_stored and rate > 0 end
     settled = known and ours and stored[3] == '0'
       and (how == 'steady' or asserts or windowed and how == 'following')
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52

@@ -1,17 +1,21 @@
 -- Fast path for sliding windows: permits are plenty; or none can be free since the log was last
 -- counted; or the limiter is new. See steady.lua.
 --
+-- Rounds by remainders, because each function call costs more than a line.
+--
 -- KEYS[1..3], ARGV[1..7]  of the limiter: see limiter.lua, sliding.lua
 if windowed and ready then
   local id, taken = ARGV[word + 6], cost and cost * count
   if settled and cost then
     text = redis.pcall('GET', KEYS[key + 1])
     local oldest = redis.pcall('ZRANGE', KEYS[key + 2], '0', '1', 'WITHSCORES')
-    local free, bucket, over = tonumber(text), math.max(1, math.floor(per / 50)), false
+    local counter, start, bucket, over = tonumber(text), now - per, (per - per % 50) / 50, false
+    if bucket < 1 then bucket = 1 end
+    local free = counter
     local whole = free and free % 1 == 0 and free <= rate and oldest[1]
     -- The time of the oldest grant that still counts.
     local next_at = tonumber(oldest[2])
-    if whole and tonumber(oldest[2]) <= now - per then
+    if whole and next_at <= start then
       -- A short log that agrees with the counter: members that are a window old are free again.
       local log, used = oldest, 0
       next_at = nil
@@ -23,14 +27,14 @@ if windowed and ready then
         if not whole then break end
         local permits = struct.unpack('<I', entry, #entry - 3)
         used = used + permits
-        if at <= now - per then
+        if at <= start then
           expired, free = expired + 1, free + permits
         else
           next_at = next_at or at
         end
         if expired == 1 and permits == taken then member = entry end
       end
-      whole = whole and tonumber(text) + used == rate
+      whole = whole and counter + used == rate
       -- The only grant, of as many permits, gets a new date. Others are written before.
       if oldest[3] or not whole then member = nil end
       if member then expired = 0 end
@@ -50,9 +54,9 @@ if windowed and ready then
       end
       member = member or struct.pack('<Bc0I', #id, id, taken)
       left = free - taken
-      if left == tonumber(text) then left = nil end
-      reply = struct.pack(PACKED, event, free, score + per - now, now,
-        math.ceil(math.min(next_at or score, score)) + per - now, 0, 0)
+      if left == counter then left = nil end
+      if not next_at or next_at > score then next_at = score end
+      reply = struct.pack(PACKED, event, free, score - start, now, next_at + -next_at % 1 - start, 0, 0)
     elseif alone and whole and not over and free >= 0 and free < cost and cost <= rate then
       local newest = redis.call('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
       if tonumber(newest) <= now + bucket
