@@ -9,6 +9,9 @@ use super::{Decide, Limit};
 /// Far longer than a call waits in a saturated loop, so that no call is decided without Redis.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// More than the keys of both algorithms, so that one of them does not evict the other's limiters between rounds.
+const REMEMBERED: usize = 400_000;
+
 /// Installs our limits in this process.
 ///
 /// # Errors
@@ -16,7 +19,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Returns the setup error.
 pub async fn install(url: &str) -> Result<Limits, SetupError> {
     let yaml = "limiters:\n  \"ours:per_client:0\": { mode: per_client }\n";
-    Limits::builder().redis(url).deadline(DEADLINE).limits_yaml(yaml).install().await
+    Limits::builder()
+        .redis(url)
+        .deadline(DEADLINE)
+        .limits_yaml(yaml)
+        .max_remembered(REMEMBERED)
+        .install()
+        .await
 }
 
 /// A single limiter, or an annotated function if there are many.
