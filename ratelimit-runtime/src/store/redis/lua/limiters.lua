@@ -8,12 +8,13 @@
 local KEYS, ARGV, LIMITERS = KEYS, ARGV, #KEYS / 3
 local PACKED = '<I8I8I8I8I8I8I8' -- a reply of a fast path, with one wait
 
--- The first limiter of a group, whether the fast paths suffice for the group so far, what they will
--- write, and what decides a group otherwise.
+-- The replies, or that to a single limiter, which needs no list; the first limiter of a group, whether
+-- the fast paths suffice for the group so far, what they will write, and what decides a group otherwise.
 local replies, only, first, ready, plans, decide = {}, nil, 1, true, nil, nil
 
--- The configuration of the limiter before: most limiters of a call have the same, and to parse it takes time.
-local rate_text, per_text, alive_text, rule_text, algorithm, parameter
-local known_rate, known_per, known_alive, is_calendar, is_stored
--- The last expiry, and its text: to format a number takes time too.
+-- The rule and the stored configuration of the previous limiter, as texts, and what they mean: most
+-- limiters of a call have the same ones, and parsing takes time.
+local rule_text, rate_text, per_text, alive_text, algorithm, parameter
+local calendars, known_rate, known_per, known_alive, is_stored
+-- The previous expiry and its text, because formatting a number is slow.
 local expiry, expiry_text

@@ -5,11 +5,10 @@
 local windowed = rule == '0'
 if rule ~= rule_text then
   rule_text, algorithm = rule, nil
-  is_calendar = not windowed and string.byte(rule, 3) == 102 -- `0/fixed_window`
+  calendars = not windowed and string.byte(rule, 3) == 102 -- `0/fixed_window`
 end
-local calendars = is_calendar
 local detail, known, absent
-local asserts = how ~= 'steady' and (how == 'reset' or how == 'carry')
+local asserts = how == 'reset' or how == 'carry'
 -- On the first use by a process most limiters are new.
 if ready and asserts then absent = redis.call('EXISTS', KEYS[key], KEYS[key + 1], KEYS[key + 2]) == 0 end
 if ready and not absent then
