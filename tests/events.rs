@@ -62,6 +62,30 @@ async fn thousands_of_users_are_a_line_and_a_count() {
     assert_eq!(log.of("user-0").0, 0, "by the template");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rejections_in_several_threads_are_all_counted() {
+    const CALLERS: u64 = 8;
+    const CALLS: u64 = 5_000;
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().memory()).await;
+    assert_eq!(rejected(&limits, "user-0").await, None);
+    let callers = (0..CALLERS).map(|_| {
+        let limits = limits.clone();
+        tokio::spawn(async move {
+            for _ in 0..CALLS {
+                assert_eq!(rejected(&limits, "user-0").await, Some(Reason::Limited));
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    let all = CALLERS * CALLS;
+    assert_eq!(limits.report().limiters.iter().map(|one| one.rejected).sum::<u64>(), all);
+    eventually("all are reported", 12 * SECOND, || log.of("user-").1 == all);
+    assert!(log.of("user-").0 <= 3, "{:?}", log.of("user-"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn names_without_a_template_have_a_bounded_number_of_lines() {
     let log = Log::default();

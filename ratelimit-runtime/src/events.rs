@@ -3,13 +3,10 @@
 mod bounded;
 mod spans;
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use self::bounded::Bounded;
+pub(crate) use self::bounded::Occurrences;
 pub(crate) use self::spans::Spans;
 use crate::{Quota, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled};
 
@@ -375,13 +372,13 @@ impl Events {
         }
     }
 
-    /// Reports a rejection. If the limiter has just rejected another call, this only counts it.
-    pub(crate) fn rejected(&self, count: &Arc<AtomicU64>, rejection: &Rejection) {
+    /// Counts a rejection, and reports it unless the limiter has just rejected other calls.
+    pub(crate) fn rejected(&self, count: &Arc<Occurrences>, rejection: &Rejection) {
         self.0.counted(count, || Event::Rejected { rejection: rejection.clone() });
     }
 
-    /// Reports a call whose key is beyond `max_keys`, at the same cost.
-    pub(crate) fn shared(&self, count: &Arc<AtomicU64>, limiter: &Arc<str>, max_keys: u32) {
+    /// The same for a call whose key is beyond `max_keys`.
+    pub(crate) fn shared(&self, count: &Arc<Occurrences>, limiter: &Arc<str>, max_keys: u32) {
         self.0.counted(count, || Event::KeysShared { limiter: Arc::clone(limiter), max_keys });
     }
 }

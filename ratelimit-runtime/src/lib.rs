@@ -103,6 +103,7 @@ mod call_site;
 #[cfg(feature = "client")]
 pub mod client;
 mod clock;
+mod count;
 mod decision;
 mod engine;
 mod error;

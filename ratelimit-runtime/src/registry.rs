@@ -4,7 +4,7 @@ mod cores;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use once_cell::sync::OnceCell;
@@ -209,9 +209,8 @@ fn others(
     let bound = || services.current().bound(family, given);
     let exempt = || services.current().names(family, name);
     let others = family.places.take(&family.key, name, now, bound, exempt)?;
-    family.tally.shared.fetch_add(1, Ordering::Relaxed);
     family.measured.shared();
-    services.events.shared(&others.unreported, &family.key, others.most);
+    services.events.shared(&family.tally.shared, &family.key, others.most);
     Some(others.name)
 }
 

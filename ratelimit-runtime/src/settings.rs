@@ -1,7 +1,6 @@
 //! The settings of one limiter: its layers, merged.
 
 mod ages;
-mod count;
 mod current;
 mod family;
 mod given;

@@ -12,17 +12,44 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Event, Shared};
-use crate::clock;
+use crate::{clock, count::Count};
 
 const EVERY: Duration = Duration::from_secs(10);
 /// The maximum number of limiters reported separately in that time, per kind of event; the others share a report.
 const MOST: usize = 100;
 
+/// How often something happened, and how much of that was reported.
+#[derive(Debug, Default)]
+pub(crate) struct Occurrences {
+    count: Count,
+    /// Changed under the lock of [`Bounded`].
+    reported: AtomicU64,
+    /// Whether the background task reports the rest, so that it need only be counted.
+    in_background: AtomicBool,
+}
+
+impl Occurrences {
+    /// Of a limiter that many threads may use at once.
+    pub(crate) fn of_many_threads() -> Self {
+        Self { count: Count::of_many_threads(), ..Self::default() }
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Marks all of them as reported, and returns how many were not.
+    fn take_unreported(&self) -> u64 {
+        let count = self.count.get();
+        count.saturating_sub(self.reported.swap(count, Ordering::Relaxed))
+    }
+}
+
 /// The events reported recently.
 #[derive(Default)]
 pub(super) struct Bounded {
     reported: Mutex<HashMap<Topic, Reported>>,
-    /// Whether counts are reported in the background.
+    /// Whether the background task runs.
     counting: AtomicBool,
 }
 
@@ -31,9 +58,7 @@ pub(super) struct Bounded {
 struct Topic(&'static str, Option<Arc<str>>);
 
 struct Reported {
-    /// The number of events since the last report, including the reported one. Holders of the
-    /// counter need no lock.
-    count: Arc<AtomicU64>,
+    occurrences: Arc<Occurrences>,
     last: Event,
     at: Instant,
 }
@@ -48,60 +73,66 @@ impl Shared {
     /// Reports an event, or counts it.
     pub(super) fn bounded(self: &Arc<Self>, event: Event) {
         let known = Topic(event.topic(), event.limiter().cloned());
-        let count = match self.bounded.reported().get_mut(&known) {
+        let occurrences = match self.bounded.reported().get_mut(&known) {
             Some(reported) => {
                 reported.last = event.clone();
-                Arc::clone(&reported.count)
+                Arc::clone(&reported.occurrences)
             }
             None => Arc::default(),
         };
-        self.counted(&count, || event);
+        self.counted(&occurrences, || event);
     }
 
     /// Like `bounded`, for events that are counted here, so that most of them cost no more than that.
-    pub(super) fn counted(self: &Arc<Self>, count: &Arc<AtomicU64>, event: impl FnOnce() -> Event) {
-        match count.fetch_add(1, Ordering::Relaxed) {
-            0 => self.first(count, event()),
-            1 => self.second(count, &event()),
-            _ => {}
+    #[inline]
+    pub(super) fn counted(
+        self: &Arc<Self>,
+        occurrences: &Arc<Occurrences>,
+        event: impl FnOnce() -> Event,
+    ) {
+        occurrences.count.increase();
+        // If the background task stops at this moment, it is in the next report instead.
+        if !occurrences.in_background.load(Ordering::Relaxed) {
+            self.report(Arc::clone(occurrences), event());
         }
     }
 
-    fn first(self: &Arc<Self>, count: &Arc<AtomicU64>, event: Event) {
+    /// Reports an event, unless one of its topic was reported just now: then the background task does.
+    #[cold]
+    fn report(self: &Arc<Self>, mut occurrences: Arc<Occurrences>, event: Event) {
         let mut reported = self.bounded.reported();
-        let kind = event.topic();
-        let mut topic = Topic(kind, event.limiter().cloned());
-        if reported.keys().filter(|topic| topic.0 == kind).count() >= MOST {
-            // A limiter without an entry of its own counts in the shared one, so its own counter stays at zero.
-            count.store(0, Ordering::Relaxed);
-            topic = Topic(kind, None);
-            if let Some(others) = reported.get_mut(&topic) {
-                others.last = event.clone();
-                let count = Arc::clone(&others.count);
+        let (kind, now) = (event.topic(), clock::instant());
+        let is_known = |known: &&mut Reported| Arc::ptr_eq(&known.occurrences, &occurrences);
+        if let Some(known) = reported.values_mut().find(is_known) {
+            if now.duration_since(known.at) < EVERY {
+                occurrences.in_background.store(true, Ordering::Relaxed);
                 drop(reported);
-                return self.counted(&count, || event);
+                return self.count_in_background();
             }
+            known.at = now;
+        } else {
+            let mut topic = Topic(kind, event.limiter().cloned());
+            if reported.keys().filter(|topic| topic.0 == kind).count() >= MOST {
+                occurrences.take_unreported();
+                topic = Topic(kind, None);
+                if let Some(others) = reported.get_mut(&topic) {
+                    others.last = event.clone();
+                    let occurrences = Arc::clone(&others.occurrences);
+                    drop(reported);
+                    return self.counted(&occurrences, || event);
+                }
+                occurrences = Arc::default();
+                occurrences.count.increase();
+            }
+            let (occurrences, last) = (Arc::clone(&occurrences), event.clone());
+            reported.insert(topic, Reported { occurrences, last, at: now });
         }
-        let count = if topic.1.is_some() { Arc::clone(count) } else { Arc::new(1.into()) };
-        let (last, at) = (event.clone(), clock::instant());
-        reported.insert(topic, Reported { count, last, at });
+        occurrences.reported.fetch_add(1, Ordering::Relaxed);
         drop(reported);
         self.publish(&event);
     }
 
-    /// Handles an event that was reported before: either long ago, or just now.
-    fn second(self: &Arc<Self>, count: &Arc<AtomicU64>, event: &Event) {
-        let mut reported = self.bounded.reported();
-        let known = reported.values_mut().find(|known| Arc::ptr_eq(&known.count, count));
-        if let Some(known) = known
-            && clock::instant().duration_since(known.at) >= EVERY
-        {
-            known.at = clock::instant();
-            count.fetch_sub(1, Ordering::Relaxed);
-            drop(reported);
-            return self.publish(event);
-        }
-        drop(reported);
+    fn count_in_background(self: &Arc<Self>) {
         if !self.bounded.counting.swap(true, Ordering::AcqRel) {
             self.engine.spawn_endless(report_counts(Arc::downgrade(self)));
         }
@@ -112,15 +143,13 @@ impl Shared {
         let mut repeated = Vec::new();
         let mut reported = self.bounded.reported();
         reported.retain(|_, known| {
-            let more = known.count.swap(1, Ordering::Relaxed).saturating_sub(1);
-            if more == 0 {
-                let unused =
-                    known.count.compare_exchange(1, 0, Ordering::Relaxed, Ordering::Relaxed);
-                return unused.is_err();
+            let more = known.occurrences.take_unreported();
+            known.occurrences.in_background.store(more > 0, Ordering::Relaxed);
+            if more > 0 {
+                known.at = clock::instant();
+                repeated.push(Event::Repeated { event: Box::new(known.last.clone()), more });
             }
-            known.at = clock::instant();
-            repeated.push(Event::Repeated { event: Box::new(known.last.clone()), more });
-            true
+            more > 0
         });
         let goes_on = !reported.is_empty();
         self.bounded.counting.store(goes_on, Ordering::Release);

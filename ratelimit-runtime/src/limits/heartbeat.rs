@@ -63,7 +63,7 @@ fn busiest(registry: &Registry) -> String {
             let tally = &family.tally;
             let counts = Counts {
                 admitted: tally.allowed.get(),
-                rejected: count(&tally.rejected),
+                rejected: tally.rejected.get(),
                 waiting: count(&tally.waiting),
                 degraded: count(&tally.degraded),
             };

@@ -39,11 +39,11 @@ pub(super) fn report(limits: &Limits) -> Report {
             overrides: current.overrides(&family.key),
             call_sites: sites.collect(),
             allowed: tally.allowed.get(),
-            rejected: tally.rejected.load(Ordering::Relaxed),
+            rejected: tally.rejected.get(),
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
             shadowed: tally.shadowed.load(Ordering::Relaxed),
-            shared: tally.shared.load(Ordering::Relaxed),
+            shared: tally.shared.get(),
             reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });

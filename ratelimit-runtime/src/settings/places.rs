@@ -40,8 +40,6 @@ struct Taken {
     hasher: RandomState,
     /// The limiter that keys beyond the bound share.
     others: Arc<str>,
-    /// Calls of keys beyond the bound since the last event about them.
-    unreported: Arc<AtomicU64>,
     places: Mutex<Table>,
 }
 
@@ -60,7 +58,6 @@ struct Table {
 pub(crate) struct Others {
     pub(crate) name: Arc<str>,
     pub(crate) most: u32,
-    pub(crate) unreported: Arc<AtomicU64>,
 }
 
 impl Default for Places {
@@ -97,11 +94,8 @@ impl Places {
         };
         let is_known = table.take(taken.hasher.hash_one(name), bound, now_ms);
         drop(table);
-        (!is_known && !exempt()).then(|| Others {
-            name: Arc::clone(&taken.others),
-            most: bound.most,
-            unreported: Arc::clone(&taken.unreported),
-        })
+        (!is_known && !exempt())
+            .then(|| Others { name: Arc::clone(&taken.others), most: bound.most })
     }
 }
 
@@ -112,12 +106,7 @@ impl Taken {
             // A prefix, with a trailing `*`.
             _ => format!("{}{OTHERS}", template.trim_end_matches('*')),
         };
-        Self {
-            hasher: RandomState::new(),
-            others: others.into(),
-            unreported: Arc::default(),
-            places: Mutex::default(),
-        }
+        Self { hasher: RandomState::new(), others: others.into(), places: Mutex::default() }
     }
 }
 

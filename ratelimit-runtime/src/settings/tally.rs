@@ -5,23 +5,20 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::count::Count;
-use crate::store::Reconciled;
+use crate::{count::Count, events::Occurrences, store::Reconciled};
 
 /// Decision counters of the limiters of a key, for `report()`.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) allowed: Count,
-    pub(crate) rejected: AtomicU64,
-    /// Rejections since the last event about them.
-    pub(crate) unreported: Arc<AtomicU64>,
+    pub(crate) rejected: Arc<Occurrences>,
     pub(crate) waited: AtomicU64,
     /// The number of calls that wait now.
     pub(crate) waiting: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) shadowed: AtomicU64,
     /// Calls whose key is beyond `max_keys`.
-    pub(crate) shared: AtomicU64,
+    pub(crate) shared: Arc<Occurrences>,
     /// When the next event about what shadow mode admits is due.
     pub(crate) quiet_until_ms: AtomicU64,
     pub(crate) reconciled: Mutex<Vec<(Reconciled, u64)>>,
@@ -30,7 +27,8 @@ pub(crate) struct Tally {
 impl Tally {
     /// Creates the counters of a key that many threads may use at once.
     pub(crate) fn of_many_threads() -> Self {
-        Self { allowed: Count::of_many_threads(), ..Self::default() }
+        let rejected = Arc::new(Occurrences::of_many_threads());
+        Self { allowed: Count::of_many_threads(), rejected, ..Self::default() }
     }
 
     /// Counts a waiting call until the result is dropped.

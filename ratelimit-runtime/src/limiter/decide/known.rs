@@ -138,9 +138,7 @@ fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
-    let tally = &family.tally;
-    tally.rejected.fetch_add(1, Ordering::Relaxed);
-    limits.events.rejected(&tally.unreported, rejection);
+    limits.events.rejected(&family.tally.rejected, rejection);
     family.measured.rejected(rejection.reason());
 }
 
