@@ -210,7 +210,7 @@ fn others(
     let exempt = || services.current().names(family, name);
     let others = family.places.take(&family.key, name, now, bound, exempt)?;
     family.measured.shared();
-    services.events.shared(&family.tally.shared, &family.key, others.most);
+    services.events.shared(&others.shared, &family.key, others.most);
     Some(others.name)
 }
 

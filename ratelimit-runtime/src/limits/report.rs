@@ -43,7 +43,7 @@ pub(super) fn report(limits: &Limits) -> Report {
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
             shadowed: tally.shadowed.load(Ordering::Relaxed),
-            shared: tally.shared.get(),
+            shared: family.places.shared(),
             reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });

@@ -14,6 +14,8 @@ use std::{
 use hashbrown::HashTable;
 use ratelimit_spec::Template;
 
+use crate::events::Occurrences;
+
 /// Replaces the values of keys beyond the bound; no real value is rendered like this.
 const OTHERS: &str = "~others";
 /// The maximum number of sweeps for idle places within the time for which a place is kept.
@@ -40,6 +42,8 @@ struct Taken {
     hasher: RandomState,
     /// The limiter that keys beyond the bound share.
     others: Arc<str>,
+    /// The calls of keys beyond the bound.
+    shared: Arc<Occurrences>,
     places: Mutex<Table>,
 }
 
@@ -58,6 +62,8 @@ struct Table {
 pub(crate) struct Others {
     pub(crate) name: Arc<str>,
     pub(crate) most: u32,
+    /// The calls of such keys.
+    pub(crate) shared: Arc<Occurrences>,
 }
 
 impl Default for Places {
@@ -94,8 +100,16 @@ impl Places {
         };
         let is_known = table.take(taken.hasher.hash_one(name), bound, now_ms);
         drop(table);
-        (!is_known && !exempt())
-            .then(|| Others { name: Arc::clone(&taken.others), most: bound.most })
+        (!is_known && !exempt()).then(|| Others {
+            name: Arc::clone(&taken.others),
+            most: bound.most,
+            shared: Arc::clone(&taken.shared),
+        })
+    }
+
+    /// Returns the number of calls whose key is beyond the bound.
+    pub(crate) fn shared(&self) -> u64 {
+        self.taken.get().map_or(0, |taken| taken.shared.get())
     }
 }
 
@@ -106,7 +120,12 @@ impl Taken {
             // A prefix, with a trailing `*`.
             _ => format!("{}{OTHERS}", template.trim_end_matches('*')),
         };
-        Self { hasher: RandomState::new(), others: others.into(), places: Mutex::default() }
+        Self {
+            hasher: RandomState::new(),
+            others: others.into(),
+            shared: Arc::default(),
+            places: Mutex::default(),
+        }
     }
 }
 

@@ -17,8 +17,6 @@ pub(crate) struct Tally {
     pub(crate) waiting: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) shadowed: AtomicU64,
-    /// Calls whose key is beyond `max_keys`.
-    pub(crate) shared: Arc<Occurrences>,
     /// When the next event about what shadow mode admits is due.
     pub(crate) quiet_until_ms: AtomicU64,
     pub(crate) reconciled: Mutex<Vec<(Reconciled, u64)>>,
