@@ -311,3 +311,17 @@ async fn of_several_limits_the_one_that_has_the_least_is_reported() {
         assert_eq!([charge.taken, charge.debt, charge.excess], [0, 1, 0]);
     }
 }
+
+#[tokio::test]
+async fn a_permit_is_settled_as_long_as_its_limits_or_a_limiter_exist() {
+    let limits = embedded("").build().await.unwrap();
+    let limiter = limits.limiter("x", Quota::new(5, HOUR).unwrap());
+    let (one, other) = (limiter.acquire(2).await.unwrap(), limiter.acquire(2).await.unwrap());
+    drop(limits);
+    assert_eq!(one.give_back().await.unwrap(), 2);
+    assert_eq!(free(&limiter).await, 3);
+
+    drop(limiter);
+    let error = other.settle(1).await.unwrap_err();
+    assert_eq!(error.to_string(), "rate limits are shut down");
+}

@@ -219,7 +219,7 @@ impl Wanted {
             if reply.is_ok() && !keeps {
                 return Ok(Started::Granted);
             }
-            let permit = reply.map(|granted| Permit::at_once(services, core, granted, permits));
+            let permit = reply.map(|granted| Permit::at_once(core, granted, permits));
             if let Some(observer) = observer {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));

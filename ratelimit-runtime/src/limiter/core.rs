@@ -1,9 +1,10 @@
 //! The state that this process keeps for one limiter.
 
 use std::{
+    any::Any,
     ops::Range,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -50,6 +51,8 @@ pub(crate) struct Core {
 pub(super) struct Rule {
     /// Unique among the rules of this process; above 0.
     pub(super) number: u64,
+    /// What its limiters share, as stored by `services`: it owns limiters itself.
+    pub(super) services: Weak<dyn Any + Send + Sync>,
     pub(super) generation: u64,
     /// The revision of the limits file.
     pub(super) revision: u64,

@@ -178,7 +178,7 @@ pub(super) fn decide_one<'a>(
         {
             core.count_granted(reply);
             let (replied, granted_after) = ((*reply, Source::Store), replies.granted_after);
-            let permit = Permit::of_reply(limits, core, replied, permits, granted_after);
+            let permit = Permit::of_reply(core, replied, permits, granted_after);
             return Ok(Usual::Permit(permit));
         }
         let replies = replies.map(|replies| vec![(*replies).clone()]);

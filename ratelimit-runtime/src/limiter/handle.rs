@@ -162,7 +162,7 @@ impl Limiter {
         if let (Ok(permits), true) = (u32::try_from(permits), self.others.is_empty())
             && let Some(decided) = core.acquire_at_once(limits, permits, || wait)
         {
-            return decided.map(|granted| Permit::at_once(limits, core, granted, permits));
+            return decided.map(|granted| Permit::at_once(core, granted, permits));
         }
         let claim =
             |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };

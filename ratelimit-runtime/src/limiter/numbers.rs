@@ -1,8 +1,11 @@
 //! The configuration of a process for one key, and its changes.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    any::Any,
+    sync::{
+        Arc, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ratelimit_spec::{RefundOn, Wait};
@@ -60,6 +63,7 @@ impl Rule {
 
     /// Creates a rule that this process has had since `since`.
     pub(super) fn new(
+        services: &Weak<dyn Any + Send + Sync>,
         current: &Current,
         since: Instant,
         numbers: Result<Numbers, Unresolved>,
@@ -67,6 +71,7 @@ impl Rule {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         Self {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            services: services.clone(),
             generation: current.number,
             revision: current.revision(),
             member: current.member(),
@@ -91,7 +96,7 @@ impl Rule {
             numbers.as_ref().ok().map(|numbers| numbers.config)
         };
         if config(&numbers) == config(&before.numbers) {
-            let rule = Self::new(current, before.since, numbers);
+            let rule = Self::new(&before.services, current, before.since, numbers);
             let continues = (before.revision == rule.revision).then_some(before.number);
             return Self { continues, ..rule };
         }
@@ -101,7 +106,7 @@ impl Rule {
             false if since > before.since => since,
             false => current.since,
         };
-        Self::new(current, since, numbers)
+        Self::new(&before.services, current, since, numbers)
     }
 }
 
@@ -122,9 +127,9 @@ impl Core {
         self.rule(limits).wait_if_set()
     }
 
-    /// Returns which calls release permits to the limiter.
-    pub(super) fn refund_on(&self, limits: &Services) -> RefundOn {
-        let rule = self.rule(limits);
+    /// Returns which calls release permits to the limiter, as of its latest call.
+    pub(super) fn refund_on(&self) -> RefundOn {
+        let rule = self.rule.load();
         rule.numbers.as_ref().map_or(RefundOn::Never, |numbers| numbers.effective.set.refund_on())
     }
 

@@ -15,7 +15,6 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    services::Services,
     taken::{Source, Taken},
 };
 use crate::{
@@ -28,7 +27,8 @@ use crate::{
 ///
 /// It dereferences to the [`Decision`] that granted the permits. If the real cost differs,
 /// [`settle`](Self::settle) corrects it, or [`record`](Self::record) if it becomes known in steps;
-/// [`give_back`](Self::give_back) returns the permits of a call that did not happen.
+/// [`give_back`](Self::give_back) returns the permits of a call that did not happen. Both need the
+/// [`Limits`](crate::Limits) or one of its limiters: a permit does not keep the connection open.
 ///
 /// # Examples
 ///
@@ -59,11 +59,10 @@ pub struct Permit {
 enum Made {
     /// The reply of one limiter, which decided immediately. Few callers read the decision.
     OfReply(Replied, OnceBox<Decision>),
-    OfDecision(Box<(Decision, Option<Held>)>),
+    OfDecision(Box<(Decision, Option<Taken>)>),
 }
 
 struct Replied {
-    limits: Arc<Services>,
     core: Arc<Core>,
     reply: Reply,
     source: Source,
@@ -71,12 +70,6 @@ struct Replied {
     permits: u32,
     /// Permits that the same batch granted after these.
     granted_after: u64,
-}
-
-/// The permits that were taken, and their limits.
-struct Held {
-    taken: Taken,
-    limits: Arc<Services>,
 }
 
 impl Replied {
@@ -87,33 +80,25 @@ impl Replied {
 }
 
 impl Permit {
-    pub(super) fn new(limits: &Arc<Services>, decision: Decision, taken: Taken) -> Self {
-        let held = taken.is_counted().then(|| Held { taken, limits: limits.clone() });
-        Self::of(decision, held)
+    pub(super) fn new(decision: Decision, taken: Taken) -> Self {
+        Self::of(decision, taken.is_counted().then_some(taken))
     }
 
     /// The permit of a call that needed neither the store nor a wait.
     #[inline]
-    pub(crate) fn at_once(
-        limits: &Arc<Services>,
-        core: &Arc<Core>,
-        replied: (Reply, Source),
-        permits: u32,
-    ) -> Self {
-        Self::of_reply(limits, core, replied, permits, 0)
+    pub(crate) fn at_once(core: &Arc<Core>, replied: (Reply, Source), permits: u32) -> Self {
+        Self::of_reply(core, replied, permits, 0)
     }
 
     /// The permit of a call that one reply decided, in a batch that granted `granted_after` permits to later callers.
     #[inline]
     pub(super) fn of_reply(
-        limits: &Arc<Services>,
         core: &Arc<Core>,
         (reply, source): (Reply, Source),
         permits: u32,
         granted_after: u64,
     ) -> Self {
-        let (limits, core) = (Arc::clone(limits), Arc::clone(core));
-        let replied = Replied { limits, core, reply, source, permits, granted_after };
+        let replied = Replied { core: Arc::clone(core), reply, source, permits, granted_after };
         Self::made(Made::OfReply(replied, OnceBox::new()))
     }
 
@@ -128,8 +113,8 @@ impl Permit {
         Self::of(Decision::uncounted("".into(), UNIX_EPOCH), None)
     }
 
-    fn of(decision: Decision, held: Option<Held>) -> Self {
-        Self::made(Made::OfDecision(Box::new((decision, held))))
+    fn of(decision: Decision, taken: Option<Taken>) -> Self {
+        Self::made(Made::OfDecision(Box::new((decision, taken))))
     }
 
     fn made(made: Made) -> Self {
@@ -137,16 +122,15 @@ impl Permit {
     }
 
     /// Takes the held permits out.
-    fn take(&mut self) -> Option<Held> {
+    fn take(&mut self) -> Option<Taken> {
         match &mut self.made {
             Made::OfReply(replied, _) => {
                 let permits = replied.permits();
                 replied.permits = 0;
-                let Replied { limits, core, reply, source, granted_after, .. } = replied;
+                let Replied { core, reply, source, granted_after, .. } = replied;
                 (permits > 0).then(|| {
                     let grant = Grant::of(reply, permits, *granted_after);
-                    let taken = Taken::reserved(core, *source, grant, permits);
-                    Held { taken, limits: Arc::clone(limits) }
+                    Taken::reserved(core, *source, grant, permits)
                 })
             }
             Made::OfDecision(made) => made.1.take(),
@@ -156,24 +140,18 @@ impl Permit {
     /// Combines the permits that a call got from two limiters.
     pub(super) fn and(mut self, mut other: Self) -> Self {
         let decision = (*self).clone().and((*other).clone());
-        let held = match (self.take(), other.take()) {
-            (Some(Held { taken, limits }), Some(other)) => {
-                Some(Held { taken: taken.and(other.taken), limits })
-            }
+        let taken = match (self.take(), other.take()) {
+            (Some(taken), Some(other)) => Some(taken.and(other)),
             (one, other) => one.or(other),
         };
-        Self::of(decision, held)
+        Self::of(decision, taken)
     }
 
     /// Returns which calls release permits to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
         match &self.made {
-            Made::OfReply(replied, _) => {
-                (replied.permits() > 0).then(|| replied.core.refund_on(&replied.limits))
-            }
-            Made::OfDecision(made) => {
-                made.1.as_ref().map(|held| held.taken.core.refund_on(&held.limits))
-            }
+            Made::OfReply(replied, _) => (replied.permits() > 0).then(|| replied.core.refund_on()),
+            Made::OfDecision(made) => made.1.as_ref().map(|taken| taken.core.refund_on()),
         }
     }
 
@@ -192,7 +170,7 @@ impl Permit {
     pub fn permits(&self) -> u64 {
         match &self.made {
             Made::OfReply(replied, _) => replied.permits().into(),
-            Made::OfDecision(made) => made.1.as_ref().map_or(0, |held| held.taken.permits().into()),
+            Made::OfDecision(made) => made.1.as_ref().map_or(0, |taken| taken.permits().into()),
         }
     }
 
@@ -215,11 +193,10 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store is unavailable or misconfigured.
+    /// Returns an error if the store is unavailable or misconfigured, or the limits were dropped.
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
-        let Some(Held { taken, limits }) = self.take() else {
-            return Ok(Settlement::default());
-        };
+        let Some(taken) = self.take() else { return Ok(Settlement::default()) };
+        let limits = taken.core.services()?;
         let kept = limits.clone();
         limits.finish(async move { taken.settle(&kept, actual).await }).await
     }
@@ -231,9 +208,10 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store is unavailable or misconfigured.
+    /// Returns an error if the store is unavailable or misconfigured, or the limits were dropped.
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
-        let Some(Held { taken, limits }) = self.take() else { return Ok(0) };
+        let Some(taken) = self.take() else { return Ok(0) };
+        let limits = taken.core.services()?;
         let (kept, permits) = (limits.clone(), taken.permits());
         limits.finish(async move { taken.give_back_some(&kept, permits).await }).await
     }
@@ -266,7 +244,9 @@ impl Drop for Permit {
         if !*self.is_recorded.get_mut() {
             return;
         }
-        if let Some(Held { taken, limits }) = self.take() {
+        if let Some(taken) = self.take()
+            && let Ok(limits) = taken.core.services()
+        {
             taken.settle_later(&limits, *self.recorded.get_mut());
         }
     }

@@ -82,7 +82,7 @@ impl Additional {
                 core.adopt(&rule);
                 return Self { core: Arc::clone(core), rule };
             }
-            let rule = Arc::new(Rule::new(current, since, numbers));
+            let rule = Arc::new(Rule::new(&rule.services, current, since, numbers));
             let core = Core::of(keys, Arc::clone(family), name, Arc::clone(&rule), true);
             Self { core: Arc::new(core), rule }
         });
@@ -200,7 +200,7 @@ impl Rule {
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {
             Some(before) => Self::after(before, &current, since, numbers),
-            None => Self::new(&current, since, numbers),
+            None => Self::new(&limits.weak(), &current, since, numbers),
         };
         let shards = shards(limits, family, itself, given, &rule, known);
         let members = shards.unwrap_or_else(|| {

@@ -1,11 +1,12 @@
 //! What all limiters of a set of limits share.
 
 use std::{
+    any::Any,
     fmt,
     future::Future,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Waker},
@@ -18,7 +19,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{lanes::Lanes, local::Local, rules::Rules};
+use super::{core::Core, lanes::Lanes, local::Local, rules::Rules};
 use crate::{
     Clock, SetupError, StoreError, clock,
     engine::Engine,
@@ -32,6 +33,8 @@ use crate::{
 /// The stores, the clock, the engine and the settings that limiters use.
 pub(crate) struct Services {
     pub(crate) id: u64,
+    /// Itself, for the rules of its limiters.
+    pub(crate) this: Weak<Self>,
     pub(crate) key_prefix: String,
     pub(crate) store: AnyStore,
     /// The deadline of a decision.
@@ -119,7 +122,24 @@ impl Reading {
     }
 }
 
+impl Core {
+    /// Returns what this limiter shares with others, for a permit that has only the limiter.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the limits were dropped.
+    pub(super) fn services(&self) -> Result<Arc<Services>, StoreError> {
+        let services = self.rule.load().services.upgrade();
+        services.and_then(|services| services.downcast().ok()).ok_or_else(StoreError::shut_down)
+    }
+}
+
 impl Services {
+    /// Returns the reference that a rule keeps.
+    pub(super) fn weak(&self) -> Weak<dyn Any + Send + Sync> {
+        self.this.clone()
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.limits.generation.load(Ordering::Acquire)
     }

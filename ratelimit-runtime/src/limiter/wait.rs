@@ -159,7 +159,7 @@ pub(crate) async fn acquire(
             let decisions = || granted.iter().flatten().map(|granted| &granted.decision);
             let remaining = decisions().map(|decision| decision.remaining).min();
             span.admitted(remaining, decisions().any(|decision| decision.degraded));
-            let permit = |got: Granted| Permit::new(limits, got.decision, got.taken);
+            let permit = |got: Granted| Permit::new(got.decision, got.taken);
             Ok(Got::All(granted.into_iter().map(|granted| granted.map(permit)).collect()))
         }
         Err((position, rejection)) => {

@@ -323,7 +323,8 @@ impl LimitsBuilder {
         let current = Current::new(0, file, self.shadow);
         let is_shared = store.is_shared();
         let current = if is_shared { current.in_process(members.process()) } else { current };
-        let services = Services {
+        let services = Arc::new_cyclic(|this| Services {
+            this: this.clone(),
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
             store,
@@ -341,11 +342,11 @@ impl LimitsBuilder {
             members,
             limits: Reading::new(current),
             rules: Rules::default(),
-        };
+        });
         let (registry, settings) = (Registry::new(remembered), [shown_deadline, shown_remembered]);
         let (source, shadow) = (self.source, self.shadow);
         let made = Made { registry, source, shadow, settings, trusted_proxies };
-        let limits = Limits { services: Arc::new(services), made: Arc::new(made) };
+        let limits = Limits { services, made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);
         }

@@ -167,7 +167,7 @@ impl Wanted<'_> {
         }
         let core = self.core(limits);
         let reply = core.acquire_at_once(services, permits, || core.wait_if_set(services));
-        let permit = |granted| Permit::at_once(services, &core, granted, permits);
+        let permit = |granted| Permit::at_once(&core, granted, permits);
         reply.map(|reply| reply.map(permit)).ok_or_else(|| Arc::clone(&core))
     }
 
