@@ -27,8 +27,8 @@ use crate::{
 ///
 /// It dereferences to the [`Decision`] that granted the permits. If the real cost differs,
 /// [`settle`](Self::settle) corrects it, or [`record`](Self::record) if it becomes known in steps;
-/// [`give_back`](Self::give_back) returns the permits of a call that did not happen. Both need the
-/// [`Limits`](crate::Limits) or one of its limiters: a permit does not keep the connection open.
+/// [`give_back`](Self::give_back) returns the permits of a call that did not happen. All three need
+/// the [`Limits`](crate::Limits) or one of its limiters: a permit does not keep the connection open.
 ///
 /// # Examples
 ///
@@ -176,7 +176,7 @@ impl Permit {
 
     /// Adds to the permits that the call really used. After the first record, dropping the permit
     /// settles it at the sum, without blocking: so a stream that is dropped midway pays for what it
-    /// delivered.
+    /// delivered. If the limits were dropped before, the sum is not charged.
     ///
     /// [`settle`](Self::settle) and [`give_back`](Self::give_back) ignore what was recorded.
     pub fn record(&self, used: u64) {

@@ -200,7 +200,7 @@ impl Rule {
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {
             Some(before) => Self::after(before, &current, since, numbers),
-            None => Self::new(&limits.weak(), &current, since, numbers),
+            None => Self::new(&limits.this, &current, since, numbers),
         };
         let shards = shards(limits, family, itself, given, &rule, known);
         let members = shards.unwrap_or_else(|| {

@@ -33,8 +33,8 @@ use crate::{
 /// The stores, the clock, the engine and the settings that limiters use.
 pub(crate) struct Services {
     pub(crate) id: u64,
-    /// Itself, for the rules of its limiters.
-    pub(crate) this: Weak<Self>,
+    /// Itself, as the rules of its limiters keep it.
+    pub(crate) this: Weak<dyn Any + Send + Sync>,
     pub(crate) key_prefix: String,
     pub(crate) store: AnyStore,
     /// The deadline of a decision.
@@ -135,11 +135,6 @@ impl Core {
 }
 
 impl Services {
-    /// Returns the reference that a rule keeps.
-    pub(super) fn weak(&self) -> Weak<dyn Any + Send + Sync> {
-        self.this.clone()
-    }
-
     pub(crate) fn generation(&self) -> u64 {
         self.limits.generation.load(Ordering::Acquire)
     }

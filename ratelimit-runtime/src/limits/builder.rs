@@ -323,7 +323,7 @@ impl LimitsBuilder {
         let current = Current::new(0, file, self.shadow);
         let is_shared = store.is_shared();
         let current = if is_shared { current.in_process(members.process()) } else { current };
-        let services = Arc::new_cyclic(|this| Services {
+        let services = Arc::<Services>::new_cyclic(|this| Services {
             this: this.clone(),
             id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
