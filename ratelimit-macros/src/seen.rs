@@ -28,9 +28,10 @@ struct Seen {
 /// A location in a source file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    file: String,
     line: usize,
     column: usize,
+    /// Compared last: most keys of a crate are in few files.
+    file: String,
 }
 
 impl Place {
