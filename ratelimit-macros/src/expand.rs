@@ -9,7 +9,7 @@ use quote::{ToTokens, TokenStreamExt};
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-use self::admission::{admission, request};
+use self::admission::admission;
 use self::annotation::annotation;
 use self::settlement::{settled, settles};
 use crate::args::{Args, quota};
@@ -135,7 +135,11 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 //     settle_later(__permit_0, __used_0);
 //     __result
 //
-// If no attribute keeps its permit, it is `let () = ..`, and the body stays as it is.
+// A single attribute that keeps no permit takes it as follows; the body stays as it is.
+//     let __request_0 = __LIMIT_0.acquire(1, &[key_part(&user_id)]);
+//     if let Err(__rejection) = __request_0.await {
+//         return reject(__rejection);
+//     }
 fn guarded(
     runtime: &Runtime,
     guards: &[Guard<'_>],
@@ -153,7 +157,6 @@ fn guarded(
         }
     });
     let dependencies = site::dependencies(lookup);
-    let requests = guards.iter().enumerate().map(|(n, guard)| request(runtime, guard, n, function));
     let admission = admission(runtime, guards, function);
     let body = if settles(guards) {
         settled(runtime, guards, function, body)
@@ -164,7 +167,6 @@ fn guarded(
         #import
         #(#statics)*
         #dependencies
-        #(#requests)*
         #admission
         #body
     }

@@ -13,7 +13,7 @@ pub use crate::{
     __ratelimit_submit as submit,
     annotation::{Annotation, Location, Registered},
     call_site::{
-        ActualPermits, CallSite, Kept, OptionalKeyPart, Part, PermitCount, Request, acquire,
+        Acquire, ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire,
         actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,
         skipped,
     },

@@ -12,7 +12,7 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::{KeyName, KeyWriter};
 
 pub use self::{
-    acquire::{Kept, Request, acquire, admit, skipped},
+    acquire::{Acquire, Request, acquire, admit, skipped},
     part::{OptionalKeyPart, Part, key_part, key_part_or_absent},
     permits::{PermitCount, permits},
     settlement::{ActualPermits, actual, refund_if, refund_on, settle_later},

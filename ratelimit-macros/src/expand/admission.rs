@@ -10,26 +10,57 @@ use crate::runtime::Runtime;
 use crate::site;
 use crate::validate::{Guard, Permits, holds_impl};
 
+/// Generates the statements that take the permits of all attributes, or leave the function.
+pub(super) fn admission(
+    runtime: &Runtime,
+    guards: &[Guard<'_>],
+    function: &Function,
+) -> TokenStream {
+    let way_out = way_out(runtime, guards, function);
+    // The usual form has code of its own, which compiles in less time and is smaller.
+    let is_simple = matches!(guards, [guard] if guard.bind.is_none() && !guard.settles());
+    let requests = guards.iter().enumerate();
+    let requests = requests.map(|(n, guard)| request(runtime, guard, n, function, is_simple));
+    let requests = generated!(#(#requests)*);
+    let admission = match way_out {
+        None if is_simple => generated!(let _ = __request_0.await;),
+        Some((_, way_out)) if is_simple => generated! {
+            if let ::core::result::Result::Err(__rejection) = __request_0.await {
+                return #way_out;
+            }
+        },
+        way_out => bound(runtime, guards, way_out),
+    };
+    generated!(#requests #admission)
+}
+
 /// Generates the statements that create the request of one attribute.
-pub(super) fn request(
+fn request(
     runtime: &Runtime,
     guard: &Guard<'_>,
     n: usize,
     function: &Function,
+    is_simple: bool,
 ) -> TokenStream {
-    let (limit, name) = (numbered("__LIMIT", n), numbered("__request", n));
+    let (private, limit, name) =
+        (runtime.private(), numbered("__LIMIT", n), numbered("__request", n));
+    let (method, skipped) = if is_simple {
+        (generated!(acquire), generated!(Acquire::Granted))
+    } else {
+        (generated!(request), generated!(skipped()))
+    };
     let permits = permits(runtime, guard, function);
     let parts = site::parts(runtime, &guard.parts);
-    let request = generated!(#limit.request(#permits, #parts));
+    let request = generated!(#limit.#method(#permits, #parts));
     let Some(condition) = guard.skip_if else {
         return generated!(let #name = #request;);
     };
-    let (private, skip) = (runtime.private(), numbered("__skip", n));
+    let skip = numbered("__skip", n);
     let condition = function.in_its_body(condition.to_token_stream());
     let ty = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
     generated! {
         let #skip: #ty = #condition;
-        let #name = if #skip { #private::skipped() } else { #request };
+        let #name = if #skip { #private::#skipped } else { #request };
     }
 }
 
@@ -44,44 +75,36 @@ fn permits(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenSt
     }
 }
 
-/// Generates the statement that binds all permits, or leaves the function.
-pub(super) fn admission(
+/// Generates the statements that bind the permits of all requests, or leave the function.
+fn bound(
     runtime: &Runtime,
     guards: &[Guard<'_>],
-    function: &Function,
+    way_out: Option<(TokenStream, TokenStream)>,
 ) -> TokenStream {
     let private = runtime.private();
-    let kept = kept(guards);
     let requests = (0..guards.len()).map(|n| numbered("__request", n));
     let requests = generated!([#(#requests),*]);
+    let permits = guards.iter().enumerate().map(|(n, guard)| match guard.bind {
+        Some(bind) if guard.skip_if.is_none() => bind.to_token_stream(),
+        None if !guard.settles() => generated!(_),
+        _ => numbered("__permit", n).into_token_stream(),
+    });
+    let permits = generated!([#(#permits),*]);
     let optional = guards.iter().enumerate().filter_map(|(n, guard)| {
         let (bind, skip, permit) =
             (guard.skip_if.and(guard.bind)?, numbered("__skip", n), numbered("__permit", n));
         Some(generated!(let #bind = (!#skip).then_some(#permit);))
     });
-    let admission = match way_out(runtime, guards, function) {
-        None => generated!(let #kept = #private::admit(#requests).await;),
+    let admission = match way_out {
+        None => generated!(let #permits = #private::admit(#requests).await;),
         Some((by, way_out)) => generated! {
-            let #kept = match #private::acquire(#requests).await {
+            let #permits = match #private::acquire(#requests).await {
                 ::core::result::Result::Ok(__permits) => __permits,
                 ::core::result::Result::Err((#by, __rejection)) => return #way_out,
             };
         },
     };
     generated!(#admission #(#optional)*)
-}
-
-/// Generates the pattern of the permits that a call keeps: `()`, or the permit of each attribute that needs its own.
-fn kept(guards: &[Guard<'_>]) -> TokenStream {
-    if guards.iter().all(|guard| guard.bind.is_none() && !guard.settles()) {
-        return generated!(());
-    }
-    let permits = guards.iter().enumerate().map(|(n, guard)| match guard.bind {
-        Some(bind) if guard.skip_if.is_none() => bind.to_token_stream(),
-        None if !guard.settles() => generated!(_),
-        _ => numbered("__permit", n).into_token_stream(),
-    });
-    generated!([#(#permits),*])
 }
 
 /// Generates the pattern for the position of the rejecting attribute, as far as it matters, and the function's return

@@ -80,16 +80,13 @@ where
                 "RATELIMIT_LIMITS"
             );
             let __request_0 = __LIMIT_0
-                .request(
+                .acquire(
                     __rt::permits(__self.cost(&order)),
                     &[__rt::key_part(&__self.name), __rt::key_part(&tenant)],
                 );
-            let () = match __rt::acquire([__request_0]).await {
-                ::core::result::Result::Ok(__permits) => __permits,
-                ::core::result::Result::Err((_, __rejection)) => {
-                    return __rt::reject(__rejection);
-                }
-            };
+            if let ::core::result::Result::Err(__rejection) = __request_0.await {
+                return __rt::reject(__rejection);
+            }
             {
                 let __ret: Result<Receipt, ShopError> = {
                     __self.ledger.append(tenant, order).await

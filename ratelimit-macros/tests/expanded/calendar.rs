@@ -26,7 +26,7 @@ async fn mail(letter: Letter) -> Receipt {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = __rt::admit([__request_0]).await;
+    let __request_0 = __LIMIT_0.acquire(1, &[]);
+    let _ = __request_0.await;
     { post.send(letter).await }
 }

@@ -27,10 +27,9 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
         "RATELIMIT_LIMITS"
     );
     let __request_0 = __LIMIT_0
-        .request(__rt::permits(rows.len()), &[__rt::key_part(&tenant)]);
-    let () = match __rt::acquire([__request_0]).await {
-        ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
-    };
+        .acquire(__rt::permits(rows.len()), &[__rt::key_part(&tenant)]);
+    if let ::core::result::Result::Err(__rejection) = __request_0.await {
+        return __rt::reject(__rejection);
+    }
     { store(tenant, rows).await }
 }

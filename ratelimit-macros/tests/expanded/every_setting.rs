@@ -41,10 +41,9 @@ async fn quote() -> Result<Price, ShopError> {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.request(3, &[]);
-    let () = match __rt::acquire([__request_0]).await {
-        ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
-    };
+    let __request_0 = __LIMIT_0.acquire(3, &[]);
+    if let ::core::result::Result::Err(__rejection) = __request_0.await {
+        return __rt::reject(__rejection);
+    }
     { Ok(price().await?) }
 }

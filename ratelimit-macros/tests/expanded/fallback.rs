@@ -26,15 +26,12 @@ async fn quote() -> Price {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = match __rt::acquire([__request_0]).await {
-        ::core::result::Result::Ok(__permits) => __permits,
-        ::core::result::Result::Err((_, __rejection)) => {
-            return {
-                use __rt::{ResolveFuture as _, ResolvePlain as _};
-                __rt::answer::<Price, _>(__rejection, cache::last_price).resolve().await
-            };
-        }
-    };
+    let __request_0 = __LIMIT_0.acquire(1, &[]);
+    if let ::core::result::Result::Err(__rejection) = __request_0.await {
+        return {
+            use __rt::{ResolveFuture as _, ResolvePlain as _};
+            __rt::answer::<Price, _>(__rejection, cache::last_price).resolve().await
+        };
+    }
     { price().await }
 }

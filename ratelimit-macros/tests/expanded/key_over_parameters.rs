@@ -36,7 +36,7 @@ where
         "RATELIMIT_LIMITS"
     );
     let __request_0 = __LIMIT_0
-        .request(
+        .acquire(
             1,
             &[
                 __rt::key_part(&order.tenant.0),
@@ -45,6 +45,6 @@ where
                 __rt::key_part(&b),
             ],
         );
-    let () = __rt::admit([__request_0]).await;
+    let _ = __request_0.await;
     { self.ledger.append(order).await }
 }

@@ -25,7 +25,7 @@ async fn place(user_id: u64) -> Receipt {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.request(1, &[__rt::key_part(&user_id)]);
-    let () = __rt::admit([__request_0]).await;
+    let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
+    let _ = __request_0.await;
     { order(user_id).await }
 }

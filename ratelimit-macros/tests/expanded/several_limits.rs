@@ -23,7 +23,7 @@ async fn quote() -> Price {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.request(1, &[]);
-    let () = __rt::admit([__request_0]).await;
+    let __request_0 = __LIMIT_0.acquire(1, &[]);
+    let _ = __request_0.await;
     { price().await }
 }

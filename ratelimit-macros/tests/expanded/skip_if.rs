@@ -26,10 +26,10 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
     );
     let __skip_0: ::core::primitive::bool = user.is_admin || query.is_empty();
     let __request_0 = if __skip_0 {
-        __rt::skipped()
+        __rt::Acquire::Granted
     } else {
-        __LIMIT_0.request(1, &[__rt::key_part(&user.id)])
+        __LIMIT_0.acquire(1, &[__rt::key_part(&user.id)])
     };
-    let () = __rt::admit([__request_0]).await;
+    let _ = __request_0.await;
     { index().find(query).await }
 }

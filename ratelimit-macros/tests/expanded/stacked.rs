@@ -45,7 +45,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     );
     let __request_0 = __LIMIT_0.request(1, &[__rt::key_part(&user)]);
     let __request_1 = __LIMIT_1.request(1, &[]);
-    let () = match __rt::acquire([__request_0, __request_1]).await {
+    let [_, _] = match __rt::acquire([__request_0, __request_1]).await {
         ::core::result::Result::Ok(__permits) => __permits,
         ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };

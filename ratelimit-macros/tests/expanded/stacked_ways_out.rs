@@ -72,7 +72,7 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     };
     let __request_1 = __LIMIT_1.request(1, &[]);
     let __request_2 = __LIMIT_2.request(__rt::permits(rows.len()), &[]);
-    let () = match __rt::acquire([__request_0, __request_1, __request_2]).await {
+    let [_, _, _] = match __rt::acquire([__request_0, __request_1, __request_2]).await {
         ::core::result::Result::Ok(__permits) => __permits,
         ::core::result::Result::Err((__by, __rejection)) => {
             return match __by {

@@ -1,12 +1,15 @@
 //! Acquires the permits of a call: from the requests of its attributes to the permits that it holds.
 //!
-//! One or several attributes use the same path. A single request that needs neither the store nor a
-//! wait is decided before any future is created. Several requests are decided atomically if one store
-//! call can do it; in a cluster, requests whose keys share no hash tag are decided in source order.
+//! A single request that needs neither the store nor a wait is decided before any future is created.
+//! Several requests are decided atomically if one store call can do it; in a cluster, requests whose
+//! keys share no hash tag are decided in source order.
 
 use std::{
-    future::poll_fn,
+    fmt,
+    future::{Future, poll_fn, ready},
+    mem,
     pin::Pin,
+    slice,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -30,9 +33,27 @@ struct Wanted {
     permits: u64,
 }
 
+/// A call of one attribute that keeps no permit. It is two words, which a function returns in registers.
+#[must_use]
+pub enum Acquire {
+    /// It has its permits, or its `skip_if` exempts it.
+    Granted,
+    /// It got no permits.
+    Rejected(Rejection),
+    /// On the heap: few calls have work left, and the futures of all others stay small.
+    Undecided(Box<Rest>),
+}
+
+type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
+
 impl CallSite {
+    /// Takes the permits of a call that has no other attribute, and keeps no permit.
+    pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
+        let request = self.request(permits, parts);
+        if request.spend() { Acquire::Granted } else { request.begin() }
+    }
+
     /// Returns the request of this attribute.
-    #[inline]
     #[must_use]
     pub fn request(&'static self, permits: u64, parts: &[Part<'_>]) -> Request {
         Request(Some(Wanted { site: self, key: self.key(parts), permits }))
@@ -44,33 +65,61 @@ impl CallSite {
     }
 }
 
+impl Request {
+    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
+    /// free. Most calls need no more.
+    fn spend(&self) -> bool {
+        let Self(Some(Wanted { site, key, permits })) = self else { return false };
+        let Ok(permits) = u32::try_from(*permits) else { return false };
+        Limits::with_scope(|limits, observer| {
+            observer.is_none() && site.spend(limits, key, permits)
+        })
+    }
+
+    // Separate from a call that only spends its permits.
+    #[inline(never)]
+    fn begin(&self) -> Acquire {
+        match begin(slice::from_ref(self), false) {
+            Begun::Decided(Ok(_)) => Acquire::Granted,
+            Begun::Decided(Err((_, rejection))) => Acquire::Rejected(rejection),
+            Begun::Undecided(call) => Acquire::Undecided(Box::new(Box::pin(async move {
+                call.acquire().await.map(drop).map_err(|(_, rejection)| rejection)
+            }))),
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<(), Rejection>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if matches!(*self, Self::Granted) { Poll::Ready(Ok(())) } else { self.finish(context) }
+    }
+}
+
+impl Acquire {
+    // Separate from a call that is granted.
+    #[inline(never)]
+    fn finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
+        match mem::replace(self, Self::Granted) {
+            Self::Granted => Poll::Ready(Ok(())),
+            Self::Rejected(rejection) => Poll::Ready(Err(rejection)),
+            Self::Undecided(mut rest) => {
+                let result = Pin::as_mut(&mut rest).poll(context);
+                if result.is_pending() {
+                    *self = Self::Undecided(rest);
+                }
+                result
+            }
+        }
+    }
+}
+
 /// Returns the request of an attribute that exempts the call.
 #[must_use]
 pub fn skipped() -> Request {
     Request(None)
-}
-
-/// The permits that a call keeps: none, or the permit of each attribute.
-pub trait Kept<const N: usize>: Sized + Unpin {
-    #[doc(hidden)]
-    const KEEPS: bool;
-
-    #[doc(hidden)]
-    fn of(permit: impl FnMut(usize) -> Permit) -> Self;
-}
-
-impl<const N: usize> Kept<N> for () {
-    const KEEPS: bool = false;
-
-    fn of(_: impl FnMut(usize) -> Permit) -> Self {}
-}
-
-impl<const N: usize> Kept<N> for [Permit; N] {
-    const KEEPS: bool = true;
-
-    fn of(permit: impl FnMut(usize) -> Permit) -> Self {
-        std::array::from_fn(permit)
-    }
 }
 
 /// Why a call got no permits, and the position of the attribute that rejected it.
@@ -81,95 +130,51 @@ type Rejected = (usize, Rejection);
 /// # Errors
 ///
 /// Returns the position of the attribute that rejects the call, and its reason.
-#[inline]
-pub fn acquire<const N: usize, K: Kept<N>>(
-    requests: [Request; N],
-) -> impl Future<Output = Result<K, Rejected>> {
-    take(requests, |permits| permits)
-}
-
-/// Takes the permits of all requests, none of which can reject the call.
-#[inline]
-pub fn admit<const N: usize, K: Kept<N>>(requests: [Request; N]) -> impl Future<Output = K> {
-    // Such an attribute never rejects a call; if one did, nothing would be taken.
-    take(requests, |permits: Result<K, Rejected>| permits.unwrap_or_else(|_| nothing()))
-}
-
 #[expect(
     clippy::needless_pass_by_value,
     reason = "borrowed, the requests would be a part of the future"
 )]
-#[inline]
-fn take<const N: usize, K: Kept<N>, T>(
+pub fn acquire<const N: usize>(
     requests: [Request; N],
-    finish: impl Fn(Result<K, Rejected>) -> T + Unpin,
-) -> impl Future<Output = T> {
-    let mut begun =
-        if !K::KEEPS && spend(&requests) { Ok(Some(Ok(nothing()))) } else { begin(&requests) };
-    // Takes half the instructions of an `async` block, which moves its captures.
+) -> impl Future<Output = Result<[Permit; N], Rejected>> {
+    let mut begun = match begin(&requests, true) {
+        Begun::Decided(result) => Ok(ready(result.map(all))),
+        Begun::Undecided(call) => Err(Box::pin(call.acquire())),
+    };
     poll_fn(move |context| match &mut begun {
-        Ok(result) => Poll::Ready(finish(result.take().expect("polled after it was ready"))),
-        Err(rest) => go_on(rest, context).map(&finish),
+        Ok(result) => Pin::new(result).poll(context),
+        Err(rest) => rest.as_mut().poll(context).map(|permits| permits.map(all)),
     })
 }
 
-/// The result of a call, or its remaining work.
-type Begun<K> = Result<Option<Result<K, Rejected>>, Rest>;
-
-fn nothing<const N: usize, K: Kept<N>>() -> K {
-    K::of(|_| Permit::of_no_limiter())
+/// Takes the permits of all requests, none of which can reject the call.
+pub fn admit<const N: usize>(requests: [Request; N]) -> impl Future<Output = [Permit; N]> {
+    let permits = acquire(requests);
+    // Such an attribute never rejects a call; if one did, nothing would be taken.
+    async move { permits.await.unwrap_or_else(|_| all(None)) }
 }
 
-// Shared by all annotated functions, and separate from a call that only spends its permits.
-#[inline(never)]
-fn begin<const N: usize, K: Kept<N>>(requests: &[Request; N]) -> Begun<K> {
-    match start(requests, K::KEEPS) {
-        Started::Granted => Ok(Some(Ok(nothing()))),
-        Started::Decided(result) => Ok(Some(result.map(|permit| kept(Some(permit))))),
-        Started::Undecided(rest) => Err(rest),
-    }
-}
-
-#[inline(never)]
-fn go_on<const N: usize, K: Kept<N>>(
-    rest: &mut Rest,
-    context: &mut Context<'_>,
-) -> Poll<Result<K, Rejected>> {
-    rest.as_mut().poll(context).map(|result| result.map(kept))
-}
-
-fn kept<const N: usize, K: Kept<N>>(permits: impl IntoIterator<Item = Permit>) -> K {
+/// Returns the permit of each attribute.
+fn all<const N: usize>(permits: impl IntoIterator<Item = Permit>) -> [Permit; N] {
     let mut permits = permits.into_iter();
-    K::of(|_| permits.next().unwrap_or_else(Permit::of_no_limiter))
+    std::array::from_fn(|_| permits.next().unwrap_or_else(Permit::of_no_limiter))
 }
 
-/// The remaining work of a call, on the heap: few calls have any, and the futures of all others stay small.
-type Rest = Pin<Box<dyn Future<Output = Result<Vec<Permit>, Rejected>> + Send>>;
-
-enum Started {
-    /// Granted to a call that holds no permits.
-    Granted,
-    Decided(Result<Permit, Rejected>),
-    Undecided(Rest),
+enum Begun {
+    /// Without a permit if the call keeps none.
+    Decided(Result<Option<Permit>, Rejected>),
+    Undecided(Call),
 }
 
-/// Takes the permits of a call that does not hold them and is not observed, if this process counts
-/// the limiter and they are free. Most calls need no more.
-fn spend(requests: &[Request]) -> bool {
-    let [Request(Some(Wanted { site, key, permits }))] = requests else { return false };
-    let Ok(permits) = u32::try_from(*permits) else { return false };
-    Limits::with_scope(|limits, observer| observer.is_none() && site.spend(limits, key, permits))
-}
-
-/// Decides calls that need neither the store nor a wait. The keys of other calls are resolved, so
-/// that their futures do not hold them.
-fn start(requests: &[Request], keeps: bool) -> Started {
+/// Decides a call that needs neither the store nor a wait. The keys of another call are resolved, so that
+/// its future does not hold them.
+fn begin(requests: &[Request], keeps: bool) -> Begun {
     Limits::with_scope(|limits, observer| {
         // A limiter is looked up once per call.
         let mut found = None;
         if let [Request(Some(wanted))] = requests {
             match wanted.at_once(limits, observer, keeps) {
-                Ok(started) => return started,
+                Ok(result) => return Begun::Decided(result.map_err(|rejection| (0, rejection))),
                 Err(core) => found = core,
             }
         }
@@ -179,37 +184,31 @@ fn start(requests: &[Request], keeps: bool) -> Started {
             let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
             Some(Claim { core, permits: *permits, wait, fallible })
         };
-        let call = Call {
+        Begun::Undecided(Call {
             services: Arc::clone(limits.services()),
             observer: observer.cloned(),
             claims: requests.iter().filter_map(claim).collect(),
             skipped: requests.iter().map(|Request(wanted)| wanted.is_none()).collect(),
-        };
-        Started::Undecided(Box::pin(async move {
-            let permits = limiter::acquire(&call.services, &call.claims).await;
-            call.keep(permits.map(Vec::from))
-        }))
+        })
     })
 }
 
 impl Wanted {
-    /// Fails if the call needs more than that, with the limiter if it was looked up.
+    /// Decides the call; returns no permit if it keeps none. Fails if the call needs more than that, with the
+    /// limiter if it was looked up.
     fn at_once(
         &self,
         limits: &Limits,
         observer: Option<&Observer>,
         keeps: bool,
-    ) -> Result<Started, Option<Arc<Core>>> {
+    ) -> Result<Result<Option<Permit>, Rejection>, Option<Arc<Core>>> {
         let Self { site, key, permits } = self;
         let permits = u32::try_from(*permits).map_err(|_| None)?;
         if !keeps && let Some(decided) = site.decide(limits, key, permits) {
             if let Some(observer) = observer {
                 observer.record(&decided);
             }
-            return Ok(match decided {
-                Ok(_) => Started::Granted,
-                Err(rejection) => Started::Decided(Err((0, rejection))),
-            });
+            return Ok(decided.map(|_| None));
         }
         let keeps = keeps || observer.is_some();
         site.with_core(limits, key, |core| {
@@ -217,14 +216,14 @@ impl Wanted {
             let reply = core.acquire_at_once(services, permits, || site.wait(core, services));
             let reply = reply.ok_or_else(|| Some(Arc::clone(core)))?;
             if reply.is_ok() && !keeps {
-                return Ok(Started::Granted);
+                return Ok(Ok(None));
             }
             let permit = reply.map(|granted| Permit::at_once(core, granted, permits));
             if let Some(observer) = observer {
                 let told = permit.as_ref().map(|permit| (**permit).clone());
                 observer.record(&told.map_err(Clone::clone));
             }
-            Ok(Started::Decided(permit.map_err(|rejection| (0, rejection))))
+            Ok(permit.map(Some))
         })
     }
 }
@@ -239,6 +238,11 @@ struct Call {
 }
 
 impl Call {
+    async fn acquire(self) -> Result<Vec<Permit>, Rejected> {
+        let permits = limiter::acquire(&self.services, &self.claims).await;
+        self.keep(permits.map(Vec::from))
+    }
+
     /// Reports what the limiters decided, and returns the permit of each attribute.
     fn keep(&self, result: Result<Vec<Option<Permit>>, Rejected>) -> Result<Vec<Permit>, Rejected> {
         let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
@@ -264,8 +268,16 @@ impl Call {
     }
 }
 
-impl std::fmt::Debug for Wanted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("is_granted", &matches!(self, Self::Granted))
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The key contains values of the caller.
         f.debug_struct("Wanted").field("permits", &self.permits).finish_non_exhaustive()
     }
