@@ -73,17 +73,18 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
-/// The settings of the limits file: as below, or `.declared_limits(&[(10, 1000, None, None)])`.
+/// The limits of the limits file: as below, or `.declared(&FromFile::Several(&[(10, 1000, None, None)]))`.
 pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
-    let mut settings = TokenStream::new();
-    if let Some(numbers) = &numbers.declared {
-        settings.extend(declared_numbers(runtime, numbers));
-    }
-    if let Some(limits) = &numbers.declared_limits {
-        let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
-        settings.extend(generated!(.declared_limits(&[#(#limits),*])));
-    }
-    settings
+    let limits = match (&numbers.declared, &numbers.declared_limits) {
+        (Some(numbers), _) => declared_numbers(runtime, numbers),
+        (None, Some(limits)) => {
+            let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
+            generated!(Several(&[#(#limits),*]))
+        }
+        (None, None) => return TokenStream::new(),
+    };
+    let private = runtime.private();
+    generated!(.declared(&#private::FromFile::#limits))
 }
 
 fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {
@@ -136,17 +137,17 @@ pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
     }
 }
 
-/// `.declared(100, 1000)`, or `.declared_unit(100, CalendarUnit::Day, "Europe/Vienna")`
+/// `Rate(100, 1000)`, or `Calendar(100, CalendarUnit::Day, "Europe/Vienna")`
 fn declared_numbers(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
     let DeclaredNumbers { rate, per, time_zone } = numbers;
     match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
         Some(unit) => {
             let zone = time_zone.name();
-            generated!(.declared_unit(#rate, #unit, #zone))
+            generated!(Calendar(#rate, #unit, #zone))
         }
         None => {
             let per = milliseconds(per.length);
-            generated!(.declared(#rate, #per))
+            generated!(Rate(#rate, #per))
         }
     }
 }

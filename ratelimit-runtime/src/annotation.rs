@@ -5,7 +5,6 @@ mod layer;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
     time::Duration,
 };
 
@@ -26,10 +25,8 @@ pub struct Annotation {
     per_ms: Option<u64>,
     unit: Option<CalendarUnit>,
     time_zone: Option<&'static str>,
-    limits: &'static [(u32, u64)],
-    declared: Option<(u32, u64)>,
-    declared_calendar: Option<(CalendarUnit, &'static str)>,
-    declared_limits: &'static [DeclaredLimit],
+    limits: Option<&'static [(u32, u64)]>,
+    declared: Option<&'static FromFile>,
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<u32>,
@@ -44,8 +41,16 @@ pub struct Annotation {
     pub(crate) fallible: bool,
 }
 
-/// A limit of the limits file: its rate, its window in milliseconds, its algorithm and its burst.
-pub(crate) type DeclaredLimit = (u32, u64, Option<Algorithm>, Option<u32>);
+/// The limits that the limits file sets at compile time. Windows are in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub enum FromFile {
+    /// A rate and its window.
+    Rate(u32, u64),
+    /// A rate, its window as a unit of the calendar, and the time zone in which it begins.
+    Calendar(u32, CalendarUnit, &'static str),
+    /// Several limits: the rate, the window, the algorithm and the burst of each.
+    Several(&'static [(u32, u64, Option<Algorithm>, Option<u32>)]),
+}
 
 /// The number of permits that a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +91,8 @@ impl Annotation {
             per_ms: None,
             unit: None,
             time_zone: None,
-            limits: &[],
+            limits: None,
             declared: None,
-            declared_calendar: None,
-            declared_limits: &[],
             mode: None,
             algorithm: None,
             burst: None,
@@ -136,22 +139,10 @@ impl Annotation {
         self
     }
 
-    /// Sets the rate and window of the limits file at compile time, for an annotation without them.
+    /// Sets the limits of the limits file at compile time, for an annotation without its own.
     #[must_use]
-    pub const fn declared(mut self, rate: u32, per_ms: u64) -> Self {
-        self.declared = Some((rate, per_ms));
-        self
-    }
-
-    /// The same, with a window that is a unit of the calendar.
-    #[must_use]
-    pub const fn declared_unit(
-        mut self,
-        rate: u32,
-        unit: CalendarUnit,
-        time_zone: &'static str,
-    ) -> Self {
-        (self.declared, self.declared_calendar) = (Some((rate, 0)), Some((unit, time_zone)));
+    pub const fn declared(mut self, limits: &'static FromFile) -> Self {
+        self.declared = Some(limits);
         self
     }
 
@@ -168,14 +159,7 @@ impl Annotation {
             assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
             n += 1;
         }
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the limits of the limits file at compile time, for an annotation without any.
-    #[must_use]
-    pub const fn declared_limits(mut self, limits: &'static [DeclaredLimit]) -> Self {
-        self.declared_limits = limits;
+        self.limits = Some(limits);
         self
     }
 
@@ -277,9 +261,7 @@ impl Annotation {
             rate: self.rate,
             per: window(self.per_ms, self.unit),
             time_zone: self.time_zone.and_then(|name| name.parse().ok()),
-            limits: several(self.limits, |(rate, per_ms)| {
-                Limit::new(*rate, Duration::from_millis(*per_ms))
-            }),
+            limits: self.limits.map(|limits| limits.iter().map(limit).collect()),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst,
@@ -293,19 +275,27 @@ impl Annotation {
 
     /// Returns the settings of the limits file at compile time.
     pub(crate) fn declared_settings(&self) -> Settings {
-        let unit = self.declared_calendar.map(|(unit, _)| unit);
-        let zone = self.declared_calendar.map(|(_, zone)| zone);
-        Settings {
-            rate: self.declared.map(|(rate, _)| rate),
-            per: window(self.declared.map(|(_, per_ms)| per_ms), unit),
-            time_zone: zone.and_then(|name| name.parse().ok()),
-            algorithm: unit.map(|_| Algorithm::FixedWindow),
-            limits: several(self.declared_limits, |(rate, per_ms, algorithm, burst)| Limit {
-                algorithm: *algorithm,
-                burst: *burst,
-                ..Limit::new(*rate, Duration::from_millis(*per_ms))
-            }),
-            ..Settings::default()
+        let none = Settings::default();
+        match self.declared {
+            None => none,
+            Some(FromFile::Rate(rate, per_ms)) => {
+                Settings { rate: Some(*rate), per: window(Some(*per_ms), None), ..none }
+            }
+            Some(FromFile::Calendar(rate, unit, zone)) => Settings {
+                rate: Some(*rate),
+                per: window(None, Some(*unit)),
+                time_zone: zone.parse().ok(),
+                algorithm: Some(Algorithm::FixedWindow),
+                ..none
+            },
+            Some(FromFile::Several(limits)) => {
+                let limits = limits.iter().map(|(rate, per_ms, algorithm, burst)| Limit {
+                    algorithm: *algorithm,
+                    burst: *burst,
+                    ..limit(&(*rate, *per_ms))
+                });
+                Settings { limits: Some(limits.collect()), ..none }
+            }
         }
     }
 }
@@ -316,8 +306,8 @@ fn window(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Per> {
     Some(Per { length, unit })
 }
 
-fn several<T>(limits: &[T], limit: impl Fn(&T) -> Limit) -> Option<Arc<[Limit]>> {
-    (!limits.is_empty()).then(|| limits.iter().map(limit).collect())
+fn limit((rate, per_ms): &(u32, u64)) -> Limit {
+    Limit::new(*rate, Duration::from_millis(*per_ms))
 }
 
 /// An annotation on the list of all there are.

@@ -13,7 +13,7 @@ fn handle() -> Limiter {
                         ::core::line!(),
                     ),
                 )
-                .declared(5, 60000)
+                .declared(&__rt::FromFile::Rate(5, 60000))
                 .handle(),
         );
         __rt::submit! {

@@ -15,7 +15,7 @@ async fn quote() -> Price {
                     ::core::line!(),
                 ),
             )
-            .declared(2, 1000),
+            .declared(&__rt::FromFile::Rate(2, 1000)),
     );
     __rt::submit! {
         & __LIMIT_0

@@ -15,21 +15,23 @@ async fn export() -> Rows {
                     ::core::line!(),
                 ),
             )
-            .declared_limits(
-                &[
-                    (
-                        10,
-                        1000,
-                        ::core::option::Option::None,
-                        ::core::option::Option::None,
-                    ),
-                    (
-                        5,
-                        1000,
-                        ::core::option::Option::Some(__rt::Algorithm::TokenBucket),
-                        ::core::option::Option::Some(20),
-                    ),
-                ],
+            .declared(
+                &__rt::FromFile::Several(
+                    &[
+                        (
+                            10,
+                            1000,
+                            ::core::option::Option::None,
+                            ::core::option::Option::None,
+                        ),
+                        (
+                            5,
+                            1000,
+                            ::core::option::Option::Some(__rt::Algorithm::TokenBucket),
+                            ::core::option::Option::Some(20),
+                        ),
+                    ],
+                ),
             ),
     );
     __rt::submit! {

@@ -16,7 +16,7 @@ async fn place(user_id: u64) -> Receipt {
                 ),
             )
             .rate(ORDERS)
-            .declared(5, 60000),
+            .declared(&__rt::FromFile::Rate(5, 60000)),
     );
     __rt::submit! {
         & __LIMIT_0
