@@ -249,6 +249,22 @@ async fn a_reload_lets_those_who_wait_look_again() {
     }
 }
 
+#[tokio::test]
+async fn a_reload_between_a_call_and_its_queue_ends_the_wait() {
+    let yaml = |settings: &str| format!("limiters:\n  x: {{ rate: 1, per: 1h{settings} }}\n");
+    let file = LimitsFile::new(&yaml(""));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    let limiter = limits.configured("x");
+    limiter.acquire(1).await.unwrap();
+    let mut call = Box::pin(limiter.acquire(1));
+    let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    assert!(polled.is_pending(), "it waits");
+    // The queue runs in a task of this thread, which has not started yet.
+    file.write(&yaml(", enabled: false"));
+    limits.reload().unwrap();
+    timeout(10 * SECOND, call).await.expect("the limiter is disabled").unwrap();
+}
+
 #[rate_limit(key = "bounded", rate = 1, per = "1h", wait = "1h")]
 async fn bounded() -> Result<(), Rejection> {
     Ok(())

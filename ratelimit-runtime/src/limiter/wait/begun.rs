@@ -14,7 +14,7 @@ pub(super) struct Begun {
     /// Orders the calls of this process that may wait.
     pub(super) arrival: u64,
     changes: u64,
-    generation: u64,
+    pub(super) generation: u64,
 }
 
 impl Begun {

@@ -72,7 +72,8 @@ impl Chair {
             // The line is locked here: any later change affects this caller too.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { now } else { later };
-            (!full).then(|| line.join(Place { number, permits, until, alone, seat }, (due, lag)))
+            let place = Place { number, permits, until, alone, seat };
+            (!full).then(|| line.join(place, (due, lag), begun.generation))
         });
         if joined.is_none() {
             let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };

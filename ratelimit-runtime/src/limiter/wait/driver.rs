@@ -62,7 +62,7 @@ impl Driver {
             let generation = limits.generation();
             let mut changed = pin!(waiting.changed.notified());
             changed.as_mut().enable();
-            let wake = match self.step() {
+            let wake = match self.step(generation) {
                 Step::Ask => {
                     work = Some(Box::pin(ask(Arc::clone(&core), limits.clone())));
                     continue;
@@ -93,18 +93,18 @@ impl Driver {
                 biased;
                 () = worked => (work, self.working) = (None, false),
                 () = changed => {}
-                () = renewed => waiting.line().change(),
+                () = renewed => {}
                 () = sleep => {}
             }
         }
     }
 
     /// Returns the next step, and answers the callers whose wait is over.
-    fn step(&mut self) -> Step<Ticket> {
+    fn step(&mut self, generation: u64) -> Step<Ticket> {
         let (core, limits) = (&self.core, &self.limits);
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
-        let step = core.queue.change(|line| line.step(now, pace, &mut leaving));
+        let step = core.queue.change(|line| line.step(now, pace, generation, &mut leaving));
         self.working |= matches!(step, Step::Ask | Step::Reserve(..) | Step::GiveUp(_));
         for one in leaving {
             match one {

@@ -124,6 +124,8 @@ pub(super) struct Line<S, T> {
     was_empty: bool,
     /// Whether reservations may be later than necessary.
     stale: bool,
+    /// The generation of the limits that the times are based on.
+    generation: u64,
 }
 
 impl<S, T> Default for Line<S, T> {
@@ -139,6 +141,7 @@ impl<S, T> Default for Line<S, T> {
             empty_since: None,
             was_empty: false,
             stale: false,
+            generation: 0,
         }
     }
 }
@@ -177,10 +180,12 @@ impl<S, T: Part> Line<S, T> {
 
     /// Adds a caller behind all that arrived before it. Later callers may be in the line already: a
     /// caller that the store rejected joins when it receives the reply, one with a cached denial
-    /// joins immediately. The first caller queries the store at `due`.
-    pub(super) fn join(&mut self, place: Place<S>, (due, lag): (u64, u64)) {
+    /// joins immediately. The first caller queries the store at `due`, which is based on its
+    /// `generation` of the limits.
+    pub(super) fn join(&mut self, place: Place<S>, (due, lag): (u64, u64), generation: u64) {
         if self.places.is_empty() && !self.asking {
             (self.due, self.lag) = (due, lag);
+            self.generation = self.generation.max(generation);
         }
         self.limits.extend(place.until.map(|until| (until, place.number)));
         let index = self.places.partition_point(|other| other.number < place.number);
@@ -235,13 +240,19 @@ impl<S, T: Part> Line<S, T> {
     }
 
     /// Returns the next action, and removes the callers whose wait is over. A limiter without a
-    /// `pace` takes no reservations.
+    /// `pace` takes no reservations. A `generation` of the limits that the line has not seen may
+    /// have freed permits.
     pub(super) fn step(
         &mut self,
         now: u64,
         pace: Option<Pace>,
+        generation: u64,
         leaving: &mut Vec<Leaving<S, T>>,
     ) -> Step<T> {
+        if generation > self.generation {
+            self.generation = generation;
+            self.change();
+        }
         self.hand_out(now, pace, leaving);
         let step = match self.next(now, pace) {
             Step::Sleep(_) => {

@@ -13,7 +13,7 @@ const TEN_A_SECOND: Pace =
 
 fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<String>) {
     let mut leaving = Vec::new();
-    let step = line.step(now, pace, &mut leaving);
+    let step = line.step(now, pace, line.generation, &mut leaving);
     let leaving = leaving.into_iter().map(|one| match one {
         Leaving::Admitted(place, slot) => format!("{} by {}", place.seat, slot.ticket),
         Leaving::TooLate(place, ms) => format!("{} not before {ms}", place.seat),
@@ -30,7 +30,7 @@ fn join(
     due: (u64, u64),
 ) -> u64 {
     let number = line.places.back().map_or(100, |last| last.number + 1);
-    line.join(Place { number, permits, until, alone: true, seat }, due);
+    line.join(Place { number, permits, until, alone: true, seat }, due, 1);
     number
 }
 
@@ -101,6 +101,21 @@ fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
     assert_eq!(step(&mut line, 302, None).0, Step::Sleep(700));
     line.change();
     assert_eq!(step(&mut line, 303, None).0, Step::Ask);
+}
+
+#[test]
+fn a_generation_that_the_line_has_not_seen_is_a_change() {
+    let mut line = Names::default();
+    let next =
+        |line: &mut Names, now, generation| line.step(now, None, generation, &mut Vec::new());
+    join(&mut line, 1, None, "head", (300, 0));
+    assert_eq!(next(&mut line, 0, 1), Step::Sleep(300), "it joined in this one");
+    assert_eq!(next(&mut line, 0, 2), Step::Ask);
+    assert_eq!(next(&mut line, 1, 3), Step::Sleep(u64::MAX), "the request is of the one before");
+    line.answered(300, 0);
+    assert_eq!(next(&mut line, 2, 3), Step::Ask);
+    line.answered(300, 0);
+    assert_eq!(next(&mut line, 3, 2), Step::Sleep(300), "another driver read it earlier");
 }
 
 #[test]
@@ -189,12 +204,12 @@ fn reservations_that_are_too_small_are_given_up() {
 fn a_caller_that_joins_late_is_served_before_all_that_came_after_it() {
     let mut line = Names::default();
     let place = |number, seat| Place { number, permits: 1, until: None, alone: true, seat };
-    line.join(place(3, "third"), (10, 0));
-    line.join(place(4, "fourth"), (0, 0));
-    line.join(place(2, "second"), (0, 0));
+    line.join(place(3, "third"), (10, 0), 1);
+    line.join(place(4, "fourth"), (0, 0), 1);
+    line.join(place(2, "second"), (0, 0), 1);
     assert_eq!(step(&mut line, 10, None).0, Step::Ask);
     assert_eq!(line.ask().map(|head| head.seat), Some("second"));
-    line.join(place(1, "first"), (0, 0));
+    line.join(place(1, "first"), (0, 0), 1);
     // The request in progress is for another caller.
     assert!(line.leave(2, 11).is_some());
     line.answered(11, 0);
