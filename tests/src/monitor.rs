@@ -11,6 +11,8 @@ use crate::redis_server::RedisServer;
 /// One command that the server ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// When it ran, in milliseconds since 1970, by the server's clock.
+    pub at_ms: u64,
     /// Its source: an address, or `lua` if a script ran it.
     pub source: String,
     /// The command and its arguments; bytes that are not UTF-8 are replaced.
@@ -101,9 +103,12 @@ impl<'a> Monitor<'a> {
 
 /// Reads `+<time> [<db> <source>] "<arg>" "<arg>"`.
 fn parse(line: &str) -> Option<Entry> {
-    let (source, args) = line.split_once(" [")?.1.split_once("] ")?;
+    let (time, rest) = line.strip_prefix('+')?.split_once(" [")?;
+    let (seconds, fraction) = time.split_once('.')?;
+    let at_ms = format!("{seconds}{}", fraction.get(..3)?).parse().ok()?;
+    let (source, args) = rest.split_once("] ")?;
     let source = source.split_once(' ')?.1.to_owned();
-    Some(Entry { source, args: unquote(args)? })
+    Some(Entry { at_ms, source, args: unquote(args)? })
 }
 
 fn unquote(text: &str) -> Option<Vec<String>> {
@@ -148,8 +153,8 @@ mod tests {
     fn lines_are_taken_apart() {
         let line = r#"+1339518083.107412 [0 127.0.0.1:60866] "set" "a \"b\" [\\] \xc3\xa9\n" """#;
         let entry = parse(line).expect("a line");
-        assert_eq!(entry.source, "127.0.0.1:60866");
+        assert_eq!((entry.at_ms, &*entry.source), (1_339_518_083_107, "127.0.0.1:60866"));
         assert_eq!(entry.args, ["set", "a \"b\" [\\] é\n", ""]);
-        assert!(parse(r#"+1.2 [0 lua] "get" "x""#).expect("a line").is_from_script());
+        assert!(parse(r#"+1.200000 [0 lua] "get" "x""#).expect("a line").is_from_script());
     }
 }
