@@ -22,7 +22,7 @@ impl Runtime {
     pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
         match renamed::runtime().filter(|_| krate.is_none()) {
             Some(name) => {
-                if seen::reports("the runtime's name", place) {
+                if seen::is_first("the runtime's name", place) {
                     problems.at(place, format!("`ratelimit_runtime` is named `{name}` in this crate; write `crate = ::{name}`"));
                 }
                 let name = Ident::new_raw(name, Span::mixed_site());

@@ -19,8 +19,8 @@ static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 
 #[derive(Default)]
 struct Seen {
-    /// The first location of each mistake that does not belong to one annotation.
-    reported: HashMap<String, Place>,
+    /// The first location of everything that does not belong to one annotation.
+    said: HashMap<String, Place>,
     /// In the order of expansion, each with its location.
     keys: Vec<(Place, Template)>,
 }
@@ -52,13 +52,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Returns whether to report a mistake that all annotations share at this one: at the first one, or at all if
-/// locations are unknown.
-pub(crate) fn reports(mistake: &str, at: Span) -> bool {
+/// Returns whether this annotation is the first one to say what all annotations share, such as a mistake; always
+/// if locations are unknown.
+pub(crate) fn is_first(saying: &str, at: Span) -> bool {
     let Some(place) = Place::of(at) else { return true };
     let mut seen = seen();
     let seen = seen.get_or_insert_default();
-    *seen.reported.entry(mistake.to_owned()).or_insert_with(|| place.clone()) == place
+    *seen.said.entry(saying.to_owned()).or_insert_with(|| place.clone()) == place
 }
 
 /// Records a key, and returns an earlier one that can render to the same name, with its location.

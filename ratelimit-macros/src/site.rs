@@ -12,13 +12,14 @@ use crate::hygiene::{generated, reported_at};
 use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::runtime::Runtime;
+use crate::seen;
 use crate::validate::{DeclaredNumbers, Numbers, Part};
 
 // Input:
 //     "orders:{user_id}", module `shop`, function `place_order`
 //
 // Output:
-//     Annotation::new("orders:{user_id}", &["orders:", ""], Location::new("shop::place_order", file!(), line!()))
+//     Annotation::new("orders:{user_id}", Location::new("shop::place_order", file!(), line!()))
 //
 // `start` is the start of the span for mistakes that rustc finds while evaluating a constant.
 pub(crate) fn annotation(
@@ -28,7 +29,7 @@ pub(crate) fn annotation(
     start: Span,
 ) -> TokenStream {
     let (private, private_at_start) = (runtime.private(), runtime.private_at(start));
-    let (text, pieces) = (key.text(), key.template.literals());
+    let text = key.text();
     let place = match function {
         Some(function) => {
             let function = format!("::{function}");
@@ -38,16 +39,15 @@ pub(crate) fn annotation(
     };
     let arguments = generated! {
         #text,
-        &[#(#pieces),*],
         #private::Location::new(#place, ::core::file!(), ::core::line!()),
     };
     quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
 
 /// Registers `&__LIMIT` in the program's list of limits, and adds the reasons to recompile this crate.
-pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
+pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup, place: Span) -> TokenStream {
     let submission = submission(runtime, &generated_name("__LIMIT"));
-    let dependencies = dependencies(lookup);
+    let dependencies = dependencies(lookup, place);
     generated!(#submission #dependencies)
 }
 
@@ -57,8 +57,12 @@ pub(crate) fn submission(runtime: &Runtime, limit: &Ident) -> TokenStream {
     generated!(#private::submit! { &#limit })
 }
 
-/// The reasons to recompile this crate: the limits file and the variable that names it.
-pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
+/// The reasons to recompile this crate: the limits file and the variable that names it. The first
+/// annotation of a crate states them for all.
+pub(crate) fn dependencies(lookup: &Lookup, place: Span) -> TokenStream {
+    if !seen::is_first("the reasons to recompile", place) {
+        return TokenStream::new();
+    }
     let contents = lookup.found().and_then(|found| include(&found.path));
     generated! {
         #contents

@@ -5,6 +5,7 @@ mod layer;
 
 use std::{
     collections::{BTreeSet, HashMap},
+    num::{NonZeroU32, NonZeroU64},
     time::Duration,
 };
 
@@ -12,25 +13,25 @@ use std::{
 pub(crate) use self::layer::LayerKey;
 use once_cell::sync::Lazy;
 use ratelimit_spec::{
-    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Per, RefundOn, Settings, Wait,
+    Algorithm, CalendarUnit, Limit, MAX_RATE, Mode, OnStoreError, Per, RefundOn, Settings,
+    Template, Wait,
 };
 
 /// The annotation at one place in the source.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation {
     pub(crate) key: &'static str,
-    pub(crate) literals: &'static [&'static str],
     pub(crate) location: Location,
-    rate: Option<u32>,
-    per_ms: Option<u64>,
+    rate: Option<NonZeroU32>,
+    per_ms: Option<NonZeroU64>,
     unit: Option<CalendarUnit>,
     time_zone: Option<&'static str>,
     limits: Option<&'static [(u32, u64)]>,
     declared: Option<&'static FromFile>,
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
-    burst: Option<u32>,
-    warm_up_ms: Option<u64>,
+    burst: Option<NonZeroU32>,
+    warm_up_ms: Option<NonZeroU64>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     refund_on: Option<RefundOn>,
@@ -78,14 +79,9 @@ impl Location {
 impl Annotation {
     /// An annotation whose call takes 1 permit and whose function cannot carry a rejection.
     #[must_use]
-    pub const fn new(
-        key: &'static str,
-        literals: &'static [&'static str],
-        location: Location,
-    ) -> Self {
+    pub const fn new(key: &'static str, location: Location) -> Self {
         Self {
             key,
-            literals,
             location,
             rate: None,
             per_ms: None,
@@ -114,14 +110,14 @@ impl Annotation {
     #[must_use]
     pub const fn rate(mut self, rate: u32) -> Self {
         assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
-        self.rate = Some(rate);
+        self.rate = NonZeroU32::new(rate);
         self
     }
 
     /// The window, in milliseconds.
     #[must_use]
     pub const fn per_ms(mut self, per_ms: u64) -> Self {
-        self.per_ms = Some(per_ms);
+        self.per_ms = NonZeroU64::new(per_ms);
         self
     }
 
@@ -185,14 +181,14 @@ impl Annotation {
     #[must_use]
     pub const fn burst(mut self, burst: u32) -> Self {
         assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
-        self.burst = Some(burst);
+        self.burst = NonZeroU32::new(burst);
         self
     }
 
     /// How long a token bucket takes to warm up, in milliseconds.
     #[must_use]
     pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
-        self.warm_up_ms = Some(warm_up_ms);
+        self.warm_up_ms = NonZeroU64::new(warm_up_ms);
         self
     }
 
@@ -247,25 +243,28 @@ impl Annotation {
         self.computed_permits().fallible()
     }
 
+    /// Returns the parsed key.
+    pub(crate) fn template(&self) -> Template {
+        Template::parse(self.key).expect("the macro has parsed it")
+    }
+
     /// Returns the name of a key without placeholders.
-    pub(crate) fn fixed(&self) -> Option<&'static str> {
-        match self.literals {
-            [name] => Some(name),
-            _ => None,
-        }
+    pub(crate) fn fixed(&self) -> Option<String> {
+        let template = self.template();
+        template.is_static().then(|| template.literals().concat())
     }
 
     /// Returns the settings of the annotation.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            rate: self.rate,
-            per: window(self.per_ms, self.unit),
+            rate: self.rate.map(NonZeroU32::get),
+            per: window(self.per_ms.map(NonZeroU64::get), self.unit),
             time_zone: self.time_zone.and_then(|name| name.parse().ok()),
             limits: self.limits.map(|limits| limits.iter().map(limit).collect()),
             mode: self.mode,
             algorithm: self.algorithm,
-            burst: self.burst,
-            warm_up: self.warm_up_ms.map(Duration::from_millis),
+            burst: self.burst.map(NonZeroU32::get),
+            warm_up: self.warm_up_ms.map(|ms| Duration::from_millis(ms.get())),
             wait: self.wait,
             on_store_error: self.on_store_error,
             refund_on: self.refund_on,
@@ -334,7 +333,7 @@ pub(crate) fn layers() -> BTreeSet<String> {
 
 /// Returns the annotated place of a key without placeholders.
 pub(crate) fn of_fixed(key: &str) -> Option<&'static Annotation> {
-    static FIXED: Lazy<HashMap<&str, &Annotation>> =
+    static FIXED: Lazy<HashMap<String, &Annotation>> =
         Lazy::new(|| all().into_iter().filter_map(|site| Some((site.fixed()?, site))).collect());
     FIXED.get(key).copied()
 }

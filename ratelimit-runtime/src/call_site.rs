@@ -8,8 +8,8 @@ mod settlement;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use once_cell::sync::OnceCell;
-use ratelimit_spec::{KeyName, KeyWriter};
+use once_cell::{race::OnceBox, sync::OnceCell};
+use ratelimit_spec::{KeyName, KeyWriter, Template};
 
 pub use self::{
     acquire::{Acquire, Request, acquire, admit, skipped},
@@ -29,6 +29,8 @@ use crate::{
 #[derive(Debug)]
 pub struct CallSite {
     annotation: Annotation,
+    /// The parsed key, if it has placeholders and was rendered.
+    template: OnceBox<Template>,
     /// For the first limits that it was called under; most programs have no others.
     first: OnceCell<Known>,
     /// For the last other limits.
@@ -51,7 +53,12 @@ impl CallSite {
     /// The site of an annotation.
     #[must_use]
     pub const fn new(annotation: Annotation) -> Self {
-        Self { annotation, first: OnceCell::new(), last: ArcSwapOption::const_empty() }
+        Self {
+            annotation,
+            template: OnceBox::new(),
+            first: OnceCell::new(),
+            last: ArcSwapOption::const_empty(),
+        }
     }
 
     /// Returns the annotation.
@@ -68,12 +75,12 @@ impl CallSite {
 
     fn rendered(&self, parts: &[Part<'_>]) -> KeyName {
         let mut writer = KeyWriter::new("");
-        let (first, literals) = self.annotation.literals.split_first().unwrap_or((&"", &[]));
-        writer.literal(first);
-        for (part, literal) in parts.iter().zip(literals) {
-            match part.0 {
-                Some(part) => key::write(part, &mut writer),
-                None => writer.absent(),
+        let template = self.template.get_or_init(|| Box::new(self.annotation.template()));
+        for (n, literal) in template.literals().iter().enumerate() {
+            match n.checked_sub(1).and_then(|part| parts.get(part)) {
+                Some(Part(Some(part))) => key::write(*part, &mut writer),
+                Some(Part(None)) => writer.absent(),
+                None => {}
             }
             writer.literal(literal);
         }
@@ -140,7 +147,7 @@ impl CallSite {
     fn find(&self, limits: &Limits) -> Known {
         let (services, declared) =
             (limits.services(), limits.registry().annotated(&self.annotation));
-        let only = self.annotation.fixed().map(|name| declared.only(services, name));
+        let only = self.annotation.fixed().map(|name| declared.only(services, &name));
         Known { limits: services.id, declared, only }
     }
 }

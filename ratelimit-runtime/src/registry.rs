@@ -59,7 +59,7 @@ impl Registry {
             // On a platform without a list of call sites, the calling one is still known.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
-            let keys = if site.fixed().is_some() { Keys::One } else { Keys::Many };
+            let keys = if site.template().is_static() { Keys::One } else { Keys::Many };
             Family::annotated(site.key, keys, &annotations, &declared)
         })
     }

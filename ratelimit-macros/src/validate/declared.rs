@@ -58,7 +58,7 @@ pub(crate) fn declared<'a>(
     match lookup {
         Lookup::Nothing | Lookup::Packaged => {}
         Lookup::Unreadable(reason) => {
-            if seen::reports(reason, caret) {
+            if seen::is_first(reason, caret) {
                 problems.at(caret, reason);
             }
             declared.reported = true;
@@ -67,7 +67,7 @@ pub(crate) fn declared<'a>(
             Ok(limits) => declared.found = Some((found, limits)),
             Err(mistakes) => {
                 // All annotations find the same mistakes.
-                if seen::reports(&found.name, caret) {
+                if seen::is_first(&found.name, caret) {
                     for mistake in mistakes {
                         let space = if mistake.position.is_some() { "" } else { " " };
                         problems.at(caret, format!("{}:{space}{mistake}", found.name));

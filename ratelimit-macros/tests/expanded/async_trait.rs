@@ -61,7 +61,6 @@ where
             static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
                 __rt::Annotation::new(
                         "orders:{self.name}:{tenant}",
-                        &["orders:", ":", ""],
                         __rt::Location::new(
                             ::core::concat!(::core::module_path!(), "::place"),
                             ::core::file!(),

@@ -14,7 +14,6 @@ pub(crate) async unsafe fn quote() -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                &["quote"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),

@@ -10,7 +10,6 @@ async fn complete(prompt: &str) -> Answer {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "tokens",
-                &["tokens"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),

@@ -8,7 +8,6 @@ async fn mail(letter: Letter) -> Receipt {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "mail",
-                &["mail"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::mail"),
                     ::core::file!(),

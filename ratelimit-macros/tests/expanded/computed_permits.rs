@@ -8,7 +8,6 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "import:{tenant}",
-                &["import:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),

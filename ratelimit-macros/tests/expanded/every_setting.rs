@@ -18,7 +18,6 @@ async fn quote() -> Result<Price, ShopError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                &["quote"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),

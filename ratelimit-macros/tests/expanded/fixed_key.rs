@@ -10,7 +10,6 @@ pub async fn quote(item: &str) -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                &["quote"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),

@@ -19,7 +19,6 @@ where
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
-                &["{shop}:", ":", ":", ":", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::place"),
                     ::core::file!(),

@@ -6,7 +6,6 @@ fn handle() -> Limiter {
         static __LIMIT: __rt::CallSite = __rt::CallSite::new(
             __rt::Annotation::new(
                     "orders:{user_id}",
-                    &["orders:", ""],
                     __rt::Location::new(
                         ::core::module_path!(),
                         ::core::file!(),

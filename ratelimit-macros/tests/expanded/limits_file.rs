@@ -8,7 +8,6 @@ async fn quote() -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                &["quote"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),

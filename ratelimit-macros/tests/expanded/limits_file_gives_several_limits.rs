@@ -8,7 +8,6 @@ async fn export() -> Rows {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "export",
-                &["export"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::export"),
                     ::core::file!(),

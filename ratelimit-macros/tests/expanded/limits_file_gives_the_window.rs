@@ -8,7 +8,6 @@ async fn place(user_id: u64) -> Receipt {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "orders:{user_id}",
-                &["orders:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::place"),
                     ::core::file!(),

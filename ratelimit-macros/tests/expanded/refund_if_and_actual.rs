@@ -15,7 +15,6 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "tokens:{tenant}",
-                &["tokens:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),

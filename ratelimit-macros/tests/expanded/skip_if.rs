@@ -8,7 +8,6 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "search:{user.id}",
-                &["search:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::search"),
                     ::core::file!(),

@@ -10,7 +10,6 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                &["user:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
@@ -26,7 +25,6 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                &["everyone"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),
@@ -42,7 +40,6 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "tokens",
-                &["tokens"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::complete"),
                     ::core::file!(),

@@ -9,7 +9,6 @@ async fn price(user: u64) -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                &["user:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::price"),
                     ::core::file!(),
@@ -25,7 +24,6 @@ async fn price(user: u64) -> Price {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                &["everyone"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::price"),
                     ::core::file!(),

@@ -9,7 +9,6 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                &["user:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),
@@ -26,7 +25,6 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                &["everyone"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::quote"),
                     ::core::file!(),

@@ -12,7 +12,6 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                &["user:", ""],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
@@ -30,7 +29,6 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                &["everyone"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),
@@ -46,7 +44,6 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "rows",
-                &["rows"],
                 __rt::Location::new(
                     ::core::concat!(::core::module_path!(), "::import"),
                     ::core::file!(),

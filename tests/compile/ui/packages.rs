@@ -11,9 +11,16 @@ const FEATURES: &str = ", features = [\"calendar\"]";
 const DECLARED: &str = "limiters:\n  'orders:{user_id}': { rate: 2, per: 1s }\n";
 const RENAMED: &str = "limiters:\n  'order:{user_id}': { rate: 2, per: 1s }\n";
 
+/// The first annotation of the crate, which states the dependency on the limits file for all.
+const FIRST: &str = r#"
+#[ratelimit_runtime::rate_limit(key = "orders:{user_id}", rate = 2, per = "1s")]
+pub async fn cancelled(user_id: u64) {}
+"#;
+
 #[test]
 fn an_edit_of_the_limits_file_is_noticed() {
     let shop = Shop::new("shop", "ratelimit-runtime", FEATURES);
+    shop.write("src/lib.rs", &format!("{FIRST}{SOURCE}"));
     shop.write("ratelimit.yaml", DECLARED);
     shop.compiles();
     assert!(!shop.check(None).contains("Checking shop"), "an untouched file compiles nothing");

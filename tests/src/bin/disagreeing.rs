@@ -10,25 +10,20 @@ async fn one() {}
 #[rate_limit(key = "shared", rate = 2, per = "1s")]
 async fn other() {}
 
-static USER: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 3, 2);
-static OTHER: CallSite = registered("overlap:{other}", &["overlap:", ""], 4, 50);
-static FIXED: CallSite = registered("overlap:5", &["overlap:5"], 5, 7);
+static USER: CallSite = registered("overlap:{user_id}", 3, 2);
+static OTHER: CallSite = registered("overlap:{other}", 4, 50);
+static FIXED: CallSite = registered("overlap:5", 5, 7);
 // Two call sites may have the same key with the same configuration.
-static AGAIN: CallSite = registered("overlap:{user_id}", &["overlap:", ""], 6, 2);
+static AGAIN: CallSite = registered("overlap:{user_id}", 6, 2);
 
 submit! { &USER }
 submit! { &OTHER }
 submit! { &FIXED }
 submit! { &AGAIN }
 
-const fn registered(
-    key: &'static str,
-    literals: &'static [&'static str],
-    line: u32,
-    rate: u32,
-) -> CallSite {
+const fn registered(key: &'static str, line: u32, rate: u32) -> CallSite {
     let place = Location::new("overlapping", "tests/src/overlapping.rs", line);
-    CallSite::new(Annotation::new(key, literals, place).rate(rate).per_ms(60_000).fallible())
+    CallSite::new(Annotation::new(key, place).rate(rate).per_ms(60_000).fallible())
 }
 
 #[tokio::main]
