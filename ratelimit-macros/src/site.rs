@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::runtime::Runtime;
 use crate::seen;
-use crate::validate::{DeclaredNumbers, Numbers, Part};
+use crate::validate::{FromFile, Numbers, Part};
 
 // Input:
 //     "orders:{user_id}", module `shop`, function `place_order`
@@ -77,15 +77,26 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
-/// The limits of the limits file: as below, or `.declared(&FromFile::Several(&[(10, 1000, None, None)]))`.
+/// The limits of the limits file: `.declared(&FromFile::Rate(100, 1000))`,
+/// `.declared(&FromFile::Calendar(100, CalendarUnit::Day, "Europe/Vienna"))`, or
+/// `.declared(&FromFile::Several(&[(10, 1000, None, None)]))`.
 pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
-    let limits = match (&numbers.declared, &numbers.declared_limits) {
-        (Some(numbers), _) => declared_numbers(runtime, numbers),
-        (None, Some(limits)) => {
+    let limits = match &numbers.from_file {
+        Some(FromFile::One { rate, per, time_zone }) => match per.unit {
+            Some(unit) => {
+                let (unit, zone) = (word(runtime, "CalendarUnit", unit), time_zone.name());
+                generated!(Calendar(#rate, #unit, #zone))
+            }
+            None => {
+                let per = milliseconds(per.length);
+                generated!(Rate(#rate, #per))
+            }
+        },
+        Some(FromFile::Several(limits)) => {
             let limits = limits.iter().map(|limit| declared_limit(runtime, limit));
             generated!(Several(&[#(#limits),*]))
         }
-        (None, None) => return TokenStream::new(),
+        None => return TokenStream::new(),
     };
     let private = runtime.private();
     generated!(.declared(&#private::FromFile::#limits))
@@ -137,21 +148,6 @@ pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
         None => {
             let per = milliseconds(per.length);
             generated!(.per_ms(#per))
-        }
-    }
-}
-
-/// `Rate(100, 1000)`, or `Calendar(100, CalendarUnit::Day, "Europe/Vienna")`
-fn declared_numbers(runtime: &Runtime, numbers: &DeclaredNumbers) -> TokenStream {
-    let DeclaredNumbers { rate, per, time_zone } = numbers;
-    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
-        Some(unit) => {
-            let zone = time_zone.name();
-            generated!(Calendar(#rate, #unit, #zone))
-        }
-        None => {
-            let per = milliseconds(per.length);
-            generated!(Rate(#rate, #per))
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
 
-pub(crate) use declared::{Declared, DeclaredNumbers, Numbers, declared};
+pub(crate) use declared::{Declared, FromFile, Numbers, declared};
 pub(crate) use names::{Part, identifier, reference};
 pub(crate) use numbers::Permits;
 pub(crate) use settlement::{bound_names_differ, holds_impl};

@@ -22,15 +22,13 @@ pub(crate) struct Numbers {
     pub(crate) rate: Option<Expr>,
     pub(crate) per: Option<Per>,
     pub(crate) limits: Option<Vec<(Expr, Duration)>>,
-    pub(crate) declared: Option<DeclaredNumbers>,
-    pub(crate) declared_limits: Option<Arc<[Limit]>>,
+    pub(crate) from_file: Option<FromFile>,
 }
 
-/// Rate and window, if the file sets at least one of them.
-pub(crate) struct DeclaredNumbers {
-    pub(crate) rate: TokenStream,
-    pub(crate) per: Per,
-    pub(crate) time_zone: TimeZone,
+/// The limits that the file sets, in whole or in part.
+pub(crate) enum FromFile {
+    One { rate: TokenStream, per: Per, time_zone: TimeZone },
+    Several(Arc<[Limit]>),
 }
 
 /// The settings that the limits file contributes to an annotation.
@@ -120,9 +118,9 @@ impl Declared<'_> {
         self.settings().find_map(|settings| settings.per)
     }
 
-    fn declares(&self, rate: TokenStream, per: Per) -> DeclaredNumbers {
+    fn one(&self, rate: TokenStream, per: Per) -> FromFile {
         let time_zone = self.settings().find_map(|settings| settings.time_zone);
-        DeclaredNumbers { rate, per, time_zone: time_zone.unwrap_or_default() }
+        FromFile::One { rate, per, time_zone: time_zone.unwrap_or_default() }
     }
 
     /// Returns where the file sets what the annotation does not.
@@ -154,14 +152,12 @@ impl Declared<'_> {
 
     /// Returns rate and window of a key without an annotation.
     pub(crate) fn alone(&self) -> Numbers {
-        match self.limits(false) {
-            Some(limits) => Numbers { declared_limits: Some(limits), ..Numbers::default() },
-            None => {
-                let both = self.rate().map(number).zip(self.per());
-                let declared = both.map(|(rate, per)| self.declares(rate, per));
-                Numbers { declared, ..Numbers::default() }
-            }
-        }
+        let one = || {
+            let both = self.rate().map(number).zip(self.per());
+            both.map(|(rate, per)| self.one(rate, per))
+        };
+        let from_file = self.limits(false).map(FromFile::Several).or_else(one);
+        Numbers { from_file, ..Numbers::default() }
     }
 
     /// Every limit needs a rate and a window, from either source.
@@ -178,8 +174,8 @@ impl Declared<'_> {
         }
         let written = !args.rate.is_absent() || !args.per.is_absent();
         if let Some(limits) = self.limits(written) {
-            let declared_limits = Some(limits);
-            return Numbers { rate, per, declared_limits, ..Numbers::default() };
+            let from_file = Some(FromFile::Several(limits));
+            return Numbers { rate, per, from_file, ..Numbers::default() };
         }
         let no_rate = args.rate.is_absent() && self.rate().is_none();
         let no_per = args.per.is_absent() && self.per().is_none();
@@ -189,8 +185,8 @@ impl Declared<'_> {
         let declared_rate =
             self.rate().map(number).or_else(|| rate.as_ref().map(ToTokens::to_token_stream));
         let declared = declared_rate.zip(self.per().or(per));
-        let declared = declared.map(|(rate, per)| self.declares(rate, per));
-        Numbers { rate, per, declared, ..Numbers::default() }
+        let from_file = declared.map(|(rate, per)| self.one(rate, per));
+        Numbers { rate, per, from_file, ..Numbers::default() }
     }
 
     fn missing(&self, args: &Args, no_rate: bool, no_per: bool, problems: &mut Problems) {
