@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Quotas, RateChange, Reason, Rejection};
 use tests::{
+    limits_file::LimitsFile,
     monitor::{Entry, Monitor},
     redis_server::RedisServer,
 };
@@ -171,6 +172,53 @@ async fn who_waits_goes_no_later_than_in_its_slot_whatever_becomes_of_the_limite
     let passed = start.elapsed();
     // What is reset or deleted is free at once.
     assert!(passed < 2 * SECOND, "{passed:?}");
+}
+
+#[tokio::test]
+async fn a_change_that_frees_permits_admits_waiting_calls_at_once() {
+    let server = RedisServer::start();
+    for (redis, algorithm) in [false, true]
+        .into_iter()
+        .flat_map(|redis| ["token_bucket", "leaky_bucket"].map(|a| (redis, a)))
+    {
+        for change in ["disabled", "reset by a file", "set_rate", "delete"] {
+            let yaml = |settings: &str| {
+                format!(
+                    "deadline: 20s\nlimiters:\n  x: {{ per: 1h, algorithm: {algorithm}, {settings} }}\n"
+                )
+            };
+            let (file, prefix) =
+                (LimitsFile::new(&yaml("rate: 1")), format!("{algorithm}:{change}:"));
+            let builder = Limits::builder().limits_file(file.path()).key_prefix(&prefix);
+            let builder = if redis { builder.redis(server.url()) } else { builder.memory() };
+            let limits = builder.build().await.unwrap();
+            let limiter = limits.configured("x");
+            limiter.acquire(1).await.unwrap();
+            let waiters = [waits(&limiter).await, waits(&limiter).await];
+            let reload = |settings: &str| {
+                file.write(&yaml(settings));
+                limits.reload().unwrap();
+            };
+            match change {
+                "disabled" => reload("rate: 1, enabled: false"),
+                "reset by a file" => reload("rate: 7200000"),
+                "set_rate" => {
+                    let fast = quota(7_200_000, HOUR);
+                    let fast = match algorithm {
+                        "token_bucket" => fast.token_bucket(7_200_000),
+                        _ => fast.leaky_bucket(),
+                    };
+                    limiter.set_rate(fast.unwrap()).await.unwrap();
+                }
+                _ => assert!(limiter.delete().await.unwrap()),
+            }
+            let admitted = if change == "delete" { 1 } else { 2 };
+            for waiter in waiters.into_iter().take(admitted) {
+                let call = timeout(10 * SECOND, waiter).await;
+                call.unwrap_or_else(|_| panic!("{prefix} {redis}")).unwrap().unwrap();
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

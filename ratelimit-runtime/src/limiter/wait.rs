@@ -368,7 +368,7 @@ impl Core {
         let whole = !rule.is_joint() && rule.shards().is_none();
         let waiting = self.queue.waiting();
         let polls = waiting.polling.load(Ordering::Acquire) || rule.is_shadowed();
-        let polls = polls || limits.is_shut_down();
+        let polls = polls || limits.is_shut_down() || !numbers.effective.set.enabled();
         let round_trip_ms = waiting.round_trip_us.load(Ordering::Relaxed).div_ceil(1000);
         (whole && config.reserves() && !polls).then(|| Pace {
             rate: config.rate,

@@ -233,8 +233,20 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
     });
 }
 
+impl Core {
+    /// Returns when a new request of this cost could be granted, in milliseconds by the clock of the limits.
+    async fn free_at(self: &Arc<Self>, limits: &Arc<Services>, permits: u32) -> u64 {
+        let after = match self.peek(limits, permits.into()).await {
+            Ok(_) => Some(Duration::ZERO),
+            Err(rejection) => rejection.retry_after(),
+        };
+        after.map_or(u64::MAX, |after| limits.clock.now_ms().saturating_add(whole_ms(after)))
+    }
+}
+
 /// Cancels reservations in this order. The store accepts a reservation back if no other was made
-/// after it; the remaining ones are used as they are.
+/// after it; the remaining ones are used as they are, unless the permits are free earlier: a reset
+/// or a deletion has removed the reservations too.
 async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>>) {
     let mut slots = slots.into_iter();
     let mut kept = Vec::new();
@@ -248,11 +260,16 @@ async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>
         }
     }
     kept.extend(slots);
-    let reserves = core.pace(&limits).is_some();
+    if core.pace(&limits).is_none() {
+        kept.clear();
+    }
+    let head = core.queue.waiting().line().head().map(|head| head.permits);
+    if let Some(permits) = head.filter(|_| !kept.is_empty()) {
+        let free_at = core.free_at(&limits, permits).await;
+        kept.retain(|slot| slot.at <= free_at);
+    }
     core.queue.change(|line| {
-        if reserves {
-            line.keep(kept);
-        }
+        line.keep(kept);
         line.answered(0, 0);
     });
 }
