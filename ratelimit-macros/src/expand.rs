@@ -156,7 +156,7 @@ fn guarded(
             #submission
         }
     });
-    let dependencies = site::dependencies(lookup, Span::call_site());
+    let dependencies = site::dependencies(lookup);
     let admission = admission(runtime, guards, function);
     let body = if settles(guards) {
         settled(runtime, guards, function, body)

@@ -121,7 +121,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
         Some((key, parts)) if problems.is_empty() => {
             let (import, private) = (runtime.import(), runtime.private());
             let annotation = site::annotation(&runtime, &key, None, Span::call_site());
-            let registration = site::registration(&runtime, lookup, Span::call_site());
+            let registration = site::registration(&runtime, lookup);
             let numbers = site::declared(&runtime, &numbers);
             let handle = handle(&runtime, &call, &parts);
             generated! {

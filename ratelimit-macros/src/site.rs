@@ -45,9 +45,9 @@ pub(crate) fn annotation(
 }
 
 /// Registers `&__LIMIT` in the program's list of limits, and adds the reasons to recompile this crate.
-pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup, place: Span) -> TokenStream {
+pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
     let submission = submission(runtime, &generated_name("__LIMIT"));
-    let dependencies = dependencies(lookup, place);
+    let dependencies = dependencies(lookup);
     generated!(#submission #dependencies)
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn submission(runtime: &Runtime, limit: &Ident) -> TokenStream {
 
 /// The reasons to recompile this crate: the limits file and the variable that names it. The first
 /// annotation of a crate states them for all.
-pub(crate) fn dependencies(lookup: &Lookup, place: Span) -> TokenStream {
-    if !seen::is_first("the reasons to recompile", place) {
+pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
+    if !seen::is_first("the reasons to recompile", Span::call_site()) {
         return TokenStream::new();
     }
     let contents = lookup.found().and_then(|found| include(&found.path));
