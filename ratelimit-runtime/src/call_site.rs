@@ -76,11 +76,12 @@ impl CallSite {
     fn rendered(&self, parts: &[Part<'_>]) -> KeyName {
         let mut writer = KeyWriter::new("");
         let template = self.template.get_or_init(|| Box::new(self.annotation.template()));
-        for (n, literal) in template.literals().iter().enumerate() {
-            match n.checked_sub(1).and_then(|part| parts.get(part)) {
-                Some(Part(Some(part))) => key::write(*part, &mut writer),
-                Some(Part(None)) => writer.absent(),
-                None => {}
+        let (first, literals) = template.literals().split_first().expect("one at the least");
+        writer.literal(first);
+        for (part, literal) in parts.iter().zip(literals) {
+            match part.0 {
+                Some(part) => key::write(part, &mut writer),
+                None => writer.absent(),
             }
             writer.literal(literal);
         }

@@ -168,6 +168,11 @@ impl<S, T: Part> Line<S, T> {
         self.places.front()
     }
 
+    /// Returns the cost of the caller at the head, if a reservation is sufficient for it.
+    pub(super) fn reserved_cost(&self) -> Option<u32> {
+        self.head().filter(|head| head.alone).map(|head| head.permits)
+    }
+
     /// When the head expects its permits, as far as that is known.
     pub(super) fn head_at(&self) -> u64 {
         self.slots.front().map_or(self.due, |slot| slot.at)
@@ -315,8 +320,8 @@ impl<S, T: Part> Line<S, T> {
     /// Keeps reservations that could not be canceled because others were made after them, if the
     /// caller at the head can use them.
     pub(super) fn keep(&mut self, slots: Vec<Slot<T>>) {
-        let head = self.places.front().filter(|head| head.alone).map(|head| head.permits);
-        let fits = |slot: &Slot<T>| head.is_some_and(|permits| permits <= slot.permits);
+        let cost = self.reserved_cost();
+        let fits = |slot: &Slot<T>| cost.is_some_and(|permits| permits <= slot.permits);
         slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
     }
 
