@@ -265,6 +265,54 @@ async fn a_reload_between_a_call_and_its_queue_ends_the_wait() {
     timeout(10 * SECOND, call).await.expect("the limiter is disabled").unwrap();
 }
 
+/// As an operator's program or a Java service does.
+async fn change(server: &RedisServer, limiter: &Limiter, algorithm: &str, change: &str) {
+    match change {
+        "set_rate" => {
+            let faster = Quota::new(100, 20 * SECOND).unwrap();
+            let faster = match algorithm {
+                "token_bucket" => faster.token_bucket(100),
+                "leaky_bucket" => faster.leaky_bucket(),
+                "fixed_window" => Ok(faster.fixed_window()),
+                _ => Ok(faster),
+            };
+            limiter.set_rate(faster.unwrap()).await.unwrap();
+        }
+        "delete" => assert!(limiter.delete().await.unwrap()),
+        _ => drop(server.cli::<String>(&["FLUSHALL"])),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_by_another_process_ends_a_wait_too() {
+    let server = RedisServer::start();
+    let wait = async |algorithm: &'static str, kind: &'static str| {
+        let yaml = format!(
+            "deadline: 20s\nlimiters:\n  x: {{ rate: 1, per: 20s, algorithm: {algorithm} }}\n"
+        );
+        let limits = async || {
+            let builder = Limits::builder().redis(server.url()).limits_yaml(yaml.clone());
+            builder.key_prefix(format!("{algorithm}:{kind}:")).build().await.unwrap()
+        };
+        let (here, there) = (limits().await, limits().await);
+        let (limiter, other) = (here.configured("x"), there.configured("x"));
+        limiter.acquire(1).await.unwrap();
+        let waiter = waits(&limiter).await;
+        change(&server, &other, algorithm, kind).await;
+        let waited = timeout(10 * SECOND, waiter).await;
+        waited.unwrap_or_else(|_| panic!("{algorithm}, {kind}")).unwrap().unwrap();
+    };
+    for kind in ["set_rate", "delete", "flushed"] {
+        let wait = |algorithm| wait(algorithm, kind);
+        tokio::join!(
+            wait("sliding_window"),
+            wait("fixed_window"),
+            wait("token_bucket"),
+            wait("leaky_bucket")
+        );
+    }
+}
+
 #[rate_limit(key = "bounded", rate = 1, per = "1h", wait = "1h")]
 async fn bounded() -> Result<(), Rejection> {
     Ok(())

@@ -141,10 +141,10 @@ impl AnyStore {
         }
     }
 
-    /// Returns when a waiting call checks again: other processes may free permits early.
+    /// Returns the time until a waiting call checks again: other processes may free permits early.
     pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
         match self {
-            Self::Memory(_) => wait,
+            Self::Memory(_) => Duration::MAX,
             Self::Redis(_) => (wait / 10).max(Duration::from_secs(1)),
         }
     }

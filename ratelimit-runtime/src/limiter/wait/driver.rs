@@ -75,6 +75,10 @@ impl Driver {
                     work = Some(Box::pin(give_up(Arc::clone(&core), limits.clone(), slots)));
                     continue;
                 }
+                Step::Look(permits) => {
+                    work = Some(Box::pin(look(Arc::clone(&core), limits.clone(), permits)));
+                    continue;
+                }
                 Step::End if work.is_none() && self.ends() => return,
                 Step::End => u64::MAX,
                 Step::Sleep(wake) => wake,
@@ -105,7 +109,7 @@ impl Driver {
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
         let step = core.queue.change(|line| line.step(now, pace, generation, &mut leaving));
-        self.working |= matches!(step, Step::Ask | Step::Reserve(..) | Step::GiveUp(_));
+        self.working |= !matches!(step, Step::Sleep(_) | Step::End);
         for one in leaving {
             match one {
                 Leaving::Admitted(place, slot) => admit(core, &place.seat, slot),
@@ -230,17 +234,38 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
             line.put(Slot { at: now + wait_ms, lag, permits, ticket });
         }
         line.answered(again, lag);
+        line.look_at(look_at(&limits, line.head_at()));
+    });
+}
+
+/// Returns when to check a reservation that begins at `at`: another process may free permits early.
+fn look_at(limits: &Services, at: u64) -> u64 {
+    let now = limits.clock.now_ms();
+    let wait = Duration::from_millis(at.saturating_sub(now));
+    now.saturating_add(whole_ms(limits.store.look_again_after(wait)))
+}
+
+/// Checks whether a request of this cost could be granted before the reservations.
+async fn look(core: Arc<Core>, limits: Arc<Services>, permits: u32) {
+    core.read_in_turn(&limits).await;
+    let free_at = core.free_at(&limits, permits).await;
+    core.queue.change(|line| {
+        line.looked(free_at);
+        line.look_at(look_at(&limits, line.head_at()));
     });
 }
 
 impl Core {
-    /// Returns when a new request of this cost could be granted, in milliseconds by the clock of the limits.
-    async fn free_at(self: &Arc<Self>, limits: &Arc<Services>, permits: u32) -> u64 {
+    /// Returns when a new request of this cost could be granted, in milliseconds by the clock of the
+    /// limits; `None` if that is unknown.
+    async fn free_at(self: &Arc<Self>, limits: &Arc<Services>, permits: u32) -> Option<u64> {
         let after = match self.peek(limits, permits.into()).await {
-            Ok(_) => Some(Duration::ZERO),
-            Err(rejection) => rejection.retry_after(),
+            Ok(decision) => (!decision.degraded).then_some(Duration::ZERO),
+            Err(rejection) => {
+                rejection.decision().filter(|decision| !decision.degraded)?.retry_after
+            }
         };
-        after.map_or(u64::MAX, |after| limits.clock.now_ms().saturating_add(whole_ms(after)))
+        Some(limits.clock.now_ms().saturating_add(whole_ms(after?)))
     }
 }
 
@@ -266,7 +291,7 @@ async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>
     let cost = core.queue.waiting().line().reserved_cost();
     if let Some(permits) = cost.filter(|_| !kept.is_empty()) {
         let free_at = core.free_at(&limits, permits).await;
-        kept.retain(|slot| slot.at <= free_at);
+        kept.retain(|slot| free_at.is_none_or(|free_at| slot.at <= free_at));
     }
     core.queue.change(|line| {
         line.keep(kept);

@@ -89,6 +89,8 @@ pub(super) enum Step<T> {
     Ask,
     /// Cancel reservations, in this order.
     GiveUp(Vec<Slot<T>>),
+    /// Check whether a request of this cost could be granted before the reservations.
+    Look(u32),
     /// Wait until this time, or for a change.
     Sleep(u64),
     /// Stop: no caller waits, and nothing is reserved.
@@ -118,6 +120,8 @@ pub(super) struct Line<S, T> {
     due: u64,
     /// How much earlier that may have been, in milliseconds.
     lag: u64,
+    /// When to check whether the permits are free before their reservation.
+    look_at: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
     /// Whether no caller has waited since reservations were last handed out.
@@ -138,6 +142,7 @@ impl<S, T> Default for Line<S, T> {
             asked: None,
             due: 0,
             lag: 0,
+            look_at: u64::MAX,
             empty_since: None,
             was_empty: false,
             stale: false,
@@ -244,6 +249,20 @@ impl<S, T: Part> Line<S, T> {
         (self.asking, self.asked) = (false, None);
     }
 
+    /// Sets when to check whether the permits are free before their reservation.
+    pub(super) fn look_at(&mut self, at: u64) {
+        self.look_at = at;
+    }
+
+    /// Records that a new request could be granted at `free_at`, if the store replied.
+    pub(super) fn looked(&mut self, free_at: Option<u64>) {
+        (self.asking, self.asked) = (false, None);
+        let is_earlier = |at| self.slots.front().is_some_and(|slot| at < slot.at);
+        if free_at.is_some_and(is_earlier) {
+            self.change();
+        }
+    }
+
     /// Returns the next action, and removes the callers whose wait is over. A limiter without a
     /// `pace` takes no reservations. A `generation` of the limits that the line has not seen may
     /// have freed permits.
@@ -267,7 +286,7 @@ impl<S, T: Part> Line<S, T> {
             step => step,
         };
         match &step {
-            Step::Reserve(..) | Step::Ask | Step::GiveUp(_) => {
+            Step::Reserve(..) | Step::Ask | Step::GiveUp(_) | Step::Look(_) => {
                 (self.asking, self.stale) = (true, false);
             }
             Step::Sleep(_) | Step::End => {}
@@ -301,7 +320,8 @@ impl<S, T: Part> Line<S, T> {
         }
         let costs = pace.map(|pace| self.lacking(pace));
         match costs {
-            Some(costs) if costs.is_empty() => sleep(None),
+            Some(costs) if costs.is_empty() && self.look_at <= now => Step::Look(head.permits),
+            Some(costs) if costs.is_empty() => sleep(Some(self.look_at)),
             _ if self.due > now => sleep(Some(self.due)),
             Some(costs) => {
                 let places = self.places.iter().skip(self.slots.len()).take(costs.len());

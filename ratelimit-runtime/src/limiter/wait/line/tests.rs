@@ -216,3 +216,28 @@ fn a_caller_that_joins_late_is_served_before_all_that_came_after_it() {
     let seats: Vec<_> = line.places.iter().map(|place| place.seat).collect();
     assert_eq!(seats, ["first", "third", "fourth"]);
 }
+
+#[test]
+fn reservations_that_are_later_than_necessary_are_given_up() {
+    let mut line = Names::default();
+    join(&mut line, 3, None, "only", (0, 0));
+    step(&mut line, 0, Some(TEN_A_SECOND));
+    let promised = Slot { permits: 3, ..slot(9000, 1) };
+    line.put(promised.clone());
+    line.answered(0, 0);
+    line.look_at(1000);
+    for (free_at, next) in [(None, 2000), (Some(9000), 3000)] {
+        let due = next - 1000;
+        assert_eq!(step(&mut line, due - 1, Some(TEN_A_SECOND)).0, Step::Sleep(due));
+        assert_eq!(step(&mut line, due, Some(TEN_A_SECOND)).0, Step::Look(3));
+        assert_eq!(step(&mut line, due, Some(TEN_A_SECOND)).0, Step::Sleep(9000), "it looks once");
+        line.looked(free_at);
+        line.look_at(next);
+    }
+    step(&mut line, 3000, Some(TEN_A_SECOND));
+    line.looked(Some(8999));
+    let given_up = Step::GiveUp(vec![promised]);
+    assert_eq!(step(&mut line, 3001, Some(TEN_A_SECOND)).0, given_up);
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 3002, Some(TEN_A_SECOND)).0, Step::Reserve(vec![3], None));
+}
