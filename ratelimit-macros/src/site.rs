@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use ratelimit_spec::{Limit, Per, Wait};
+use ratelimit_spec::{Limit, Wait};
 
 use crate::hygiene::{generated, reported_at};
 use crate::key::Key;
@@ -19,7 +19,7 @@ use crate::validate::{FromFile, Numbers, Part};
 //     "orders:{user_id}", module `shop`, function `place_order`
 //
 // Output:
-//     Annotation::new("orders:{user_id}", Location::new("shop::place_order", file!(), line!()))
+//     Annotation::new("orders:{user_id}", "src/shop.rs:12 shop::place_order")
 //
 // `start` is the start of the span for mistakes that rustc finds while evaluating a constant.
 pub(crate) fn annotation(
@@ -28,18 +28,13 @@ pub(crate) fn annotation(
     function: Option<&str>,
     start: Span,
 ) -> TokenStream {
-    let (private, private_at_start) = (runtime.private(), runtime.private_at(start));
-    let text = key.text();
-    let place = match function {
-        Some(function) => {
-            let function = format!("::{function}");
-            generated!(::core::concat!(::core::module_path!(), #function))
-        }
-        None => generated!(::core::module_path!()),
-    };
+    let (private_at_start, text) = (runtime.private_at(start), key.text());
+    let function = function.map(|function| format!("::{function}")).into_iter();
     let arguments = generated! {
         #text,
-        #private::Location::new(#place, ::core::file!(), ::core::line!()),
+        ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!() #(, #function)*
+        ),
     };
     quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
 }
@@ -139,17 +134,6 @@ pub(crate) fn wait(runtime: &Runtime, wait: Wait) -> TokenStream {
     let private = runtime.private();
     let longest = milliseconds(longest);
     generated!(#private::Wait::UpTo(::core::time::Duration::from_millis(#longest)))
-}
-
-/// `.per_ms(1000)`, or `.unit(CalendarUnit::Day)`
-pub(crate) fn per(runtime: &Runtime, per: Per) -> TokenStream {
-    match per.unit.map(|unit| word(runtime, "CalendarUnit", unit)) {
-        Some(unit) => generated!(.unit(#unit)),
-        None => {
-            let per = milliseconds(per.length);
-            generated!(.per_ms(#per))
-        }
-    }
 }
 
 fn generated_name(name: &str) -> Ident {

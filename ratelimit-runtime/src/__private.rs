@@ -11,7 +11,7 @@ pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, RefundOn, 
 
 pub use crate::{
     __ratelimit_submit as submit,
-    annotation::{Annotation, FromFile, Location, Registered},
+    annotation::{Annotation, FromFile, Rare, Registered},
     call_site::{
         Acquire, ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire,
         actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,

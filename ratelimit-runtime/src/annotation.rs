@@ -21,17 +21,15 @@ use ratelimit_spec::{
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation {
     pub(crate) key: &'static str,
-    pub(crate) location: Location,
+    /// `src/shop.rs:12 shop::place_order`: in one text, which takes less of a program than its parts.
+    at: &'static str,
     rate: Option<NonZeroU32>,
     per_ms: Option<NonZeroU64>,
-    unit: Option<CalendarUnit>,
-    time_zone: Option<&'static str>,
-    limits: Option<&'static [(u32, u64)]>,
+    rare: Option<&'static Rare>,
     declared: Option<&'static FromFile>,
     mode: Option<Mode>,
     algorithm: Option<Algorithm>,
     burst: Option<NonZeroU32>,
-    warm_up_ms: Option<NonZeroU64>,
     wait: Option<Wait>,
     on_store_error: Option<OnStoreError>,
     refund_on: Option<RefundOn>,
@@ -40,6 +38,15 @@ pub struct Annotation {
     pub(crate) cost: Cost,
     /// Whether the function can return a rejection.
     pub(crate) fallible: bool,
+}
+
+/// The settings of an annotation that few annotations have.
+#[derive(Clone, Copy, Debug)]
+pub struct Rare {
+    unit: Option<CalendarUnit>,
+    time_zone: Option<&'static str>,
+    limits: Option<&'static [(u32, u64)]>,
+    warm_up_ms: Option<NonZeroU64>,
 }
 
 /// The limits that the limits file sets at compile time. Windows are in milliseconds.
@@ -60,39 +67,29 @@ pub(crate) enum Cost {
     Computed,
 }
 
-/// The position of an [`Annotation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    pub(crate) function: &'static str,
+/// The position of an [`Annotation`], ordered as in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Location {
     pub(crate) file: &'static str,
     pub(crate) line: u32,
-}
-
-impl Location {
-    /// A place in the source.
-    #[must_use]
-    pub const fn new(function: &'static str, file: &'static str, line: u32) -> Self {
-        Self { function, file, line }
-    }
+    pub(crate) function: &'static str,
 }
 
 impl Annotation {
-    /// An annotation whose call takes 1 permit and whose function cannot carry a rejection.
+    /// An annotation whose call takes 1 permit and whose function cannot carry a rejection; `at` is
+    /// `src/shop.rs:12 shop::place_order`.
     #[must_use]
-    pub const fn new(key: &'static str, location: Location) -> Self {
+    pub const fn new(key: &'static str, at: &'static str) -> Self {
         Self {
             key,
-            location,
+            at,
             rate: None,
             per_ms: None,
-            unit: None,
-            time_zone: None,
-            limits: None,
+            rare: None,
             declared: None,
             mode: None,
             algorithm: None,
             burst: None,
-            warm_up_ms: None,
             wait: None,
             on_store_error: None,
             refund_on: None,
@@ -121,17 +118,10 @@ impl Annotation {
         self
     }
 
-    /// The window, as a unit of the calendar.
+    /// Sets what few annotations set.
     #[must_use]
-    pub const fn unit(mut self, unit: CalendarUnit) -> Self {
-        self.unit = Some(unit);
-        self
-    }
-
-    /// Sets the time zone in which it begins; a name that the macro found in the database.
-    #[must_use]
-    pub const fn time_zone(mut self, name: &'static str) -> Self {
-        self.time_zone = Some(name);
+    pub const fn rare(mut self, rare: &'static Rare) -> Self {
+        self.rare = Some(rare);
         self
     }
 
@@ -139,23 +129,6 @@ impl Annotation {
     #[must_use]
     pub const fn declared(mut self, limits: &'static FromFile) -> Self {
         self.declared = Some(limits);
-        self
-    }
-
-    /// Sets several limits that apply together: the rate of each, and its window in milliseconds.
-    ///
-    /// # Panics
-    ///
-    /// Panics at compile time if a constant is not a valid rate.
-    #[must_use]
-    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
-        let mut n = 0;
-        while n < limits.len() {
-            let (rate, _) = limits[n];
-            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
-            n += 1;
-        }
-        self.limits = Some(limits);
         self
     }
 
@@ -182,13 +155,6 @@ impl Annotation {
     pub const fn burst(mut self, burst: u32) -> Self {
         assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
         self.burst = NonZeroU32::new(burst);
-        self
-    }
-
-    /// How long a token bucket takes to warm up, in milliseconds.
-    #[must_use]
-    pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
-        self.warm_up_ms = NonZeroU64::new(warm_up_ms);
         self
     }
 
@@ -243,6 +209,13 @@ impl Annotation {
         self.computed_permits().fallible()
     }
 
+    /// Returns where the annotation is.
+    pub(crate) fn location(&self) -> Location {
+        let (place, function) = self.at.rsplit_once(' ').unwrap_or((self.at, ""));
+        let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
+        Location { file, line: line.parse().unwrap_or(0), function }
+    }
+
     /// Returns the parsed key.
     pub(crate) fn template(&self) -> Template {
         Template::parse(self.key).expect("the macro has parsed it")
@@ -256,15 +229,16 @@ impl Annotation {
 
     /// Returns the settings of the annotation.
     pub(crate) fn settings(&self) -> Settings {
+        let Rare { unit, time_zone, limits, warm_up_ms } = *self.rare.unwrap_or(&Rare::NONE);
         Settings {
             rate: self.rate.map(NonZeroU32::get),
-            per: window(self.per_ms.map(NonZeroU64::get), self.unit),
-            time_zone: self.time_zone.and_then(|name| name.parse().ok()),
-            limits: self.limits.map(|limits| limits.iter().map(limit).collect()),
+            per: window(self.per_ms.map(NonZeroU64::get), unit),
+            time_zone: time_zone.and_then(|name| name.parse().ok()),
+            limits: limits.map(|limits| limits.iter().map(limit).collect()),
             mode: self.mode,
             algorithm: self.algorithm,
             burst: self.burst.map(NonZeroU32::get),
-            warm_up: self.warm_up_ms.map(|ms| Duration::from_millis(ms.get())),
+            warm_up: warm_up_ms.map(|ms| Duration::from_millis(ms.get())),
             wait: self.wait,
             on_store_error: self.on_store_error,
             refund_on: self.refund_on,
@@ -296,6 +270,49 @@ impl Annotation {
                 Settings { limits: Some(limits.collect()), ..none }
             }
         }
+    }
+}
+
+impl Rare {
+    /// The settings of an annotation that sets none of them.
+    pub const NONE: Self = Self { unit: None, time_zone: None, limits: None, warm_up_ms: None };
+
+    /// The window, as a unit of the calendar.
+    #[must_use]
+    pub const fn unit(mut self, unit: CalendarUnit) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    /// Sets the time zone in which it begins; a name that the macro found in the database.
+    #[must_use]
+    pub const fn time_zone(mut self, name: &'static str) -> Self {
+        self.time_zone = Some(name);
+        self
+    }
+
+    /// Sets several limits that apply together: the rate of each, and its window in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// Panics at compile time if a constant is not a valid rate.
+    #[must_use]
+    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
+        let mut n = 0;
+        while n < limits.len() {
+            let (rate, _) = limits[n];
+            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+            n += 1;
+        }
+        self.limits = Some(limits);
+        self
+    }
+
+    /// How long a token bucket takes to warm up, in milliseconds.
+    #[must_use]
+    pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
+        self.warm_up_ms = NonZeroU64::new(warm_up_ms);
+        self
     }
 }
 

@@ -8,7 +8,7 @@ mod settlement;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use once_cell::{race::OnceBox, sync::OnceCell};
+use once_cell::race::OnceBox;
 use ratelimit_spec::{KeyName, KeyWriter, Template};
 
 pub use self::{
@@ -32,7 +32,7 @@ pub struct CallSite {
     /// The parsed key, if it has placeholders and was rendered.
     template: OnceBox<Template>,
     /// For the first limits that it was called under; most programs have no others.
-    first: OnceCell<Known>,
+    first: OnceBox<Known>,
     /// For the last other limits.
     last: ArcSwapOption<Known>,
 }
@@ -56,7 +56,7 @@ impl CallSite {
         Self {
             annotation,
             template: OnceBox::new(),
-            first: OnceCell::new(),
+            first: OnceBox::new(),
             last: ArcSwapOption::const_empty(),
         }
     }
@@ -104,7 +104,7 @@ impl CallSite {
         run: impl FnOnce(&Arc<Core>) -> T,
     ) -> T {
         let services = limits.services();
-        let first = self.first.get_or_init(|| self.find(limits));
+        let first = self.first.get_or_init(|| Box::new(self.find(limits)));
         if first.limits == services.id {
             return first.with_core(services, name, run);
         }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::quote_spanned;
-use ratelimit_spec::TimeZone;
+use ratelimit_spec::{Per, TimeZone};
 
 use crate::function::{Function, ends};
 use crate::hygiene::{generated, reported_at};
@@ -20,22 +20,36 @@ pub(super) fn annotation(runtime: &Runtime, guard: &Guard<'_>, function: &Functi
 /// Generates only the settings in the annotation: the limits file may set the rest.
 fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     let Numbers { rate, per, limits, .. } = &guard.numbers;
-    let mut settings = TokenStream::new();
+    let (mut settings, mut rare) = (TokenStream::new(), TokenStream::new());
     if let Some(rate) = rate {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
     }
-    if let Some(per) = per {
-        settings.extend(site::per(runtime, *per));
+    if let Some(Per { length, unit }) = *per {
+        let (unit, length) = (
+            unit.map(|unit| site::word(runtime, "CalendarUnit", unit)),
+            site::milliseconds(length),
+        );
+        match unit {
+            Some(unit) => rare.extend(generated!(.unit(#unit))),
+            None => settings.extend(generated!(.per_ms(#length))),
+        }
     }
     if let Some(zone) = guard.said.time_zone.map(TimeZone::name) {
-        settings.extend(generated!(.time_zone(#zone)));
+        rare.extend(generated!(.time_zone(#zone)));
     }
     if let Some(limits) = limits {
         let limits = limits.iter().map(|(rate, per)| {
             let per = site::milliseconds(*per);
             generated!((#rate, #per))
         });
-        settings.extend(generated!(.limits(&[#(#limits),*])));
+        rare.extend(generated!(.limits(&[#(#limits),*])));
+    }
+    if let Some(warm_up) = guard.said.warm_up.map(site::milliseconds) {
+        rare.extend(generated!(.warm_up_ms(#warm_up)));
+    }
+    if !rare.is_empty() {
+        let private = runtime.private();
+        settings.extend(generated!(.rare(&#private::Rare::NONE #rare)));
     }
     settings.extend(site::declared(runtime, &guard.numbers));
     if let Some(mode) = guard.said.mode.map(|mode| site::word(runtime, "Mode", mode)) {
@@ -47,9 +61,6 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
     }
     if let Some(burst) = &guard.burst {
         settings.extend(quote_spanned!(reported_at(ends(burst).1)=> .burst(#burst)));
-    }
-    if let Some(warm_up) = guard.said.warm_up.map(site::milliseconds) {
-        settings.extend(generated!(.warm_up_ms(#warm_up)));
     }
     if let Some(wait) = guard.said.wait.map(|wait| site::wait(runtime, wait)) {
         settings.extend(generated!(.wait(#wait)));

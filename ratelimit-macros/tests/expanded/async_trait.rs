@@ -61,10 +61,9 @@ where
             static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
                 __rt::Annotation::new(
                         "orders:{self.name}:{tenant}",
-                        __rt::Location::new(
-                            ::core::concat!(::core::module_path!(), "::place"),
-                            ::core::file!(),
-                            ::core::line!(),
+                        ::core::concat!(
+                            ::core::file!(), ":", ::core::line!(), " ",
+                            ::core::module_path!(), "::place"
                         ),
                     )
                     .rate(2)

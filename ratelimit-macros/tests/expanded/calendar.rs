@@ -8,15 +8,17 @@ async fn mail(letter: Letter) -> Receipt {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "mail",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::mail"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::mail"
                 ),
             )
             .rate(1000)
-            .unit(__rt::CalendarUnit::Day)
-            .time_zone("Europe/Vienna")
+            .rare(
+                &__rt::Rare::NONE
+                    .unit(__rt::CalendarUnit::Day)
+                    .time_zone("Europe/Vienna"),
+            )
             .algorithm(__rt::Algorithm::FixedWindow),
     );
     __rt::submit! {

@@ -8,10 +8,9 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "import:{tenant}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::import"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::import"
                 ),
             )
             .rate(1000)

@@ -18,10 +18,9 @@ async fn quote() -> Result<Price, ShopError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::quote"
                 ),
             )
             .rate(100)

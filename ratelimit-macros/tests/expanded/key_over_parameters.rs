@@ -19,10 +19,9 @@ where
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::place"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::place"
                 ),
             )
             .rate(limits::ORDERS)

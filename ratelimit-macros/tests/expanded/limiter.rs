@@ -6,10 +6,9 @@ fn handle() -> Limiter {
         static __LIMIT: __rt::CallSite = __rt::CallSite::new(
             __rt::Annotation::new(
                     "quote",
-                    __rt::Location::new(
-                        ::core::module_path!(),
-                        ::core::file!(),
-                        ::core::line!(),
+                    ::core::concat!(
+                        ::core::file!(), ":", ::core::line!(), " ",
+                        ::core::module_path!()
                     ),
                 )
                 .handle(),

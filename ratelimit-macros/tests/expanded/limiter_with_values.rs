@@ -6,10 +6,9 @@ fn handle() -> Limiter {
         static __LIMIT: __rt::CallSite = __rt::CallSite::new(
             __rt::Annotation::new(
                     "orders:{user_id}",
-                    __rt::Location::new(
-                        ::core::module_path!(),
-                        ::core::file!(),
-                        ::core::line!(),
+                    ::core::concat!(
+                        ::core::file!(), ":", ::core::line!(), " ",
+                        ::core::module_path!()
                     ),
                 )
                 .declared(&__rt::FromFile::Rate(5, 60000))

@@ -8,10 +8,9 @@ async fn export() -> Rows {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "export",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::export"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::export"
                 ),
             )
             .declared(

@@ -8,10 +8,9 @@ async fn place(user_id: u64) -> Receipt {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "orders:{user_id}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::place"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::place"
                 ),
             )
             .rate(ORDERS)

@@ -15,10 +15,9 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "tokens:{tenant}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::complete"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::complete"
                 ),
             )
             .rate(90_000)

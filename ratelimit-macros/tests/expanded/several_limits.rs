@@ -8,13 +8,12 @@ async fn quote() -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::quote"
                 ),
             )
-            .limits(&[(10, 1000), (limits::HOURLY, 3600000)]),
+            .rare(&__rt::Rare::NONE.limits(&[(10, 1000), (limits::HOURLY, 3600000)])),
     );
     __rt::submit! {
         & __LIMIT_0

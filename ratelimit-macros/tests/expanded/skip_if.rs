@@ -8,10 +8,9 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "search:{user.id}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::search"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::search"
                 ),
             )
             .rate(2)

@@ -9,10 +9,9 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::quote"
                 ),
             )
             .rate(2)
@@ -24,10 +23,9 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::quote"
                 ),
             )
             .rate(100)

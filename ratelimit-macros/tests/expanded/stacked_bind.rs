@@ -10,10 +10,9 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::complete"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::complete"
                 ),
             )
             .rate(2)
@@ -25,10 +24,9 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::complete"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::complete"
                 ),
             )
             .rate(100)
@@ -40,10 +38,9 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "tokens",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::complete"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::complete"
                 ),
             )
             .rate(90_000)

@@ -12,10 +12,9 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "user:{user}",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::import"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::import"
                 ),
             )
             .rate(2)
@@ -29,10 +28,9 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "everyone",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::import"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::import"
                 ),
             )
             .rate(100)
@@ -44,10 +42,9 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "rows",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::import"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::import"
                 ),
             )
             .rate(9)

@@ -8,16 +8,15 @@ async fn quote() -> Price {
     static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
         __rt::Annotation::new(
                 "quote",
-                __rt::Location::new(
-                    ::core::concat!(::core::module_path!(), "::quote"),
-                    ::core::file!(),
-                    ::core::line!(),
+                ::core::concat!(
+                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                    "::quote"
                 ),
             )
             .rate(2)
             .per_ms(1000)
-            .algorithm(__rt::Algorithm::TokenBucket)
-            .warm_up_ms(4000),
+            .rare(&__rt::Rare::NONE.warm_up_ms(4000))
+            .algorithm(__rt::Algorithm::TokenBucket),
     );
     __rt::submit! {
         & __LIMIT_0

@@ -7,7 +7,7 @@ use std::{
 
 use super::Limits;
 use crate::{
-    annotation,
+    annotation::{self, Location},
     report::{LimiterReport, Report, Setting, Source},
     settings::{Family, Keys},
     store::AnyStore,
@@ -24,8 +24,8 @@ pub(super) fn report(limits: &Limits) -> Report {
         known.into_iter().map(|family| (Arc::clone(&family.key), family)).collect();
     let limiters = families.values().map(|family| {
         let sites = sites.iter().filter(|site| site.key == &*family.key).map(|site| {
-            let at = site.location;
-            format!("{} ({}:{})", at.function, at.file, at.line)
+            let Location { file, line, function } = site.location();
+            format!("{function} ({file}:{line})")
         });
         let tally = &family.tally;
         let effective = current.resolve(family, &family.key, None).ok();

@@ -13,7 +13,7 @@ use ratelimit_spec::{
 use super::file::{LoadedFile, Source as FileSource};
 use crate::{
     Problem, ProblemKind, SetupError,
-    annotation::{self, Annotation, Cost},
+    annotation::{self, Annotation, Cost, Location},
     error::Place,
     events::Event,
     report::Source,
@@ -44,7 +44,7 @@ pub(super) fn load(
 fn sites() -> Sites {
     let mut by_key = Sites::new();
     let mut all = annotation::all();
-    all.sort_by_key(|site| (site.location.file, site.location.line));
+    all.sort_by_key(|site| site.location());
     for site in all {
         by_key.entry(site.key).or_default().push(site);
     }
@@ -70,7 +70,8 @@ fn check(
 }
 
 fn place(site: &Annotation) -> Place {
-    Place::file(site.location.file).line(site.location.line)
+    let Location { file, line, .. } = site.location();
+    Place::file(file).line(line)
 }
 
 /// Creates the problem of an invalid setting of a limiter.

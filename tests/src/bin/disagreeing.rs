@@ -1,7 +1,7 @@
 //! A program with annotations that contradict each other, for the test of its errors. The keys that can
 //! render the same name represent keys of two crates, because the attribute rejects them within one.
 
-use ratelimit_runtime::__private::{Annotation, CallSite, Location, submit};
+use ratelimit_runtime::__private::{Annotation, CallSite, submit};
 use ratelimit_runtime::{Limits, SetupError, rate_limit};
 
 #[rate_limit(key = "shared", rate = 1, per = "1s")]
@@ -10,20 +10,22 @@ async fn one() {}
 #[rate_limit(key = "shared", rate = 2, per = "1s")]
 async fn other() {}
 
-static USER: CallSite = registered("overlap:{user_id}", 3, 2);
-static OTHER: CallSite = registered("overlap:{other}", 4, 50);
-static FIXED: CallSite = registered("overlap:5", 5, 7);
+static USER: CallSite =
+    registered("overlap:{user_id}", "tests/src/overlapping.rs:3 overlapping", 2);
+static OTHER: CallSite =
+    registered("overlap:{other}", "tests/src/overlapping.rs:4 overlapping", 50);
+static FIXED: CallSite = registered("overlap:5", "tests/src/overlapping.rs:5 overlapping", 7);
 // Two call sites may have the same key with the same configuration.
-static AGAIN: CallSite = registered("overlap:{user_id}", 6, 2);
+static AGAIN: CallSite =
+    registered("overlap:{user_id}", "tests/src/overlapping.rs:6 overlapping", 2);
 
 submit! { &USER }
 submit! { &OTHER }
 submit! { &FIXED }
 submit! { &AGAIN }
 
-const fn registered(key: &'static str, line: u32, rate: u32) -> CallSite {
-    let place = Location::new("overlapping", "tests/src/overlapping.rs", line);
-    CallSite::new(Annotation::new(key, place).rate(rate).per_ms(60_000).fallible())
+const fn registered(key: &'static str, at: &'static str, rate: u32) -> CallSite {
+    CallSite::new(Annotation::new(key, at).rate(rate).per_ms(60_000).fallible())
 }
 
 #[tokio::main]

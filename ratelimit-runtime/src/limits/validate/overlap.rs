@@ -13,7 +13,7 @@ pub(super) fn check(by_key: &Sites, problems: &mut Vec<Problem>) {
         Some((template, *sites.first()?))
     });
     let mut keys: Vec<_> = keys.collect();
-    keys.sort_by_key(|(_, site)| (site.location.file, site.location.line));
+    keys.sort_by_key(|(_, site)| site.location());
     let (fixed, templates): (Vec<_>, Vec<_>) =
         (0..keys.len()).partition(|n| keys[*n].0.is_static());
     for (n, (template, site)) in keys.iter().enumerate() {
