@@ -160,6 +160,7 @@ impl Core {
 
     /// Decides a call that needs neither the store nor a wait. In shadow mode the reply may be a
     /// rejection.
+    #[inline]
     pub(crate) fn acquire_at_once(
         &self,
         limits: &Services,
@@ -204,6 +205,7 @@ impl Core {
     }
 
     /// Returns the reply of this process, if it counts the limiter.
+    #[inline]
     fn counted_here(
         &self,
         limits: &Services,
