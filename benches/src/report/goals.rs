@@ -44,7 +44,9 @@ impl Wanted {
         match self {
             Self::Times(_) | Self::Ratio(_) if reached >= 100.0 => format!("{reached:.0}×"),
             Self::Times(_) | Self::Ratio(_) => format!("{reached:.2}×"),
-            Self::AtMost(_, unit) if reached.fract() == 0.0 => format!("{reached}{unit}"),
+            Self::AtMost(_, unit) if reached >= 1000.0 || reached.fract() == 0.0 => {
+                format!("{reached:.0}{unit}")
+            }
             Self::AtMost(_, unit) => format!("{reached:.2}{unit}"),
             Self::Share(_) => format!("{:.1} %", reached * 100.0),
         }
