@@ -25,11 +25,8 @@ fn settings(runtime: &Runtime, guard: &Guard<'_>) -> TokenStream {
         settings.extend(quote_spanned!(reported_at(ends(rate).1)=> .rate(#rate)));
     }
     if let Some(Per { length, unit }) = *per {
-        let (unit, length) = (
-            unit.map(|unit| site::word(runtime, "CalendarUnit", unit)),
-            site::milliseconds(length),
-        );
-        match unit {
+        let length = site::milliseconds(length);
+        match unit.map(|unit| site::word(runtime, "CalendarUnit", unit)) {
             Some(unit) => rare.extend(generated!(.unit(#unit))),
             None => settings.extend(generated!(.per_ms(#length))),
         }
