@@ -335,9 +335,13 @@ fn blocked(
 }
 
 /// Returns the latest time to query the store again: other processes may free permits early.
-fn look_again(limits: &Arc<Services>, wait_ms: u64) -> u64 {
-    let wait = Duration::from_millis(wait_ms);
-    whole_ms(wait.min(limits.store.look_again_after(wait)))
+fn look_again(limits: &Services, wait_ms: u64) -> u64 {
+    wait_ms.min(look_after(limits, wait_ms))
+}
+
+/// Returns how long a call that waits this long checks nothing, which may be longer than its wait.
+fn look_after(limits: &Services, wait_ms: u64) -> u64 {
+    whole_ms(limits.store.look_again_after(Duration::from_millis(wait_ms)))
 }
 
 /// Waits in the queue of one claim, and in any queue that the caller is moved to from there.

@@ -15,7 +15,7 @@ use super::{
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
-    look_again,
+    look_after, look_again,
 };
 use crate::{
     Reason,
@@ -238,21 +238,22 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
     });
 }
 
+/// Checks whether a request of this cost could be granted before the reservations.
+async fn look(core: Arc<Core>, limits: Arc<Services>, permits: u32) {
+    let rule = core.rule(&limits);
+    if core.is_counted_here(&rule) {
+        for part in core.parts(&rule) {
+            part.look_in_turn(&limits).await;
+        }
+    }
+    let free_at = core.free_at(&limits, permits).await;
+    core.queue.change(|line| line.looked(free_at, look_at(&limits, line.head_at())));
+}
+
 /// Returns when to check a reservation that begins at `at`: another process may free permits early.
 fn look_at(limits: &Services, at: u64) -> u64 {
     let now = limits.clock.now_ms();
-    let wait = Duration::from_millis(at.saturating_sub(now));
-    now.saturating_add(whole_ms(limits.store.look_again_after(wait)))
-}
-
-/// Checks whether a request of this cost could be granted before the reservations.
-async fn look(core: Arc<Core>, limits: Arc<Services>, permits: u32) {
-    core.read_in_turn(&limits).await;
-    let free_at = core.free_at(&limits, permits).await;
-    core.queue.change(|line| {
-        line.looked(free_at);
-        line.look_at(look_at(&limits, line.head_at()));
-    });
+    now.saturating_add(look_after(limits, at.saturating_sub(now)))
 }
 
 impl Core {

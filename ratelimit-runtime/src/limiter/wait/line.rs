@@ -254,9 +254,10 @@ impl<S, T: Part> Line<S, T> {
         self.look_at = at;
     }
 
-    /// Records that a new request could be granted at `free_at`, if the store replied.
-    pub(super) fn looked(&mut self, free_at: Option<u64>) {
-        (self.asking, self.asked) = (false, None);
+    /// Records that a new request could be granted at `free_at`, if the store replied; the next check
+    /// is due at `again`.
+    pub(super) fn looked(&mut self, free_at: Option<u64>, again: u64) {
+        (self.asking, self.asked, self.look_at) = (false, None, again);
         let is_earlier = |at| self.slots.front().is_some_and(|slot| at < slot.at);
         if free_at.is_some_and(is_earlier) {
             self.change();

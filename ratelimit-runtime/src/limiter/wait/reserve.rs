@@ -17,16 +17,6 @@ pub(super) struct Reserved {
 }
 
 impl Core {
-    /// Reads the stored configuration of a limiter that this process counts, if that is due.
-    pub(super) async fn read_in_turn(self: &Arc<Self>, limits: &Arc<Services>) {
-        let rule = self.rule(limits);
-        if let Ok(numbers) = &rule.numbers
-            && self.is_counted_here(&rule)
-        {
-            Part { core: self, rule: &rule, numbers }.look_in_turn(limits).await;
-        }
-    }
-
     /// Reserves permits for requests of these costs, in order. Returns `None` if the active
     /// configuration takes no reservations, or the store made none.
     pub(super) async fn reserve(

@@ -231,11 +231,10 @@ fn reservations_that_are_later_than_necessary_are_given_up() {
         assert_eq!(step(&mut line, due - 1, Some(TEN_A_SECOND)).0, Step::Sleep(due));
         assert_eq!(step(&mut line, due, Some(TEN_A_SECOND)).0, Step::Look(3));
         assert_eq!(step(&mut line, due, Some(TEN_A_SECOND)).0, Step::Sleep(9000), "it looks once");
-        line.looked(free_at);
-        line.look_at(next);
+        line.looked(free_at, next);
     }
     step(&mut line, 3000, Some(TEN_A_SECOND));
-    line.looked(Some(8999));
+    line.looked(Some(8999), 4000);
     let given_up = Step::GiveUp(vec![promised]);
     assert_eq!(step(&mut line, 3001, Some(TEN_A_SECOND)).0, given_up);
     line.answered(0, 0);
