@@ -190,6 +190,7 @@ async fn the_state_is_a_field_of_the_hash() {
     let limits = limits(&server).await;
     for (quota, letter, algorithm, burst) in [
         (quota(10, HOUR).token_bucket(20).unwrap(), b'b', "token_bucket", Some("20")),
+        (quota(10, HOUR).token_bucket(10).unwrap(), b'b', "token_bucket", None),
         (quota(10, HOUR).leaky_bucket().unwrap(), b'b', "leaky_bucket", None),
         (quota(10, 24 * HOUR).fixed_window(), b'f', "fixed_window", None),
     ] {
@@ -272,6 +273,26 @@ async fn a_process_follows_the_rule_that_is_stored() {
     let _: i64 = server.cli(&["HSET", "lim", "algorithm", "calendar"]);
     let rejection = second.try_acquire(1).await.unwrap_err();
     assert_eq!(rejection.reason(), Reason::StoreMisconfigured);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_that_is_the_rate_is_not_stored_and_follows_it() {
+    let server = RedisServer::start();
+    let first = limits(&server).await.limiter("lim", quota(10, HOUR).token_bucket(10).unwrap());
+    first.try_acquire(2).await.unwrap();
+    assert_eq!(stored(&server, "burst"), None);
+
+    // A client that knows no buckets changes the rate alone.
+    let _: i64 = server.cli(&["HSET", "lim", "rate", "6"]);
+    let decision = first.try_acquire(2).await.unwrap();
+    assert_eq!(decision.quota().unwrap(), quota(6, HOUR).token_bucket(6).unwrap());
+    assert_eq!(decision.remaining(), 2, "what was used counts");
+
+    // A bucket that warms up has no burst either, and is not mistaken for this one.
+    let warms_up = quota(6, HOUR).warming_bucket(HOUR).unwrap();
+    let second = limits(&server).await.configured("lim");
+    second.set_rate(warms_up).await.unwrap();
+    assert_eq!(first.try_acquire(1).await.unwrap().quota().unwrap(), warms_up);
 }
 
 #[tokio::test(flavor = "multi_thread")]

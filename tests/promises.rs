@@ -10,9 +10,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::__private::store::{
     Algorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-    Config, Mode, Outcome, Rule,
+    Assertion, Config, MemberId, Mode, OnDrift, Outcome, Request, Rule, StateKeys,
 };
-use tests::{redis_server::RedisServer, window};
+use tests::{decide, redis_server::RedisServer, window};
+use tokio::time::Instant;
 
 use self::world::World;
 
@@ -315,4 +316,26 @@ fn the_log_of_a_hundred_thousand_permits_stays_in_the_small_encoding() {
     let encoding: String = server.cli(&["OBJECT", "ENCODING", log]);
     println!("{members} members, {bytes} bytes, a {encoding}");
     assert!(members <= 128 && encoding != "skiplist" && bytes <= 4_096);
+}
+
+#[test]
+fn a_bucket_or_fixed_window_with_a_name_of_twenty_bytes_takes_250_bytes_in_redis() {
+    let server = RedisServer::start();
+    let mut redis = server.connect().unwrap();
+    for rule in
+        [Rule::TokenBucket { burst: 100 }, Rule::LeakyBucket, Rule::FixedWindow { calendar: None }]
+    {
+        let config = Config::new(100, 60_000, Mode::Overall).rule(rule).keep_alive_ms(120_000);
+        let keys = StateKeys::new(format!("order:user:{:09}", 7));
+        for assertion in [Assertion::First(OnDrift::Reset), Assertion::Steady] {
+            let request = Request::new(&keys, config, Instant::now()).assertion(assertion);
+            let request = request.member(Some(MemberId::new(1 << 31, 1 << 31)));
+            let call = decide::call(&request, &[1], 1_795_589_091_304_638, false);
+            call.exec(&mut redis).unwrap();
+        }
+        let bytes: u64 = server.cli(&["MEMORY", "USAGE", keys.config()]);
+        println!("{rule:?}: {bytes} bytes");
+        assert!(bytes <= 250, "{rule:?}: {bytes} bytes");
+        server.cli::<i64>(&["DEL", keys.config()]);
+    }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use ratelimit_runtime::__private::store::StateKeys;
 use redis::{Connection, pipe};
-use tests::redis_server::RedisServer;
+use tests::{redis_server::RedisServer, state::Epoch};
 
 /// A limiter's keys at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
+    /// The fields that are texts.
     pub(crate) config: BTreeMap<String, String>,
+    pub(crate) epoch: Option<Epoch>,
     pub(crate) counter: Option<i64>,
     pub(crate) log: Vec<Entry>,
 }
@@ -49,7 +51,8 @@ impl State {
 
     pub(crate) fn read(redis: &mut Connection, keys: &StateKeys) -> Self {
         type Log = Vec<(Vec<u8>, f64)>;
-        let (config, counter, log): (_, _, Log) = pipe()
+        type Fields = BTreeMap<String, Vec<u8>>;
+        let (mut fields, counter, log): (Fields, _, Log) = pipe()
             .atomic()
             .cmd("HGETALL")
             .arg(keys.config())
@@ -61,7 +64,10 @@ impl State {
             .query(redis)
             .expect("keys of a limiter");
         let log = log.into_iter().map(|(member, at_ms)| Entry { member, at_ms }).collect();
-        Self { config, counter, log }
+        let epoch = fields.remove("epoch").and_then(|epoch| Epoch::read(&epoch));
+        let text = |(field, value)| Some((field, String::from_utf8(value).ok()?));
+        let config = fields.into_iter().filter_map(text).collect();
+        Self { config, epoch, counter, log }
     }
 
     pub(crate) fn rate(&self) -> i64 {

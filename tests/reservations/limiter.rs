@@ -100,7 +100,7 @@ async fn a_warm_up_lies_beside_the_numbers_and_is_followed() {
     let fields = ["algorithm", "burst", "warm_up"];
     let stored = fields.map(|field| server.cli::<Option<String>>(&["HGET", "lim", field]));
     let [algorithm, burst, warm_up] = stored;
-    assert_eq!((algorithm.as_deref(), burst), (Some("token_bucket"), None));
+    assert_eq!((algorithm.as_deref(), burst.as_deref()), (Some("token_bucket"), Some("0")));
     assert_eq!(warm_up.as_deref(), Some("3600000"));
     assert_eq!(server.limiter_keys(), ["lim"], "what is used is in the hash");
 

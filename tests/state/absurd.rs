@@ -78,7 +78,6 @@ async fn a_field_that_makes_no_sense_concerns_its_limiter_alone() {
         "burst",
         "warm_up",
         "debt",
-        "vouched",
         "reset",
         "epoch",
         "changed",

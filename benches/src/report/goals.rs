@@ -116,6 +116,7 @@ fn goals(measured: &Measured) -> Vec<Goal> {
     );
     in_process(measured, &mut add);
     scripts(measured, &mut add);
+    memory(measured, &mut add);
     compiled(measured, &mut add);
     waiters(measured, &mut add);
     goals
@@ -168,12 +169,27 @@ fn scripts(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>
             );
         }
     }
-    let bytes = |kind| measured.figure("memory", "Redis", kind, "usage");
+}
+
+fn memory(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {
+    let bytes = |load, kind, how| measured.figure("memory", load, kind, how);
     add(
-        "`token_bucket`: bytes of a limiter in Redis, over Redisson's".to_owned(),
-        Wanted::Ratio(0.65),
-        over(bytes("token_bucket"), bytes("redisson")),
+        "embedded store: memory of a limiter that was used once".to_owned(),
+        Wanted::AtMost(300.0, " bytes"),
+        bytes("1_100_000", "keys", "each"),
     );
+    add(
+        "`token_bucket`: memory of a limiter in Redis, by `MEMORY USAGE`".to_owned(),
+        Wanted::AtMost(250.0, " bytes"),
+        bytes("Redis", "token_bucket", "usage"),
+    );
+    for (how, what) in [("each", "the growth of the server"), ("usage", "`MEMORY USAGE`")] {
+        add(
+            format!("`token_bucket`: memory of a limiter in Redis, over Redisson's, by {what}"),
+            Wanted::Ratio(0.65),
+            over(bytes("Redis", "token_bucket", how), bytes("Redis", "redisson", how)),
+        );
+    }
 }
 
 fn compiled(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)) {

@@ -1,9 +1,6 @@
 //! The scripts, their arguments and replies.
 
-use std::{
-    iter,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::{OnDrift, Penalty};
@@ -12,8 +9,11 @@ use redis::Cmd;
 use super::rule::write_rule;
 use crate::{
     clock::whole_ms,
-    store::{Assertion, Request, StateKeys},
+    store::{Assertion, MemberId, Request, StateKeys},
 };
+
+/// The greatest whole number up to which scripts count exactly.
+const MOST_EXACT: u64 = 1 << 53;
 
 /// Concatenates the texts of files, in the order in which they depend on each other.
 macro_rules! text {
@@ -211,13 +211,9 @@ pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, 
 
 /// Adds the first six of them, which are the same for every script.
 pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
-    let Request { config, revision, assertion, .. } = request;
+    let Request { config, assertion, .. } = request;
     command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
-    let mut since = format!("{} {revision}:{since_us}", config.keep_alive_ms);
-    if let Some(member) = request.member {
-        since.extend(iter::once('@').chain(member.digits()));
-    }
-    command.arg(since);
+    command.arg(&origin(request, since_us)[..]);
     if let (Some(gone), Assertion::Steady) = (request.abandons, assertion) {
         command.arg(format!("abandon {gone}"));
         return;
@@ -229,6 +225,20 @@ pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str
         Assertion::First(OnDrift::Carry) => "carry",
         Assertion::First(_) => "reset",
     });
+}
+
+/// Encodes since when the process has its configuration, its id, the keep-alive and the revision: the fifth
+/// argument in `lua/limiter.lua`.
+fn origin(request: &Request<'_>, since_us: u64) -> Vec<u8> {
+    let mut origin = Vec::with_capacity(40);
+    origin.extend(&since_us.min(MOST_EXACT).to_le_bytes()[..7]);
+    origin.extend(MemberId::bits(request.member).to_be_bytes());
+    origin.extend(request.config.keep_alive_ms.to_string().into_bytes());
+    if request.revision > 0 {
+        origin.push(b' ');
+        origin.extend(request.revision.to_string().into_bytes());
+    }
+    origin
 }
 
 /// Builds the startup check, on a limiter's names.

@@ -92,9 +92,8 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   function meter.text()
     if meter.kept_for() == 0 then return nil end
-    local bucket = { empty_at = now + math.floor(backlog / rate), ticks = backlog % rate,
-      rate = rate, per = per, at = now, last = lead > 0 and now + lead or 0 }
-    return 'b' .. packed(bucket, BUCKET) .. (moves and text_of_moves(moves) or '')
+    return text_of_bucket(now + math.floor(backlog / rate), backlog % rate, rate, per, now,
+      lead > 0 and now + lead or 0, moves)
   end
 
   return meter

@@ -8,11 +8,17 @@ local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- configuration is abandoned.
 local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
+-- Returns the epoch of our configuration.
+local function epoch_of(own, now)
+  local revision = own.revision > 0 and decimal(own.revision) or ''
+  return struct.pack('<I6', now) .. own.origin .. own.name .. revision
+end
+
 -- Our configuration keeps the usage. A heartbeat renews the expiry: see steady.lua.
 local function write_own(own, stored, now)
   own.debt, own.owes, own.state, own.renews = stored.debt, stored.owes, stored.state, true
   write_config(own, stored)
-  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now)
+  redis.call('HSET', KEYS[1], 'epoch', epoch_of(own, now))
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
 end
 
@@ -20,16 +26,15 @@ end
 local function announce(own, stored, now)
   if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
   stored.renews = true
-  redis.call('HSET', KEYS[1], 'epoch', own.epoch, 'vouched', now,
-    'keepAliveTime', decimal(stored.keep_alive))
+  redis.call('HSET', KEYS[1], 'epoch', epoch_of(own, now), 'keepAliveTime', decimal(stored.keep_alive))
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
 end
 
 -- At most one reset per window, for a configuration that is new to the key.
-local function may_reset(own, numbers, stored, now)
+local function may_reset(own, stored, now)
   local last = integer(redis.call('HGET', KEYS[1], 'reset'))
   local cool = not last or now < last or now - last >= math.max(stored.per, own.per)
-  return cool and not is_recent(numbers, stored, now)
+  return cool and not is_recent(own.name, stored, now)
 end
 
 local function forget_state(config)
@@ -49,10 +54,10 @@ local function forget_counter()
 end
 
 -- Replaces the stored configuration with our own.
-local function take_over(own, numbers, stored, resets, now)
+local function take_over(own, stored, resets, now)
   local event, replaced = CARRIED, numbers_of(stored)
   own.replaced = replaced
-  if resets and own.on_drift == 'reset' and may_reset(own, numbers, stored, now) then
+  if resets and own.on_drift == 'reset' and may_reset(own, stored, now) then
     event = RESET
     forget_state(stored)
     redis.call('HSET', KEYS[1], 'reset', now)
@@ -62,7 +67,7 @@ local function take_over(own, numbers, stored, resets, now)
     forget_counter()
   end
   write_own(own, stored, now)
-  remember(replaced, numbers, stored, now)
+  remember(name_of(replaced), own.name, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
     for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
   end
@@ -85,28 +90,28 @@ local function reconcile(own, now, stored, whole)
     return own, CREATED
   end
 
-  local numbers_stored, numbers = numbers_of(stored), numbers_of(own)
-  local same = numbers_stored == numbers
-  local vouched = stored.vouched
+  local numbers_stored, epoch = numbers_of(stored), read_epoch(stored.epoch)
+  local same = numbers_stored == numbers_of(own)
   if same and not own.asserting then
-    if now - vouched >= HEARTBEAT or now < vouched then
-      redis.call('HSET', KEYS[1], 'vouched', now)
+    if epoch and (now - epoch.beat >= HEARTBEAT or now < epoch.beat) then
+      redis.call('HSET', KEYS[1], 'epoch', beaten(stored.epoch, now))
       stored.renews = true
     end
+    stored.renews = stored.renews or not epoch
     return stored, NOTHING
   end
 
-  local epoch, change = origin_of(stored, numbers_stored, own.asserting, now)
+  local change = change_of(stored, epoch, numbers_stored, own.asserting, now)
   local newer = is_newer(own, epoch, change, now)
   if same then
     if newer then announce(own, stored, now) end
     return stored, UNCHANGED
   end
   -- Only a member knows whether the process that announced it is still alive.
-  local silent = epoch and not change and now - vouched >= ABANDONED_AFTER
+  local silent = epoch and not change and now - epoch.beat >= ABANDONED_AFTER
   local abandoned = silent and (not own.member or not epoch.by or own.abandons == epoch.by)
   if newer or abandoned then
-    return take_over(own, numbers, stored, newer and own.asserting and not change, now)
+    return take_over(own, stored, newer and own.asserting and not change, now)
   end
   stored.announcer = silent and epoch.by
   return stored, FOLLOWED
@@ -114,14 +119,15 @@ end
 
 -- Reads our own configuration from the arguments; see each script's header.
 local function own_config(arguments)
-  local keep_alive, origin, revision, since = string.match(arguments[5], '^(%d+) ((%d+):(%d+).*)$')
-  local how = arguments[6]
+  local keep_alive, revision = string.match(arguments[5], '^(%d+) ?(%d*)$', 16)
+  local origin, how = string.sub(arguments[5], 1, 15), arguments[6]
   local own = read_rule({
     rate = tonumber(arguments[2]), per = tonumber(arguments[3]), keep_alive = tonumber(keep_alive),
-    revision = tonumber(revision), since = tonumber(since), member = string.match(origin, '@(%x+)$'),
+    origin = origin, revision = tonumber(revision) or 0, since = struct.unpack('<I7', origin),
+    member = string.sub(origin, 8) ~= string.rep('\0', 8),
     on_drift = how, abandons = string.match(how, '^abandon (%x+)$'),
     asserting = how == 'reset' or how == 'carry', follows = how == 'follow' or how == 'following',
   }, arguments[4])
-  own.epoch = origin .. ':' .. name_of(numbers_of(own))
+  own.name = name_of(numbers_of(own))
   return own
 end

@@ -5,34 +5,35 @@ ready = ready and reply
 if LIMITERS > 1 then replies[n] = reply else only = reply end
 if ready and not alone then
   plans = plans or {}
-  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive }
+  plans[n] = { member, score, gone, expired, left, fresh, state, lasts, renews, beaten, per, keep_alive }
 end
 if last and ready then
   for m = first, n do
     local hash = KEYS[m * 3 - 2]
     if not alone then
-      member, score, gone, expired, left, fresh, state, lasts, renews, vouches, per, keep_alive =
+      member, score, gone, expired, left, fresh, state, lasts, renews, beaten, per, keep_alive =
         unpack(plans[m], 1, 12)
     end
     local idle, own, at = keep_alive, m * 7 - 6, now
     -- The server's own text, because formatting a number is slow.
-    if (fresh or vouches or score == now) and time and #time[2] == 6 then
+    if score == now and time and #time[2] == 6 then
       at = time[1] .. string.sub(time[2], 1, 3)
     end
     if fresh then
-      local lifetime, origin = string.match(ARGV[own + 4], '^(%d+) (.+)$')
-      local name = ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3]
-      if #name > 20 then name = string.sub(redis.sha1hex(name), 1, 8) end -- `name_of`
+      local origin = ARGV[own + 4]
+      local lifetime, revision = string.match(origin, '^(%d+) ?(%d*)$', 16)
+      local digits = redis.sha1hex(ARGV[own + 1] .. '/' .. ARGV[own + 2] .. '/' .. ARGV[own + 3])
+      local name = struct.pack('>I4', tonumber(string.sub(digits, 1, 8), 16)) -- `name_of`
       -- The fields of a small hash are searched in order; the first is the one that every grant writes.
       redis.call('HSET', hash, state and 'state' or 'type', state or '0', 'rate', ARGV[own + 1],
-        'interval', ARGV[own + 2], 'type', '0', 'keepAliveTime', lifetime, 'vouched', at,
-        'epoch', origin .. ':' .. name, unpack(fresh))
-    elseif state and vouches then
-      redis.call('HSET', hash, 'state', state, 'vouched', at)
+        'interval', ARGV[own + 2], 'type', '0', 'keepAliveTime', lifetime, 'epoch',
+        struct.pack('<I6', now) .. string.sub(origin, 1, 15) .. name .. revision, unpack(fresh))
+    elseif state and beaten then
+      redis.call('HSET', hash, 'state', state, 'epoch', beaten)
     elseif state then
       redis.call('HSET', hash, 'state', state)
-    elseif vouches then
-      redis.call('HSET', hash, 'vouched', at)
+    elseif beaten then
+      redis.call('HSET', hash, 'epoch', beaten)
     end
     local counter, renewed
     if member then
@@ -69,6 +70,6 @@ if last and ready then
     if renewed then redis.call('PEXPIRE', hash, expiry_text) end
   end
 elseif last then
-  decide(first, n, alone and settled and windowed and not (vouches or asserts) and stored, text)
+  decide(first, n, alone and settled and windowed and not (beaten or asserts) and stored, text)
 end
 if last then first, ready = n + 1, true end

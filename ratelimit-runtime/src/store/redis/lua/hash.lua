@@ -1,9 +1,9 @@
 -- Reads and writes the configuration of a limiter.
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
---                algorithm, burst, warm_up (ms), calendar: ours, absent for a sliding
---                window; epoch, vouched (the last heartbeat, ms), changed, recent, reset
---                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
+--                algorithm, burst (absent if it is the rate, 0 beside warm_up), warm_up (ms),
+--                calendar: ours, absent for a sliding window; epoch, changed, recent, reset (ms): ours, see
+--                history.lua; counted, compacted (ms): ours, see mend.lua;
 --                debt: permits that a sliding window owes, absent for none: what is free
 --                pays them first; state: what is used by every other rule, see meter.lua
 -- ARGV[4]  our rule, which replies need not repeat
@@ -31,25 +31,24 @@ end
 -- was invalid, which other clients may set.
 local function stored_config()
   local fields = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime',
-    'epoch', 'vouched', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent', 'state')
+    'epoch', 'algorithm', 'burst', 'warm_up', 'calendar', 'debt', 'changed', 'recent', 'state')
   local stored = {
     rate = integer(fields[1]), per = integer(fields[2]), mode = fields[3],
     keep_alive = field(fields[4], LONGEST), epoch = fields[5] or '',
-    vouched = field(fields[6], MOST_EXACT), algorithm = fields[7] or nil, burst = 0,
-    warm_up = 0, debt = field(fields[11], MOST_EXACT), owes = fields[11], changed = fields[12] or '',
-    recent = fields[13] or '', state = fields[14] or nil,
+    algorithm = fields[6] or nil, burst = 0, warm_up = 0, debt = field(fields[10], MOST_EXACT),
+    owes = fields[10], changed = fields[11] or '', recent = fields[12] or '', state = fields[13] or nil,
   }
   stored.repaired = fields[4] and tonumber(fields[4]) ~= stored.keep_alive
   local whole = stored.rate and stored.rate >= 0 and stored.per and stored.per >= 1
     and stored.per <= LONGEST and (stored.mode == '0' or stored.mode == '1')
   if stored.algorithm == 'token_bucket' then
-    if not fields[8] then stored.warm_up = field(fields[9], LONGEST) end
+    if fields[7] == '0' then stored.warm_up = field(fields[8], LONGEST) end
     if stored.warm_up == 0 then
-      stored.burst = fields[8] and field(fields[8], 2 ^ 32 - 1) or stored.rate
+      stored.burst = fields[7] and field(fields[7], 2 ^ 32 - 1) or stored.rate
       whole = whole and (stored.rate == 0 or stored.burst > 0)
     end
   elseif stored.algorithm == 'fixed_window' then
-    stored.calendar = fields[10] or nil
+    stored.calendar = fields[9] or nil
   end
   return stored, whole and is_countable(stored)
 end
@@ -78,7 +77,7 @@ local function rule_of(config)
   return text
 end
 
--- Returns the limit as a text; an epoch ends with it.
+-- Returns the limit as a text.
 local function numbers_of(config)
   return decimal(config.rate) .. '/' .. decimal(config.per) .. '/' .. rule_of(config)
 end
@@ -91,8 +90,12 @@ local function write_config(config, stored)
     redis.call('HDEL', KEYS[1], 'algorithm', 'burst', 'warm_up', 'calendar')
   end
   if config.algorithm then redis.call('HSET', KEYS[1], 'algorithm', config.algorithm) end
-  if config.burst > 0 then redis.call('HSET', KEYS[1], 'burst', decimal(config.burst)) end
-  if config.warm_up > 0 then redis.call('HSET', KEYS[1], 'warm_up', decimal(config.warm_up)) end
+  if config.burst > 0 and config.burst ~= config.rate then
+    redis.call('HSET', KEYS[1], 'burst', decimal(config.burst))
+  end
+  if config.warm_up > 0 then
+    redis.call('HSET', KEYS[1], 'burst', '0', 'warm_up', decimal(config.warm_up))
+  end
   if config.calendar then redis.call('HSET', KEYS[1], 'calendar', config.calendar) end
 end
 

@@ -2,47 +2,66 @@
 --
 -- KEYS[1]  hash  `epoch`, `changed` and `recent`, as below; see hash.lua
 --
--- `epoch` is `revision:since@process:rate/interval/rule`, see `name_of`: the configuration that was
--- announced last, since when its process has had it, and the id of that process if it sends
--- heartbeats (members.lua). The greater epoch wins. A stored configuration that the epoch does not
--- name is a change from outside: Java's setRate, an operator, set_rate.lua. `changed` is its date,
--- `made:held:rate/interval/rule`: when it was made or first seen (us), and until when it is held
--- (ms). Only a process that received its configuration later replaces it, and not while it is held.
+-- `epoch` is about the configuration that was announced last: the last heartbeat of a process that
+-- has it (ms, six bytes), since when the process that announced it has had it (us, seven), the id of
+-- that process or zeros if it sends no heartbeats (eight, see members.lua), the name of the
+-- configuration (four, see `name_of`), and the revision in decimal digits, none for 0. Whole numbers
+-- have their lowest byte first.
 --
--- `recent` is `ms=rate/interval/rule;...`: earlier configurations and when each was replaced,
--- newest first. None of them is new, so its return resets nothing.
+-- The epoch with the greater revision wins, then the later one. A stored configuration that the
+-- epoch does not name is a change from outside: Java's setRate, an operator, set_rate.lua. `changed`
+-- is its date, `made:held:rate/interval/rule`: when it was made or first seen (us), and until when
+-- it is held (ms). Only a process that received its configuration later replaces it, and not while
+-- it is held.
+--
+-- `recent` holds when earlier configurations were replaced (ms, six bytes) and their names, newest
+-- first. None of them is new, so its return resets nothing.
 
 -- How many earlier configurations are remembered, and for how long (ms).
 local REMEMBERED, REMEMBERED_FOR = 4, 3600000
 
--- Reads the earlier configurations as { numbers, text } entries.
+-- Reads the last announcement, or returns nil if there is none.
+local function read_epoch(text)
+  local revision = #text > 25 and integer(string.sub(text, 26)) or #text == 25 and 0
+  if not revision then return nil end
+  local beat, since, limits, process = struct.unpack('<I6I7>I4I4', text)
+  local by = limits + process > 0 and string.format('%08x%08x', limits, process)
+  return { beat = beat, since = since, by = by, name = string.sub(text, 22, 25), revision = revision }
+end
+
+-- Returns an epoch with a heartbeat now.
+local function beaten(text, now)
+  return struct.pack('<I6', now) .. string.sub(text, 7)
+end
+
+-- Reads the earlier configurations as { name, text } entries.
 local function recent_of(stored, now)
   local recent = {}
-  for text, at, numbers in string.gmatch(stored.recent, '((%d+)=([^;]+))') do
-    if now - tonumber(at) < REMEMBERED_FOR and #recent < REMEMBERED then
-      recent[#recent + 1] = { numbers = numbers, text = text }
+  for from = 1, #stored.recent - 9, 10 do
+    local text = string.sub(stored.recent, from, from + 9)
+    if now - struct.unpack('<I6', text) < REMEMBERED_FOR and #recent < REMEMBERED then
+      recent[#recent + 1] = { name = string.sub(text, 7), text = text }
     end
   end
   return recent
 end
 
-local function is_recent(numbers, stored, now)
+local function is_recent(name, stored, now)
   for _, entry in ipairs(recent_of(stored, now)) do
-    if entry.numbers == name_of(numbers) then return true end
+    if entry.name == name then return true end
   end
   return false
 end
 
--- Remembers a configuration that another one replaces.
+-- Remembers the name of a configuration that another one replaces.
 local function remember(replaced, by, stored, now)
-  replaced, by = name_of(replaced), name_of(by)
-  local texts = { decimal(now) .. '=' .. replaced }
+  local texts = { struct.pack('<I6', now) .. replaced }
   for _, entry in ipairs(recent_of(stored, now)) do
-    if entry.numbers ~= replaced and entry.numbers ~= by and #texts < REMEMBERED then
+    if entry.name ~= replaced and entry.name ~= by and #texts < REMEMBERED then
       texts[#texts + 1] = entry.text
     end
   end
-  redis.call('HSET', KEYS[1], 'recent', table.concat(texts, ';'))
+  redis.call('HSET', KEYS[1], 'recent', table.concat(texts))
 end
 
 -- Records when a change from outside was made (us), and until when it is held (ms).
@@ -50,22 +69,17 @@ local function date_change(made, held, numbers)
   redis.call('HSET', KEYS[1], 'changed', decimal(made) .. ':' .. decimal(held) .. ':' .. numbers)
 end
 
--- Returns the origin of the stored configuration: the `epoch` of the last announcement, if there
--- was one, and the `change` from outside since, which is dated here if it is not yet. A hash
--- without an epoch is Java's own, and an announcing process replaces it.
-local function origin_of(stored, numbers_stored, asserting, now)
-  local revision, since, by, announced = string.match(stored.epoch, '^(%d+):(%d+)@?(%x*):(.+)$')
-  local epoch = announced
-    and { revision = tonumber(revision), since = tonumber(since), by = by ~= '' and by }
+-- Returns the change from outside since the last announcement, if there was one; it is dated here if
+-- it is not yet. A hash without an epoch is Java's own, and an announcing process replaces it.
+local function change_of(stored, epoch, numbers_stored, asserting, now)
   local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
-  if changed == numbers_stored then
-    return epoch, { made = tonumber(made), held = tonumber(held) }
-  end
-  if announced == name_of(numbers_stored) or (not epoch and asserting) then return epoch, nil end
+  if changed == numbers_stored then return { made = tonumber(made), held = tonumber(held) } end
+  local name = name_of(numbers_stored)
+  if epoch and epoch.name == name or (not epoch and asserting) then return nil end
   local change = { made = now * 1000 + 999, held = 0 }
   date_change(change.made, change.held, numbers_stored)
-  if epoch then remember(announced, numbers_stored, stored, now) end
-  return epoch, change
+  if epoch then remember(epoch.name, name, stored, now) end
+  return change
 end
 
 -- Returns whether our configuration is newer than the stored one.

@@ -8,9 +8,9 @@
 --          sliding window: `0/fixed_window`, `0/token_bucket/20`, with a warm-up in
 --          ms `0/token_bucket/w4000`, or with a calendar
 --          `0/fixed_window/day@Europe/Vienna`
--- ARGV[5]  `KEEP_ALIVE REVISION:SINCE`: our keep-alive, ms, 0 for none; the revision of our
---          configuration, and since when we have it, us by this server's clock. Then `@` and our id
---          if we send heartbeats: see members.lua
+-- ARGV[5]  since when we have our configuration, us by this server's clock, in seven bytes, the lowest
+--          one first; our id in eight, zeros if we send no heartbeats: see members.lua; our
+--          keep-alive, ms, 0 for none, in digits; and after a space our revision, unless it is 0
 -- ARGV[6]  `steady`; `abandon ID` if the process that announced the stored configuration is gone;
 --          on the first use of a key `reset` or `carry`; without a configuration of our own
 --          `follow`, and from then on `following`
@@ -39,6 +39,6 @@ if not cost then
 end
 local rule, how = ARGV[word + 3], ARGV[word + 5]
 local rate, per, keep_alive, stored, settled, text, reply
-local member, score, gone, left, fresh, state, lasts, renews, vouches
+local member, score, gone, left, fresh, state, lasts, renews, beaten
 local expired, event = 0, 0
 ready = ready and (cost or alone)

@@ -25,10 +25,9 @@ local function countable(number)
   return math.max(0, math.min(number, MOST_EXACT))
 end
 
--- Names a configuration in an epoch: a long one by a digest, because a hash of short values is
--- stored compactly.
+-- Names a configuration in four bytes.
 local function name_of(numbers)
-  return #numbers > 20 and string.sub(redis.sha1hex(numbers), 1, 8) or numbers
+  return struct.pack('>I4', tonumber(string.sub(redis.sha1hex(numbers), 1, 8), 16))
 end
 
 -- Reads the named numbers of a state, and where they end; nil if one is missing or above 2^53.

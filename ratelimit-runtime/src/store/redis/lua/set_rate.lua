@@ -24,7 +24,7 @@ if not keep then forget_state(stored) end
 config.debt, config.owes, config.state = stored.debt, stored.owes, stored.state
 local numbers, held = numbers_of(config), tonumber(ARGV[7])
 if whole and numbers_of(stored) ~= numbers then
-  remember(numbers_of(stored), numbers, stored, now)
+  remember(name_of(numbers_of(stored)), name_of(numbers), stored, now)
 end
 write_config(config, stored)
 date_change(now * 1000 + micros, held > 0 and now + held or 0, numbers)

@@ -15,10 +15,10 @@ if ready and not absent then
   local field = windowed and 'debt' or calendars and 'calendar' or 'burst'
   if asserts then
     stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm', field,
-      'state', 'vouched', 'epoch', 'changed')
+      'state', 'epoch', 'changed')
   else
     stored = redis.pcall('HMGET', KEYS[key], 'rate', 'interval', 'type', 'keepAliveTime', 'algorithm', field,
-      'state', 'vouched')
+      'state', 'epoch')
   end
   local ours = stored[1] == ARGV[word + 1] and stored[2] == ARGV[word + 2]
   state, detail = stored[7], stored[6]
@@ -35,7 +35,9 @@ if ready and not absent then
     if windowed then
       is_stored = not (algorithm or detail)
     else
-      is_stored = algorithm and (detail and '0/' .. algorithm .. '/' .. detail or '0/' .. algorithm) == rule
+      -- The burst is not stored if it is the rate.
+      local more = detail or algorithm == 'token_bucket' and rate_text
+      is_stored = algorithm and (more and '0/' .. algorithm .. '/' .. more or '0/' .. algorithm) == rule
     end
   end
   rate, per, keep_alive = known_rate, known_per, known_alive
@@ -44,24 +46,31 @@ if ready and not absent then
     settled = known and ours and stored[3] == '0'
       and (how == 'steady' or asserts or windowed and how == 'following')
       and keep_alive % 1 == 0 and keep_alive >= 0 and keep_alive <= 2 ^ 52
+    local epoch = stored[8]
+    if epoch and #epoch < 25 then epoch = nil end
     if settled and asserts then
       -- There is nothing to announce if this was announced later, or by this process: see history.lua.
-      local numbers = ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule
-      local revision, since, name = string.match(stored[9] or '', '^(%d+):(%d+)@?%x*:(.+)$')
-      local our_revision, our_since = string.match(ARGV[word + 4], '^%d+ (%d+):(%d+)')
-      if #numbers > 20 then numbers = string.sub(redis.sha1hex(numbers), 1, 8) end -- `name_of`
-      settled = name == numbers and not stored[10] and (tonumber(revision) > tonumber(our_revision)
-        or revision == our_revision and tonumber(since) >= tonumber(our_since))
+      settled = epoch and not stored[9]
+      if settled then
+        local digits = redis.sha1hex(ARGV[word + 1] .. '/' .. ARGV[word + 2] .. '/' .. rule)
+        local name = struct.pack('>I4', tonumber(string.sub(digits, 1, 8), 16)) -- `name_of`
+        local revision = tonumber(string.sub(epoch, 26)) or 0
+        local our_revision = tonumber(string.match(ARGV[word + 4], ' (%d+)$', 16)) or 0
+        settled = string.sub(epoch, 22, 25) == name and (revision > our_revision or revision == our_revision
+          and struct.unpack('<I7', epoch, 7) >= struct.unpack('<I7', ARGV[word + 4]))
+      end
     end
     if settled and (asserts or how == 'steady') then
       -- A process sends a heartbeat every ten seconds. A limiter does not expire for its keep-alive
       -- after that, so the expiry is renewed with the heartbeat, or when the limiter counts longer.
-      local since = now - (tonumber(stored[8]) or 0)
-      local beats = since < 0 or since >= 10000
+      local since = epoch and now - struct.unpack('<I6', epoch)
+      local beats = not since or since < 0 or since >= 10000
       if not windowed then
         renews = (beats or keep_alive > 0 and since >= keep_alive / 4) and 0 or keep_alive - since
       end
-      vouches = not asserts and (beats or renews == 0)
+      if epoch and not asserts and (beats or renews == 0) then
+        beaten = struct.pack('<I6', now) .. string.sub(epoch, 7)
+      end
     end
     -- Without a state, a limiter may have a log from before.
     if settled and not (windowed or state) then
@@ -75,9 +84,9 @@ end
 if absent and cost and string.byte(rule) == 48 then
   detail = #rule > 14 and string.sub(rule, 16)
   rate, per, renews = tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2]), 0
-  keep_alive = tonumber(string.match(ARGV[word + 4], '^%d+'))
+  keep_alive = tonumber(string.match(ARGV[word + 4], '^%d+', 16))
   if rate > 0 and not (detail and string.byte(detail) == 119) then -- `w`
-    if detail then
+    if detail and (calendars or detail ~= ARGV[word + 1]) then
       fresh = { 'algorithm', string.sub(rule, 3, 14), calendars and 'calendar' or 'burst', detail }
     else
       fresh = windowed and {} or { 'algorithm', string.sub(rule, 3, 14) }

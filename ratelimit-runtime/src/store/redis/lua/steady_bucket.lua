@@ -6,16 +6,19 @@ if (settled or fresh) and cost and not (windowed or calendars) then
   local empty_at, ticks, of_rate, of_per, at, last = now, 0, rate, per, now, 0
   local moves, moved, kept_until = nil, 0, 0
   if state then
-    local behind = #state - 43
+    local behind = #state - 36
     local letter
-    if behind == 0 or behind >= 56 and behind % 14 == 0 then
-      letter, empty_at, ticks, of_rate, of_per, at, last = struct.unpack('<BI7I7I7I7I7I7', state)
+    if behind == -7 or behind == 0 or behind >= 56 and behind % 14 == 0 then
+      letter, empty_at, ticks, of_rate, of_per, at = struct.unpack('<BI7I4I4I7I6', state)
     end
     if letter ~= 98 then
       of_rate = nil
-    elseif behind > 0 then
-      moves = string.sub(state, 44)
-      moved, kept_until = struct.unpack('<I7I7', moves)
+    elseif behind >= 0 then
+      last = struct.unpack('<I7', state, 30)
+      if behind > 0 then
+        moves = string.sub(state, 37)
+        moved, kept_until = struct.unpack('<I7I7', moves)
+      end
     end
     state = nil
   end
@@ -33,8 +36,8 @@ if (settled or fresh) and cost and not (windowed or calendars) then
       backlog = backlog + fitting * cost * per
       left = most - backlog
       ticks = backlog % rate
-      state = struct.pack('<BI7I7I7I7I7I7', 98, now + (backlog - ticks) / rate, ticks, rate, per, now,
-        last > now and last or 0)
+      state = struct.pack('<BI7I4I4I7I6', 98, now + (backlog - ticks) / rate, ticks, rate, per, now)
+      if last > now or moves then state = state .. struct.pack('<I7', last > now and last or 0) end
       if moves then state = state .. moves end
     end
     if alone or fitting == count then
