@@ -8,12 +8,6 @@ local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- configuration is abandoned.
 local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
--- Returns the epoch of our configuration.
-local function epoch_of(own, now)
-  local revision = own.revision > 0 and decimal(own.revision) or ''
-  return struct.pack('<I6', now) .. own.origin .. own.name .. revision
-end
-
 -- Our configuration keeps the usage. A heartbeat renews the expiry: see steady.lua.
 local function write_own(own, stored, now)
   own.debt, own.owes, own.state, own.renews = stored.debt, stored.owes, stored.state, true
@@ -93,11 +87,8 @@ local function reconcile(own, now, stored, whole)
   local numbers_stored, epoch = numbers_of(stored), read_epoch(stored.epoch)
   local same = numbers_stored == numbers_of(own)
   if same and not own.asserting then
-    if epoch and (now - epoch.beat >= HEARTBEAT or now < epoch.beat) then
-      redis.call('HSET', KEYS[1], 'epoch', beaten(stored.epoch, now))
-      stored.renews = true
-    end
-    stored.renews = stored.renews or not epoch
+    stored.renews = not epoch or now - epoch.beat >= HEARTBEAT or now < epoch.beat
+    if epoch and stored.renews then redis.call('HSET', KEYS[1], 'epoch', beaten(stored.epoch, now)) end
     return stored, NOTHING
   end
 

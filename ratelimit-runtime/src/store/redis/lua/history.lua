@@ -29,6 +29,12 @@ local function read_epoch(text)
   return { beat = beat, since = since, by = by, name = string.sub(text, 22, 25), revision = revision }
 end
 
+-- Returns the epoch of our configuration.
+local function epoch_of(own, now)
+  local revision = own.revision > 0 and decimal(own.revision) or ''
+  return struct.pack('<I6', now) .. own.origin .. own.name .. revision
+end
+
 -- Returns an epoch with a heartbeat now.
 local function beaten(text, now)
   return struct.pack('<I6', now) .. string.sub(text, 7)
