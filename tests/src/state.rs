@@ -21,8 +21,12 @@ pub fn packed(letter: u8, numbers: &[u64], text: &str) -> Vec<u8> {
 #[must_use]
 pub fn unpacked(state: &[u8], numbers: usize) -> (u8, Vec<u64>, &[u8]) {
     let (numbers, text) = state[1..].split_at(numbers * 7);
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     (state[0], numbers.chunks(7).map(number).collect(), text)
+}
+
+/// A whole number with its lowest byte first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// What a script writes of the last announcement.
@@ -44,8 +48,6 @@ impl Epoch {
     /// Reads an epoch as a script writes it, or returns `None` if it is not one.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let number =
-            |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let (beat, rest) = bytes.split_at_checked(6)?;
         let (since, rest) = rest.split_at_checked(7)?;
         let (member, rest) = rest.split_first_chunk()?;

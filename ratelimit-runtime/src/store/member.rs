@@ -1,10 +1,6 @@
 //! The processes that share a store: which announced a configuration, and their counts.
 
-use std::{
-    fmt::{self, Write as _},
-    num::NonZeroU64,
-    str::FromStr,
-};
+use std::{fmt, num::NonZeroU64, str::FromStr};
 
 /// A process that shares a store: 16 hexadecimal digits. The first half identifies its limits, the second
 /// half the process itself.
@@ -39,13 +35,6 @@ impl MemberId {
         NonZeroU64::new(bits).map(Self)
     }
 
-    /// Returns the hexadecimal digits. A formatter takes many times as long.
-    pub(crate) fn digits(self) -> impl Iterator<Item = char> {
-        let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-        let bytes = self.0.get().to_be_bytes().into_iter();
-        bytes.flat_map(move |byte| [digit(byte >> 4), digit(byte & 0xF)])
-    }
-
     /// Returns the suffix of the process's own key, which stays when the limits change.
     pub(crate) fn process_text(self) -> String {
         format!("{:08x}", self.process())
@@ -54,7 +43,7 @@ impl MemberId {
 
 impl fmt::Display for MemberId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.digits().try_for_each(|digit| f.write_char(digit))
+        write!(f, "{:016x}", self.0)
     }
 }
 

@@ -2,9 +2,9 @@
 --
 -- A state is the letter `b`, then whole numbers, the lowest byte first: EMPTY_AT, the millisecond in
 -- which all taken permits are free again (seven bytes); TICKS, those left then (four); RATE (four)
--- and PER (seven) of the configuration it was counted with; AT, when it was written (six); then,
--- unless all that follows would be 0, LAST, when the last reservation begins, or 0 if none is to
--- come (seven). The numbers of moves.lua follow.
+-- and PER (seven) of the configuration it was counted with; AT, when it was written (six). If a
+-- reservation is to come, or grants moved, LAST follows, when the last reservation begins, or 0
+-- (seven), and then the numbers of moves.lua.
 --
 -- A tick is 1/`rate` of a millisecond, in which one tick drains; a permit is `per` ticks. So every
 -- number is whole, and below 2^53: a bucket holds at most 2^52 ticks, and at most 2^51 more are

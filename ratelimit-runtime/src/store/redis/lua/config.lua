@@ -25,10 +25,10 @@ local function announce(own, stored, now)
 end
 
 -- At most one reset per window, for a configuration that is new to the key.
-local function may_reset(own, stored, now)
+local function may_reset(own, name, stored, now)
   local last = integer(redis.call('HGET', KEYS[1], 'reset'))
   local cool = not last or now < last or now - last >= math.max(stored.per, own.per)
-  return cool and not is_recent(own.name, stored, now)
+  return cool and not is_recent(name, stored, now)
 end
 
 local function forget_state(config)
@@ -49,9 +49,9 @@ end
 
 -- Replaces the stored configuration with our own.
 local function take_over(own, stored, resets, now)
-  local event, replaced = CARRIED, numbers_of(stored)
+  local event, replaced, name = CARRIED, numbers_of(stored), name_of(numbers_of(own))
   own.replaced = replaced
-  if resets and own.on_drift == 'reset' and may_reset(own, stored, now) then
+  if resets and own.on_drift == 'reset' and may_reset(own, name, stored, now) then
     event = RESET
     forget_state(stored)
     redis.call('HSET', KEYS[1], 'reset', now)
@@ -61,7 +61,7 @@ local function take_over(own, stored, resets, now)
     forget_counter()
   end
   write_own(own, stored, now)
-  remember(name_of(replaced), own.name, stored, now)
+  remember(name_of(replaced), name, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
     for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
   end
@@ -112,13 +112,11 @@ end
 local function own_config(arguments)
   local keep_alive, revision = string.match(arguments[5], '^(%d+) ?(%d*)$', 16)
   local origin, how = string.sub(arguments[5], 1, 15), arguments[6]
-  local own = read_rule({
+  return read_rule({
     rate = tonumber(arguments[2]), per = tonumber(arguments[3]), keep_alive = tonumber(keep_alive),
     origin = origin, revision = tonumber(revision) or 0, since = struct.unpack('<I7', origin),
     member = string.sub(origin, 8) ~= string.rep('\0', 8),
     on_drift = how, abandons = string.match(how, '^abandon (%x+)$'),
     asserting = how == 'reset' or how == 'carry', follows = how == 'follow' or how == 'following',
   }, arguments[4])
-  own.name = name_of(numbers_of(own))
-  return own
 end

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  hash  rate, interval (ms), type, keepAliveTime (ms): Redisson's fields;
 --                algorithm, burst (absent if it is the rate, 0 beside warm_up), warm_up (ms),
---                calendar: ours, absent for a sliding window; epoch, changed, recent, reset (ms): ours, see
---                history.lua; counted, compacted (ms): ours, see mend.lua;
+--                calendar: ours, absent for a sliding window; epoch, changed, recent, reset
+--                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
 --                debt: permits that a sliding window owes, absent for none: what is free
 --                pays them first; state: what is used by every other rule, see meter.lua
 -- ARGV[4]  our rule, which replies need not repeat

@@ -32,7 +32,7 @@ end
 -- Returns the epoch of our configuration.
 local function epoch_of(own, now)
   local revision = own.revision > 0 and decimal(own.revision) or ''
-  return struct.pack('<I6', now) .. own.origin .. own.name .. revision
+  return struct.pack('<I6', now) .. own.origin .. name_of(numbers_of(own)) .. revision
 end
 
 -- Returns an epoch with a heartbeat now.
