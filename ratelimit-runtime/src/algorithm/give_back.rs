@@ -47,7 +47,7 @@ impl State {
         }
         let (back, left) = if config.rule.warm_up().is_some() {
             let mut heat = self.heat(config, now);
-            (heat.give_back_grant(grant, now), Self::Warm(heat.warm(now)))
+            (heat.give_back_grant(grant, now), Self::Warm(Box::new(heat.warm(now))))
         } else {
             let mut level = self.level(config, now);
             (level.give_back_grant(grant, now), Self::Bucket(level.at(now)))

@@ -100,7 +100,7 @@ impl Open<'_> {
                 *state = State::Bucket(meter.at(now));
             }
             Form::Warm(Sheet { meter, changed: true }, state) => {
-                *state = State::Warm(meter.warm(now));
+                *state = State::Warm(Box::new(meter.warm(now)));
             }
             Form::Window(Sheet { meter, changed: true }, state) => {
                 *state = State::Window(meter.window());

@@ -31,13 +31,17 @@ pub(crate) struct Epoch {
 /// The stored configuration of a limiter.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    pub(crate) config: Arc<Config>,
+    pub(crate) shared: Arc<Shared>,
+    heartbeat_ms: u64,
+    history: Option<Box<History>>,
+}
+
+/// What all limiters store whose configuration came from one announcement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    config: Config,
     /// The last announcement.
     epoch: Epoch,
-    heartbeat_ms: u64,
-    /// Set if the configuration was not written by an announcement.
-    change: Option<Box<Change>>,
-    past: Option<Box<Past>>,
 }
 
 /// An external change.
@@ -49,9 +53,11 @@ pub(crate) struct Change {
     pub(crate) held_until_ms: u64,
 }
 
-/// The previous configurations of a limiter.
+/// What happened to the configuration of a limiter.
 #[derive(Clone, Debug, Default)]
-struct Past {
+struct History {
+    /// Set if the configuration was not written by an announcement.
+    change: Option<Change>,
     reset_ms: Option<u64>,
     /// Earlier configurations and when each was replaced, newest first.
     configs: Vec<(Config, u64)>,
@@ -60,23 +66,43 @@ struct Past {
 impl Stored {
     /// A configuration that was written deliberately.
     pub(crate) fn written(config: Config, change: Change, before: Option<Self>, now: u64) -> Self {
-        let Some(before) = before else {
-            let epoch = Epoch { revision: 0, since: 0 };
-            let (config, change) = (Arc::new(config), Some(Box::new(change)));
-            return Self { config, epoch, heartbeat_ms: 0, change, past: None };
+        let mut stored = match before {
+            Some(mut before) => {
+                before.replace(config, before.shared.epoch, now);
+                before
+            }
+            None => Self::new(config, Epoch { revision: 0, since: 0 }, 0),
         };
-        Self { change: Some(Box::new(change)), ..before.replaced_by(config, now) }
+        stored.history.get_or_insert_default().change = Some(change);
+        stored
+    }
+
+    fn new(config: Config, epoch: Epoch, heartbeat_ms: u64) -> Self {
+        Self { shared: Arc::new(Shared { config, epoch }), heartbeat_ms, history: None }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Sets the keep-alive alone, which announces nothing.
+    pub(crate) fn set_keep_alive(&mut self, ms: u64) {
+        Arc::make_mut(&mut self.shared).config.keep_alive_ms = ms;
     }
 
     /// Returns whether the configuration was not written by an announcement.
     pub(crate) fn is_from_outside(&self) -> bool {
-        self.change.is_some()
+        self.change().is_some()
+    }
+
+    fn change(&self) -> Option<&Change> {
+        self.history.as_ref()?.change.as_ref()
     }
 
     /// Announces this configuration again, as reconciliation does, if it is the stored one. Returns
     /// until when that need not be repeated.
     pub(crate) fn renewed(&mut self, config: &Config, now: u64) -> Option<u64> {
-        if self.is_from_outside() || *self.config != *config {
+        if self.is_from_outside() || self.config() != config {
             return None;
         }
         self.heartbeat_ms = now;
@@ -85,47 +111,51 @@ impl Stored {
 
     /// The time for which no announcement replaces the configuration, in milliseconds.
     pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
-        self.change.as_ref().map_or(0, |change| change.held_until_ms.saturating_sub(now))
+        self.change().map_or(0, |change| change.held_until_ms.saturating_sub(now))
     }
 
-    /// Returns the record with another configuration, with this one among the earlier ones.
-    fn replaced_by(mut self, config: Config, now: u64) -> Self {
-        if !self.config.same_limit(&config) {
-            let before = (*self.config, now);
-            let past = self.past.get_or_insert_default();
-            past.configs.retain(|(known, at)| {
+    /// Sets another configuration, with this one among the earlier ones.
+    fn replace(&mut self, config: Config, epoch: Epoch, now: u64) {
+        if !self.config().same_limit(&config) {
+            let before = (*self.config(), now);
+            let history = self.history.get_or_insert_default();
+            history.configs.retain(|(known, at)| {
                 !known.same_limit(&before.0) && !known.same_limit(&config) && is_recent(*at, now)
             });
-            past.configs.insert(0, before);
-            past.configs.truncate(REMEMBERED);
+            history.configs.insert(0, before);
+            history.configs.truncate(REMEMBERED);
         }
-        Self { config: Arc::new(config), ..self }
+        self.shared = Arc::new(Shared { config, epoch });
     }
 
-    /// Returns the record with a configuration announced by a process.
-    fn announced(self, config: Config, epoch: Epoch, now: u64) -> Self {
-        Self { epoch, heartbeat_ms: now, change: None, ..self.replaced_by(config, now) }
+    /// Sets a configuration announced by a process.
+    fn announce(&mut self, config: Config, epoch: Epoch, now: u64) {
+        self.replace(config, epoch, now);
+        self.heartbeat_ms = now;
+        if let Some(history) = &mut self.history {
+            history.change = None;
+        }
     }
 
     /// Returns whether a configuration of this epoch is newer.
     fn is_older_than(&self, epoch: Epoch, now: u64) -> bool {
-        match &self.change {
+        match self.change() {
             Some(change) => {
                 now >= change.held_until_ms
                     && epoch.since > change.made_us
-                    && epoch.revision >= self.epoch.revision
+                    && epoch.revision >= self.shared.epoch.revision
             }
-            None => epoch > self.epoch,
+            None => epoch > self.shared.epoch,
         }
     }
 
     /// Returns whether a configuration may reset the limiter: at most once per window, and only if
     /// it is new to the key.
     fn may_reset_to(&self, config: &Config, now: u64) -> bool {
-        let Some(past) = &self.past else { return true };
-        let window_ms = config.per_ms.max(self.config.per_ms);
-        let cool = past.reset_ms.is_none_or(|last| now < last || now - last >= window_ms);
-        let mut known = past.configs.iter();
+        let Some(history) = &self.history else { return true };
+        let window_ms = config.per_ms.max(self.config().per_ms);
+        let cool = history.reset_ms.is_none_or(|last| now < last || now - last >= window_ms);
+        let mut known = history.configs.iter();
         cool && !known.any(|(known, at)| is_recent(*at, now) && known.same_limit(config))
     }
 }
@@ -205,9 +235,7 @@ pub(crate) fn reconcile(
     now: u64,
 ) -> (Stored, Reconciliation) {
     let Some(mut stored) = stored else {
-        let created =
-            Stored { config: Arc::new(own), epoch, heartbeat_ms: now, change: None, past: None };
-        return (created, Reconciled::Created.into());
+        return (Stored::new(own, epoch, now), Reconciled::Created.into());
     };
     if matches!(assertion, Assertion::Follow { .. }) {
         return (stored, Reconciliation::default());
@@ -215,7 +243,7 @@ pub(crate) fn reconcile(
     let asserting = matches!(assertion, Assertion::First(_));
     let newer = stored.is_older_than(epoch, now);
 
-    if stored.config.same_limit(&own) {
+    if stored.config().same_limit(&own) {
         if !asserting {
             if now >= stored.heartbeat_ms.saturating_add(HEARTBEAT_MS) || now < stored.heartbeat_ms
             {
@@ -226,10 +254,10 @@ pub(crate) fn reconcile(
         if newer {
             // A keep-alive that was set separately stays if our configuration has none.
             let keep_alive_ms = match own.keep_alive_ms {
-                0 => stored.config.keep_alive_ms,
+                0 => stored.config().keep_alive_ms,
                 ms => ms,
             };
-            stored = stored.announced(Config { keep_alive_ms, ..own }, epoch, now);
+            stored.announce(Config { keep_alive_ms, ..own }, epoch, now);
         }
         return (stored, Reconciled::Unchanged.into());
     }
@@ -239,18 +267,18 @@ pub(crate) fn reconcile(
     if !newer && !abandoned {
         return (stored, Reconciled::Followed.into());
     }
-    let replaced = Some(Config { keep_alive_ms: 0, ..*stored.config });
+    let replaced = Some(Config { keep_alive_ms: 0, ..*stored.config() });
     // An external change is always carried over.
     let resets = newer
         && !stored.is_from_outside()
         && assertion == Assertion::First(OnDrift::Reset)
         && stored.may_reset_to(&own, now);
-    let mut ours = stored.announced(own, epoch, now);
+    stored.announce(own, epoch, now);
     if resets {
-        ours.past.get_or_insert_default().reset_ms = Some(now);
+        stored.history.get_or_insert_default().reset_ms = Some(now);
     }
     let reconciled = Some(if resets { Reconciled::Reset } else { Reconciled::Carried });
-    (ours, Reconciliation { reconciled, replaced })
+    (stored, Reconciliation { reconciled, replaced })
 }
 
 #[cfg(test)]
@@ -286,18 +314,18 @@ mod tests {
     #[test]
     fn a_restart_with_an_equal_configuration_touches_only_the_epoch() {
         let (stored, outcome) = first(created(10, OLD, 0), 10, NEW, 5);
-        assert_eq!((outcome, stored.epoch), (Some(Reconciled::Unchanged), NEW));
+        assert_eq!((outcome, stored.shared.epoch), (Some(Reconciled::Unchanged), NEW));
     }
 
     #[test]
     fn the_greater_epoch_wins_and_the_lower_one_follows() {
         let before = created(10, OLD, 0);
         let (stored, outcome) = reconcile(Some(before), config(20), NEW, RESET, 5);
-        assert_eq!((outcome.reconciled, stored.config.rate), (Some(Reconciled::Reset), 20));
+        assert_eq!((outcome.reconciled, stored.config().rate), (Some(Reconciled::Reset), 20));
         assert_eq!(outcome.replaced, Some(config(10)));
         for assertion in [RESET, Assertion::Steady] {
             let (after, outcome) = reconcile(Some(stored.clone()), config(10), OLD, assertion, 6);
-            assert_eq!((outcome, after.config.rate), (Reconciled::Followed.into(), 20));
+            assert_eq!((outcome, after.config().rate), (Reconciled::Followed.into(), 20));
         }
     }
 
@@ -358,7 +386,7 @@ mod tests {
         }
         let younger = Epoch { revision: 0, since: 5_001 };
         let (after, outcome) = first(changed.clone(), 99, younger, 90_000);
-        assert_eq!((after.config.rate, outcome), (99, Some(Reconciled::Carried)));
+        assert_eq!((after.config().rate, outcome), (99, Some(Reconciled::Carried)));
         // Writing the same configuration deliberately is a change as well.
         let same = written(10, 5_000, 0, created(10, OLD, 0));
         assert_eq!(first(same, 20, NEW, 6).1, Some(Reconciled::Followed));

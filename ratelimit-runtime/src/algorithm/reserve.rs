@@ -39,7 +39,7 @@ impl State {
         let (bookings, left) = if config.rule.warm_up().is_some() {
             let mut heat = self.heat(config, now);
             let bookings = book_all(&mut heat, costs, within, config.rate, now);
-            (bookings, Self::Warm(heat.warm(now)))
+            (bookings, Self::Warm(Box::new(heat.warm(now))))
         } else {
             let mut level = self.level(config, now);
             let bookings = book_all(&mut level, costs, within, config.rate, now);

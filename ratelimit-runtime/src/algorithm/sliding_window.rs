@@ -20,6 +20,8 @@ pub(crate) struct Log {
     used: u64,
     /// The debt. It is paid first, with permits as they become free, dated at that time.
     debt: u64,
+    /// The window it was last counted with.
+    per: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +32,11 @@ struct Entry {
 
 impl Log {
     /// Creates a log of this many permits that were just taken; permits above the rate are owed.
-    pub(super) fn taken(used: u64, rate: u64, now: u64) -> Self {
+    pub(super) fn taken(used: u64, rate: u64, per: u64, now: u64) -> Self {
         let permits = used.min(rate);
         let entry = Some(Entry { at: now, permits }).filter(|entry| entry.permits > 0);
         let entries = entry.into_iter().collect();
-        Self { entries, used: permits, debt: used - permits }
+        Self { entries, used: permits, debt: used - permits, per }
     }
 
     /// The permits in use in a window of this length, plus the debt.
@@ -104,6 +106,7 @@ impl Log {
     /// Drops entries that are a window old; an entry made at `t` is free again at `t + per`.
     #[inline]
     pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
+        self.per = per;
         let before = self.entries.len();
         if self.debt > 0 {
             self.pay_as_freed(rate, per, now);
@@ -206,9 +209,14 @@ impl Log {
     }
 
     /// Returns whether the log is equivalent to a new one.
-    pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
-        self.debt == 0
-            && self.entries.back().is_none_or(|newest| newest.at.saturating_add(per) <= now)
+    pub(crate) fn is_idle(&self, now: u64) -> bool {
+        let is_over = |newest: &Entry| newest.at.saturating_add(self.per) <= now;
+        self.debt == 0 && self.entries.back().is_none_or(is_over)
+    }
+
+    /// Keeps entries for as long as this window counts them.
+    pub(super) fn count_within(&mut self, per: u64) {
+        self.per = per;
     }
 
     /// Records a grant and returns the index of its entry.

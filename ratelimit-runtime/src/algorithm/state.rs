@@ -18,7 +18,8 @@ use super::{
 pub(crate) enum State {
     Log(Log),
     Bucket(Bucket),
-    Warm(Warm),
+    /// On the heap, because it is the largest, and few limiters warm up.
+    Warm(Box<Warm>),
     Window(Window),
 }
 
@@ -85,7 +86,7 @@ impl State {
         let (back, left) = match config.rule {
             Rule::WarmingBucket { .. } => {
                 let mut heat = self.heat(config, now);
-                (heat.give_back(permits), Self::Warm(heat.warm(now)))
+                (heat.give_back(permits), Self::Warm(Box::new(heat.warm(now))))
             }
             Rule::TokenBucket { .. } | Rule::LeakyBucket => {
                 let mut level = self.level(config, now);
@@ -115,10 +116,17 @@ impl State {
         }
     }
 
-    /// Returns whether the state is equivalent to a new one; `per` is the window it was last counted with.
-    pub(crate) fn is_idle(&self, per: u64, now: u64) -> bool {
+    /// Keeps what was counted for as long as this configuration counts it.
+    pub(crate) fn keep_for(&mut self, config: &Config) {
+        if let Self::Log(log) = self {
+            log.count_within(config.per_ms);
+        }
+    }
+
+    /// Returns whether the state is equivalent to a new one.
+    pub(crate) fn is_idle(&self, now: u64) -> bool {
         match self {
-            Self::Log(log) => log.is_idle(per, now),
+            Self::Log(log) => log.is_idle(now),
             Self::Bucket(bucket) => bucket.is_idle(now),
             Self::Warm(warm) => warm.is_idle(now),
             Self::Window(window) => window.is_idle(now),
@@ -191,7 +199,7 @@ impl State {
             Self::Log(log) => log,
             other => {
                 let used = other.carried(config, now).permits;
-                Log::taken(used, config.rate, now)
+                Log::taken(used, config.rate, config.per_ms, now)
             }
         }
     }

@@ -14,7 +14,12 @@ use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
 pub(crate) use self::slot::{Lease, Rejects, Slot, Terms, Whose};
-use self::{configs::Configs, penalties::Penalties, slot::State, slots::Slots};
+use self::{
+    configs::Configs,
+    penalties::Penalties,
+    slot::{NEVER, State},
+    slots::Slots,
+};
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,
     Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
@@ -190,7 +195,7 @@ impl MemoryStore {
             if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
                 return Reply::unknown(now);
             }
-            let config = stored.map_or(request.config, |stored| *stored.config);
+            let config = stored.map_or(request.config, |stored| *stored.config());
             look(state, config, cost, now).blocked(blocked_for)
         })
     }
@@ -216,10 +221,7 @@ impl MemoryStore {
 
     /// Releases permits that were counted under this configuration.
     pub(crate) fn uncount(&self, keys: &StateKeys, config: Config, permits: u32) -> u64 {
-        self.change(keys, |state, now| {
-            state.per_ms = config.per_ms;
-            state.used.release(&config, permits.into(), now)
-        })
+        self.change(keys, |state, now| state.used.release(&config, permits.into(), now))
     }
 
     /// Sets or clears the expiry of what was counted, and returns it. Without an expiry, it is kept at least
@@ -227,8 +229,9 @@ impl MemoryStore {
     pub(crate) fn forget_after(&self, keys: &StateKeys, ms: Option<u64>) -> Option<u64> {
         self.change(keys, |state, now| {
             state.withdraw();
-            state.expires_ms = ms.map(|ms| now.saturating_add(ms));
-            state.expires_ms
+            let expires_ms = ms.map(|ms| now.saturating_add(ms));
+            state.expires_ms = expires_ms.unwrap_or(NEVER);
+            expires_ms
         })
     }
 
@@ -266,7 +269,7 @@ impl Store for MemoryStore {
 
     async fn give_back(&self, keys: &StateKeys, grant: &Grant) -> Result<u64, StoreError> {
         Ok(self.change(keys, |state, now| match &state.stored {
-            Some(stored) => state.used.give_back(&stored.config, grant, now),
+            Some(stored) => state.used.give_back(stored.config(), grant, now),
             None => 0,
         }))
     }
@@ -294,7 +297,7 @@ impl Store for MemoryStore {
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {
         Ok(self.change(keys, |state, now| match &state.stored {
-            Some(stored) => state.used.release(&stored.config, permits.into(), now),
+            Some(stored) => state.used.release(stored.config(), permits.into(), now),
             None => 0,
         }))
     }
@@ -327,16 +330,15 @@ impl Store for MemoryStore {
                 _ => {}
             }
             let same_mode =
-                state.stored.as_ref().is_some_and(|stored| stored.config.mode == config.mode);
+                state.stored.as_ref().is_some_and(|stored| stored.config().mode == config.mode);
             if keep == KeepState::Reset || !same_mode {
                 state.used = algorithm::State::default();
             }
             state.used.trim(&config, now);
             let held_until_ms = if hold_ms > 0 { now.saturating_add(hold_ms) } else { 0 };
             state.write(config, Change { made_us, held_until_ms }, now);
-            state.per_ms = config.per_ms;
             if config.keep_alive_ms > 0 {
-                state.expires_ms = Some(now.saturating_add(config.keep_alive_ms));
+                state.expires_ms = now.saturating_add(config.keep_alive_ms);
             }
             state.withdraw();
             true
@@ -346,7 +348,7 @@ impl Store for MemoryStore {
     async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
         Ok(self.view(keys, |state, now| {
             let stored = state.and_then(|state| state.stored.as_ref())?;
-            Some(StoredConfig { config: *stored.config, held_for_ms: stored.held_for_ms(now) })
+            Some(StoredConfig { config: *stored.config(), held_for_ms: stored.held_for_ms(now) })
         }))
     }
 
@@ -360,11 +362,11 @@ impl Store for MemoryStore {
             let Some(stored) = &mut state.stored else { return false };
             let (before, mut changed) = (state.expires_ms, true);
             match expiry {
-                Expiry::At(ms) => state.expires_ms = Some(now.saturating_add(ms)),
-                Expiry::Cleared => (state.expires_ms, changed) = (None, before.is_some()),
+                Expiry::At(ms) => state.expires_ms = now.saturating_add(ms),
+                Expiry::Cleared => (state.expires_ms, changed) = (NEVER, before != NEVER),
                 Expiry::Idle(ms) => {
-                    Arc::make_mut(&mut stored.config).keep_alive_ms = ms;
-                    state.expires_ms = (ms > 0).then_some(now.saturating_add(ms));
+                    stored.set_keep_alive(ms);
+                    state.expires_ms = if ms > 0 { now.saturating_add(ms) } else { NEVER };
                 }
             }
             state.withdraw();
@@ -374,8 +376,8 @@ impl Store for MemoryStore {
 
     async fn ttl(&self, keys: &StateKeys) -> Result<Option<Duration>, StoreError> {
         let left = self.view(keys, |state, now| {
-            let expires = state.and_then(|state| state.stored.as_ref().and(state.expires_ms));
-            expires.map(|expires| expires - now)
+            let expires = state.filter(|state| state.stored.is_some())?.expires_ms;
+            (expires != NEVER).then(|| expires - now)
         });
         Ok(left.map(Duration::from_millis))
     }

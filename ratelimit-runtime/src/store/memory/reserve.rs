@@ -55,10 +55,7 @@ impl MemoryStore {
 
     /// Refunds what a counted grant still holds; `config` is the active one.
     pub(crate) fn give_back_counted(&self, keys: &StateKeys, config: Config, grant: &Grant) -> u64 {
-        self.change(keys, |state, now| {
-            state.per_ms = config.per_ms;
-            state.used.give_back(&config, grant, now)
-        })
+        self.change(keys, |state, now| state.used.give_back(&config, grant, now))
     }
 
     /// [Charges](crate::store::Store::charge) under a configuration that is reconciled elsewhere.

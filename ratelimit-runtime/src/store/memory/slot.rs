@@ -33,16 +33,23 @@ enum Name {
 const SHORT: usize = 30;
 
 /// In this order in memory: what counting needs comes first.
-#[derive(Default)]
 #[repr(C)]
 pub(super) struct State {
     pub(super) lease: Option<Lease>,
-    /// When the state expires, as if it had never existed.
-    pub(super) expires_ms: Option<u64>,
+    /// When the state expires, as if it had never existed, or [`NEVER`].
+    pub(super) expires_ms: u64,
     pub(super) used: algorithm::State,
-    /// The window it was last counted with.
-    pub(super) per_ms: u64,
     pub(super) stored: Option<Stored>,
+}
+
+/// A word instead of the two of an `Option`, since there is one for each key.
+pub(super) const NEVER: u64 = u64::MAX;
+
+impl Default for State {
+    fn default() -> Self {
+        let used = algorithm::State::default();
+        Self { lease: None, expires_ms: NEVER, used, stored: None }
+    }
 }
 
 /// A lease to count in this slot without reconciling again, until it expires.
@@ -177,9 +184,8 @@ impl Slot {
         state.may_count(whose, generation, now)?;
         let Terms { config, idle_ms, .. } = &*state.lease.as_ref()?.terms;
         let left = state.used.spend(config, permits.into(), now)?;
-        state.per_ms = config.per_ms;
         if let Some(idle_ms) = idle_ms {
-            state.expires_ms = Some(now.saturating_add(*idle_ms));
+            state.expires_ms = now.saturating_add(*idle_ms);
         }
         Some((left, config.capacity()))
     }
@@ -192,7 +198,7 @@ impl Slot {
             return;
         }
         let fits =
-            |stored: &Stored| !stored.is_from_outside() && *stored.config == lease.terms.config;
+            |stored: &Stored| !stored.is_from_outside() && *stored.config() == lease.terms.config;
         if state.stored.as_ref().is_none_or(fits) {
             state.lease = Some(lease);
         }
@@ -236,9 +242,9 @@ impl State {
         let (mut stored, outcome) =
             reconcile(self.stored.take(), request.config, epoch, request.assertion, now);
         if outcome.reconciled.is_some() {
-            stored.config = known.shared(stored.config);
+            stored.shared = known.shared(stored.shared);
         }
-        let config = *stored.config;
+        let config = *stored.config();
         self.stored = Some(stored);
         if outcome.reconciled == Some(Reconciled::Reset) || config.mode != Mode::Overall {
             self.used = algorithm::State::default();
@@ -259,13 +265,13 @@ impl State {
     }
 
     fn is_kept_alive(&self) -> bool {
-        self.stored.as_ref().is_some_and(|stored| stored.config.keep_alive_ms > 0)
+        self.stored.as_ref().is_some_and(|stored| stored.config().keep_alive_ms > 0)
     }
 
     /// Clears the expiry of a keep-alive, if the state was `kept` alive before and is not now.
     fn end_keep_alive(&mut self, kept: bool) {
         if kept && !self.is_kept_alive() {
-            self.expires_ms = None;
+            self.expires_ms = NEVER;
         }
     }
 
@@ -276,7 +282,7 @@ impl State {
             Whose::Rule(rule) => terms.rule == rule,
             Whose::Family(family) => terms.family == family,
         };
-        let expired = self.expires_ms.is_some_and(|expires| expires <= now);
+        let expired = self.expires_ms <= now;
         if !same || terms.generation != generation || expired || terms.config.mode != Mode::Overall
         {
             return None;
@@ -295,13 +301,13 @@ impl State {
 
     /// Prepares the state for counting with this configuration.
     pub(super) fn prepare(&mut self, config: Config, now: u64) {
-        self.per_ms = config.per_ms;
+        self.used.keep_for(&config);
         self.keep_alive(config, now);
     }
 
     /// Takes permits under this configuration.
     pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
-        self.prepare(config, now);
+        self.keep_alive(config, now);
         let used = &mut self.used;
         Reply::decided(permits, config, now, |permits| used.acquire(&config, permits, now))
     }
@@ -311,7 +317,7 @@ impl State {
             // At least until the permits in use are free again.
             let used = self.used.lasts_ms(&config, now).saturating_add(1);
             let idle = config.keep_alive_ms.max(config.counts_for_ms()).max(used);
-            self.expires_ms = Some(now.saturating_add(idle));
+            self.expires_ms = now.saturating_add(idle);
         }
     }
 
@@ -327,7 +333,7 @@ impl State {
     }
 
     pub(super) fn is_expired(&self, now: u64) -> bool {
-        self.expires_ms.is_some_and(|expires| expires <= now)
+        self.expires_ms <= now
     }
 
     /// Returns whether it is equivalent to a new one: nothing is used, and the next caller writes the same
@@ -336,6 +342,6 @@ impl State {
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
         let leased = self.lease.as_ref().is_some_and(|lease| now < lease.until_ms);
-        self.is_expired(now) || (!outside && !leased && self.used.is_idle(self.per_ms, now))
+        self.is_expired(now) || (!outside && !leased && self.used.is_idle(now))
     }
 }
