@@ -28,7 +28,7 @@ use crate::{
     Clock, StoreError,
     algorithm::{
         self, Verdict,
-        reconcile::{Change, Epoch, Reconciled, Reconciliation},
+        reconcile::{Change, Epoch, Reconciliation},
     },
     clock,
 };
@@ -103,22 +103,23 @@ impl MemoryStore {
         self.slots.with(("", keys.config()), leased)
     }
 
-    /// Creates a limiter that this lease counts from now on. Returns the outcome of reconciliation, or `None`
-    /// if the limiter exists.
+    /// Takes the first permits of a limiter, which this lease counts from now on. Returns `None` if the
+    /// limiter exists.
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
+        permits: u32,
         lease: impl FnOnce(u64) -> Lease,
-    ) -> Option<Reconciled> {
+    ) -> Option<(Reply, Rejects)> {
         self.change(request.keys, |state, now| {
             if !state.is_new() {
                 return None;
             }
             let (config, outcome) =
                 state.reconcile(request, self.epoch(request), now, &self.configs)?;
-            state.keep_alive(config, now);
-            state.lease = Some(lease(now));
-            outcome.reconciled
+            let lease = state.lease.insert(lease(now));
+            let rejects = lease.terms.rejects;
+            Some((state.count(config, permits, now).after(outcome), rejects))
         })
     }
 

@@ -27,10 +27,10 @@ use crate::{
 /// limiter's configuration, the limiter need not be cached.
 #[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
-    let spent = by_name(limits, family, name, permits, |slot, whose, generation| {
-        slot.spend(&limits.clock, whose, generation, permits)
-    });
-    count_spent(family, spent)
+    let Some((store, generation)) = counting(limits, family, permits) else { return false };
+    let spend =
+        |slot: &Slot| slot.spend(&limits.clock, Whose::Family(family.number), generation, permits);
+    count_spent(family, store.with((&limits.key_prefix, name), spend))
 }
 
 /// Returns the decision for a caller that needs it, unless the call has to wait or costs too much.
@@ -42,9 +42,13 @@ pub(crate) fn decide_by_name(
     given: Option<&Settings>,
     is_rejected: impl FnOnce(Rejects) -> bool,
 ) -> Option<Result<Decision, Rejection>> {
-    let (reply, rejects) = match take(limits, family, name, permits) {
-        Some(taken) => taken,
-        None => begin(limits, family, name, permits, given)?,
+    let (store, generation) = counting(limits, family, permits)?;
+    let take = |slot: &Slot| {
+        Some(slot.take(&limits.clock, Whose::Family(family.number), generation, permits))
+    };
+    let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
+        Some(taken) => taken?,
+        None => begin(limits, (store, generation), family, name, permits, given)?,
     };
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
@@ -59,28 +63,6 @@ pub(crate) fn decide_by_name(
         }
         _ => None,
     }
-}
-
-/// Takes permits for a caller that needs the reply.
-#[inline]
-fn take(limits: &Services, family: &Family, name: &str, permits: u32) -> Option<(Reply, Rejects)> {
-    by_name(limits, family, name, permits, |slot, whose, generation| {
-        slot.take(&limits.clock, whose, generation, permits)
-    })
-}
-
-/// Takes permits by name if the embedded store counts the limiter.
-#[inline]
-fn by_name<T>(
-    limits: &Services,
-    family: &Family,
-    name: &str,
-    permits: u32,
-    take: impl FnOnce(&Slot, Whose, u64) -> Option<T>,
-) -> Option<T> {
-    let (store, generation) = counting(limits, family, permits)?;
-    let name = (&*limits.key_prefix, name);
-    store.with(name, |slot| take(slot, Whose::Family(family.number), generation))
 }
 
 /// Returns the embedded store, if it counts limiters by name, and the reading of the limits that applies.
@@ -101,16 +83,13 @@ fn counting<'a>(
 #[cold]
 fn begin(
     limits: &Services,
+    (store, generation): (&MemoryStore, u64),
     family: &Arc<Family>,
     name: &str,
     permits: u32,
     given: Option<&Settings>,
 ) -> Option<(Reply, Rejects)> {
-    let (store, generation) = counting(limits, family, permits)?;
-    let is_there = store.with((&limits.key_prefix, name), |_| Some(())).is_some();
-    if is_there || store.health().is_err() {
-        return None;
-    }
+    store.health().ok()?;
     let rule = Rule::common(limits, family, name, given)?;
     let numbers = rule.numbers.as_ref().ok()?;
     let counted = numbers.config.mode == Mode::Overall && !numbers.follow;
@@ -122,9 +101,11 @@ fn begin(
         .revision(limits.revision())
         .assertion(Assertion::First(numbers.effective.set.on_drift()));
     let lease = |now| rule.lease(family, numbers.config, now + LOOK_EVERY_MS);
-    let outcome = store.begin(&request, lease)?;
-    family.count_reconciled(outcome);
-    take(limits, family, name, permits)
+    let (reply, rejects) = store.begin(&request, permits, lease)?;
+    if let Some(outcome) = reply.reconciled {
+        family.count_reconciled(outcome);
+    }
+    Some((reply, rejects))
 }
 
 /// Counts a call that took permits; `spent` has the permits left and the capacity.

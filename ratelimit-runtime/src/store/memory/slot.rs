@@ -72,7 +72,7 @@ pub(crate) struct Terms {
     config: Config,
     /// Whether the configuration is this process's own, so that the store may treat it as announced again.
     announces: bool,
-    rejects: Rejects,
+    pub(super) rejects: Rejects,
     /// Milliseconds that a limiter is kept after a grant that left nothing owed; `None` is forever.
     idle_ms: Option<u64>,
 }
