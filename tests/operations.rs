@@ -4,7 +4,7 @@
 //! made on Redis, in both modes.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason};
 
@@ -40,6 +40,7 @@ on_each_kind!(
     acquire_waits_for_its_permits,
     acquire_timeout_waits_no_longer_than_it_may,
     peek_takes_nothing,
+    peek_overtakes_nobody,
     quota_is_the_one_in_force,
     available_permits_tells_without_a_trace,
     release_gives_back_what_is_in_use,
@@ -154,6 +155,20 @@ async fn peek_takes_nothing(world: World) {
     assert_eq!((decision.limiter(), decision.remaining()), ("limiter", 0));
     assert!(decision.retry_after().unwrap() > MINUTE - Duration::from_secs(5));
     assert_eq!(decision.quota().unwrap(), quota(2, MINUTE));
+}
+
+async fn peek_overtakes_nobody(world: World) {
+    let limiter = world.limiter(quota(8, MINUTE)).await;
+    limiter.try_acquire(3).await.unwrap();
+    let mut waiting = pin!(limiter.acquire(8));
+    let moment = Duration::from_millis(100);
+    assert!(tokio::time::timeout(moment, &mut waiting).await.is_err(), "it waits for all permits");
+    let rejections = [limiter.try_acquire(1).await.map(drop), limiter.peek(1).await.map(drop)];
+    for rejection in rejections.map(Result::unwrap_err) {
+        assert_eq!(rejection.reason(), Reason::Limited);
+        assert!(rejection.retry_after().unwrap() > MINUTE / 2, "{rejection:?}");
+    }
+    assert_eq!(free(&limiter).await, 5);
 }
 
 async fn quota_is_the_one_in_force(world: World) {

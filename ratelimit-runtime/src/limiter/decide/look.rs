@@ -49,6 +49,11 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers, cost) => (numbers, cost),
         };
+        // No request overtakes waiting callers.
+        if !self.queue.is_empty() && !self.is_shadowed(limits) {
+            let after = self.earliest(limits, cost, limits.clock.now_ms()).max(1);
+            return Err(Why::Rejected(self.not_before(Reason::Limited, after)));
+        }
         if let Some(shards) = rule.shards() {
             return self.look_at_any(limits, shards, numbers, permits).await;
         }

@@ -14,7 +14,12 @@ use crate::{
 impl Core {
     /// Returns the milliseconds until a request can be granted behind the waiting callers. Exact if
     /// this process counts the limiter and no caller ahead leaves; otherwise a lower bound.
-    pub(super) fn earliest(self: &Arc<Self>, limits: &Services, permits: u32, now: u64) -> u64 {
+    pub(in crate::limiter) fn earliest(
+        self: &Arc<Self>,
+        limits: &Services,
+        permits: u32,
+        now: u64,
+    ) -> u64 {
         let (reserved, costs) = {
             let line = self.queue.waiting().line();
             let reserved: Vec<(u64, u32)> =
