@@ -67,13 +67,21 @@ impl Registry {
     /// Returns the limiters of a key template that a layer limits, which are those of the
     /// annotations with the same template.
     #[cfg(feature = "tower")]
-    pub(crate) fn of_template(&self, template: &Template) -> Arc<Declared> {
+    pub(crate) fn of_template(
+        &self,
+        template: &Template,
+        given: Option<&Settings>,
+    ) -> Arc<Declared> {
         let key = template.text();
         if let Some(site) = annotation::all().into_iter().find(|site| site.key == key) {
             return self.annotated(site);
         }
         let keys = if template.is_static() { Keys::One } else { Keys::Many };
-        self.declared(key, || Family::unannotated(key, keys))
+        let declared = self.declared(key, || Family::unannotated(key, keys));
+        if let Some(given) = given {
+            let _ = declared.family.given.set(given.clone());
+        }
+        declared
     }
 
     /// Returns the limiter of a name built at run time.

@@ -308,10 +308,24 @@ async fn an_entry_of_the_limits_file_may_be_a_layers() {
     let error = build("finds:{user}").await.unwrap_err().to_string();
     assert!(error.contains("did you mean `find:{user}`?"), "no layer has it yet: {error}");
     let finds = Limit::new("finds:{user}", quota(1, MINUTE)).key("user", |_| 7);
+    let error = build("fnids:{user}").await.unwrap_err().to_string();
+    assert!(error.contains("did you mean `finds:{user}`?"), "a layer has it: {error}");
     let finds = finds.limits(&build("finds:{user}").await.unwrap());
     for expected in [200, 200, 429] {
         assert_eq!(status(&finds, request()).await, expected, "the file's rate");
     }
+}
+
+#[tokio::test]
+async fn the_report_has_what_a_layer_was_given() {
+    let (limits, _) = limits().await;
+    let layer = Limit::new("reported:{user}", quota(7, MINUTE)).key("user", |_| 7).limits(&limits);
+    assert_eq!(status(&layer, request()).await, 200);
+    let report = limits.report();
+    let limiter = report.limiter("reported:{user}").unwrap();
+    assert_eq!(limiter.quotas.as_ref().unwrap()[0], quota(7, MINUTE));
+    assert_eq!(limiter.setting("rate").unwrap().to_string(), "rate: 7 (annotation)");
+    assert!(limiter.to_string().contains("allowed 1, rejected 0"), "{limiter}");
 }
 
 #[tokio::test]

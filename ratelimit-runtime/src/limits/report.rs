@@ -28,7 +28,7 @@ pub(super) fn report(limits: &Limits) -> Report {
             format!("{function} ({file}:{line})")
         });
         let tally = &family.tally;
-        let effective = current.resolve(family, &family.key, None).ok();
+        let effective = current.resolve(family, &family.key, family.given.get()).ok();
         LimiterReport {
             key: family.key.to_string(),
             quotas: effective

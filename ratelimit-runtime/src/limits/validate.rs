@@ -276,14 +276,15 @@ fn unmatched(
         if by_key.contains_key(&*entry.key) || layers.contains(&entry.key) {
             continue;
         }
-        let undeclared = by_key.keys().filter(|key| file.limits.limiter(key).is_none());
+        let known = by_key.keys().copied().chain(layers.iter().map(String::as_str));
+        let undeclared = known.filter(|key| file.limits.limiter(key).is_none());
         let key = &entry.key;
         let refused = |advice: String| {
             let message = format!("`{key}` matches no limiter in this program; {advice}");
             let problem = Problem::new(ProblemKind::Unmatched, message);
             problem.at(file.place_of(key, None)).of(key)
         };
-        match (file.limits.unmatched, nearest(key, undeclared.copied())) {
+        match (file.limits.unmatched, nearest(key, undeclared)) {
             (Unmatched::Ignore, _) => {}
             (Unmatched::Warn | Unmatched::Error, Some(near)) => problems.push(refused(format!(
                 "did you mean `{near}`? If it is the name of another limiter, write `unmatched: ignore`"

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use once_cell::sync::OnceCell;
 use ratelimit_spec::Settings;
 
 use super::{Keys, places::Places, tally::Tally};
@@ -22,6 +23,8 @@ pub(crate) struct Family {
     pub(crate) keys: Keys,
     pub(crate) annotation: Option<Settings>,
     pub(crate) declared: Option<Settings>,
+    /// The settings of its first layer, for the report.
+    pub(crate) given: OnceCell<super::Settings>,
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
     pub(crate) places: Places,
@@ -58,6 +61,7 @@ impl Family {
             keys,
             annotation: None,
             declared: None,
+            given: OnceCell::new(),
             tally: Tally::default(),
             measured: Measured::new(UNNAMED),
             places: Places::default(),

@@ -224,7 +224,7 @@ impl CompiledMember {
         if let Some(known) = self.known.load().as_ref().filter(|known| known.limits == id) {
             return Arc::clone(&known.declared);
         }
-        let declared = limits.registry().of_template(&self.template);
+        let declared = limits.registry().of_template(&self.template, self.member.settings.as_ref());
         let known = Known { limits: id, declared: Arc::clone(&declared) };
         self.known.store(Some(Arc::new(known)));
         declared

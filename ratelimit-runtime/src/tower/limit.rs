@@ -55,7 +55,8 @@ pub struct Limit {
 
 impl Limit {
     /// Limits the requests of each key of this template, such as `search:{ip}`. A `Quota` or `Quotas` are
-    /// enough for settings.
+    /// enough for settings. Layers with one template share its limiters; write the same settings in all of them,
+    /// because those of the layer that sees a key first apply to it.
     pub fn new(template: &str, settings: impl Into<Settings>) -> Self {
         Self::of(template, Some(settings.into()))
     }
