@@ -167,3 +167,28 @@ async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     }
 }
+
+/// Startup asks the server whether it evicts keys; a server that is away then is asked when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_evict_is_reported_once_even_if_it_was_away_at_the_start() {
+    let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start();
+    let warned = Arc::new(Mutex::new(0));
+    let limits = || {
+        let warned = Arc::clone(&warned);
+        let limits = Limits::builder().redis(server.url()).no_limits_file().deadline(SECOND);
+        let limits = limits.on_event(move |event| {
+            *warned.lock().unwrap() += u32::from(matches!(event, Event::EvictionPossible { .. }));
+        });
+        limits.build()
+    };
+    let present = limits().await.unwrap();
+    assert_eq!(*warned.lock().unwrap(), 1);
+    server.stop();
+    let _absent = limits().await.unwrap();
+    assert_eq!(*warned.lock().unwrap(), 1, "it is away");
+    server.cont();
+    eventually("it is asked", 15 * SECOND, || *warned.lock().unwrap() == 2);
+    tokio::time::sleep(3 * SECOND).await;
+    assert_eq!(*warned.lock().unwrap(), 2);
+    drop(present);
+}

@@ -16,7 +16,7 @@ use crate::{
     limiter::Services,
     members::LIVES,
     registry::Registry,
-    store::{Counts, Heartbeat},
+    store::{AnyStore, Counts, Heartbeat},
 };
 
 /// The heartbeat interval, and the delay of the first heartbeat after the start: processes that
@@ -40,6 +40,9 @@ pub(super) fn start(limits: &Limits) {
                 process.limiters = busiest(&made.registry);
             }
             process.beat(&services).await;
+            if let AnyStore::Redis(store) = &services.store {
+                store.check_late(&services.key_prefix).await;
+            }
         }
     });
 }

@@ -91,6 +91,10 @@ impl RedisStore {
         match self.0 {}
     }
 
+    pub(crate) async fn check_late(&self, _: &str) {
+        match self.0 {}
+    }
+
     pub(crate) async fn heartbeat(&self, _: &Heartbeat<'_>) -> Result<Vec<MemberId>, StoreError> {
         match self.0 {}
     }

@@ -23,7 +23,12 @@ mod settle;
 mod startup;
 mod windows;
 
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    pin::pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::Penalty;
@@ -72,6 +77,8 @@ pub struct RedisStore {
     link: Arc<Link>,
     deadline: Duration,
     events: Events,
+    /// Whether the server was asked if it evicts keys.
+    is_checked: AtomicBool,
 }
 
 impl RedisStore {
@@ -83,7 +90,7 @@ impl RedisStore {
         engine: Arc<Engine>,
     ) -> Self {
         let link = Link::new(address, certificates, deadline, events.clone(), engine);
-        Self { link, deadline, events }
+        Self { link, deadline, events, is_checked: AtomicBool::new(false) }
     }
 
     /// Creates a store at this address (`redis://`, `rediss://`, `redis-cluster://` and so on). It connects

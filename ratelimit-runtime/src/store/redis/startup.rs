@@ -1,6 +1,6 @@
 //! Checks before the first call.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
     RedisStore,
@@ -47,7 +47,22 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Warns of eviction if the check did not: the server was unavailable then, or no limits were installed.
+    pub(crate) async fn check_late(&self, key_prefix: &str) {
+        if self.is_checked.load(Ordering::Relaxed) {
+            return;
+        }
+        let (keys, line) = (StateKeys::new(key_prefix), self.link.line());
+        let checked = async {
+            if let Ok(live) = self.link.live(&line, &keys).await {
+                self.warn_of_eviction(&live).await;
+            }
+        };
+        let _ = clock::timeout(self.link.engine(), self.deadline, checked).await;
+    }
+
     async fn warn_of_eviction(&self, live: &Live) {
+        self.is_checked.store(true, Ordering::Relaxed);
         let reply = live.query(redis::cmd("INFO").arg("memory")).await;
         // Without permission for this command, only the warning is missing.
         let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
