@@ -351,3 +351,12 @@ async fn settings_in_code_yield_to_the_file_one_by_one() {
     assert_eq!(mine.acquire(1).await.unwrap_err().reason(), Reason::QueueFull);
     assert_eq!(mine.quotas().unwrap()[0], Quota::per_hour(1));
 }
+
+#[tokio::test]
+async fn a_keep_alive_longer_than_the_window_is_kept_as_it_is_written() {
+    let yaml = "limiters:\n  kept: { rate: 2, per: 1m, keep_alive: 90s }\n";
+    let kept = embedded(yaml).build().await.unwrap().configured("kept");
+    kept.try_acquire(1).await.unwrap();
+    let config = kept.config().await.unwrap().unwrap();
+    assert_eq!(config.keep_alive, Some(Duration::from_secs(90)));
+}

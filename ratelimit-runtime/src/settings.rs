@@ -118,7 +118,7 @@ impl Effective {
         // Redisson rejects a shorter one, and state must outlive the permits it counts.
         config.keep_alive_ms(match whole_ms(kept) {
             0 => 0,
-            ms => ms.max(per_ms * 2).max(config.counts_for_ms()),
+            ms => ms.max(per_ms).max(config.counts_for_ms()),
         })
     }
 

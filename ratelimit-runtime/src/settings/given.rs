@@ -123,7 +123,8 @@ impl Settings {
         self.with(|said| said.max_debt = Some(max_debt))
     }
 
-    /// Sets how long an idle limiter is kept in the store, in whole milliseconds; for good by default.
+    /// Sets how long an idle limiter is kept in the store, in whole milliseconds. By default it is kept for good; one
+    /// of a template with placeholders, for two windows and at least a minute.
     /// A time in which permits still count is used if it is longer.
     pub fn keep_alive(self, idle: Duration) -> Self {
         self.with(|said| said.keep_alive = Some(idle.max(Duration::from_millis(1))))
