@@ -23,33 +23,38 @@ pub enum Event {
     /// No Redis is configured, so limits apply to this process only.
     EmbeddedStore,
     /// A rate-limited function ran before the limits were installed, and the default setup failed.
+    #[non_exhaustive]
     NotInstalled {
         /// Why the setup failed.
         error: SetupError,
     },
     /// The limits file has an entry that matches no compiled limiter.
+    #[non_exhaustive]
     Unmatched {
         /// The entry's key.
         key: String,
     },
     /// The limits file disables a limiter.
+    #[non_exhaustive]
     Disabled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
     },
     /// A limiter is in [shadow mode](crate::guide::shadow): it is not enforced.
+    #[non_exhaustive]
     ShadowMode {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
     },
-    /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the
-    /// first such call, and again after a minute without one; the
-    /// [report](crate::report::LimiterReport::shadowed) counts all of them.
+    /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the first such
+    /// call, and again after a minute without one; the [report](crate::report::LimiterReport::shadowed) counts all.
+    #[non_exhaustive]
     WouldReject {
         /// The rejection that the caller would have received.
         rejection: Rejection,
     },
     /// A limiter rejected a call.
+    #[non_exhaustive]
     Rejected {
         /// The rejection that the caller received.
         rejection: Rejection,
@@ -71,6 +76,7 @@ pub enum Event {
         more: u64,
     },
     /// The configured and the stored configuration of a limiter differed, and were reconciled.
+    #[non_exhaustive]
     Reconciled {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -105,6 +111,7 @@ pub enum Event {
     },
     /// The store returns an error that time does not cure, or a function that cannot return a rejection has no
     /// quota. Calls are rejected, or counted locally if the function cannot return a rejection.
+    #[non_exhaustive]
     Misconfigured {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -112,6 +119,7 @@ pub enum Event {
         error: StoreError,
     },
     /// A template has `max_keys` keys with limiters of their own, the most allowed; new keys share one limiter.
+    #[non_exhaustive]
     KeysShared {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -120,6 +128,7 @@ pub enum Event {
     },
     /// Grants are dated in the future, because a peer's clock is wrong or the server's clock stepped back.
     /// They count from now on.
+    #[non_exhaustive]
     ClockAhead {
         /// The limiter's key as it was written.
         limiter: Arc<str>,
@@ -127,12 +136,14 @@ pub enum Event {
         ahead: Duration,
     },
     /// Redis may evict keys, and rate limits with them, when it runs out of memory.
+    #[non_exhaustive]
     EvictionPossible {
         /// Its `maxmemory-policy`, which should be `noeviction`.
         policy: String,
     },
     /// The store's user lacks the permissions for the list of processes that share the store, so this process
     /// does not know which of them are alive. Limits still apply. Reported once.
+    #[non_exhaustive]
     MembersUnavailable {
         /// The error of the store.
         error: StoreError,
@@ -140,6 +151,7 @@ pub enum Event {
     /// A changed limits file was loaded.
     Reloaded,
     /// A changed limits file is invalid; the previous limits stay active.
+    #[non_exhaustive]
     ReloadFailed {
         /// Why it is invalid.
         error: SetupError,
