@@ -46,7 +46,7 @@
 //!   "quotes:{user_id}": { rate: 5, per: 1m, on_drift: carry }
 //! ```
 //!
-//! Every option is in the reference at [`ratelimit_spec::LimitsFile`]. The file takes precedence
+//! Every option is in the reference at [`ratelimit_spec::limits_file`]. The file takes precedence
 //! over the attribute, field by field.
 //!
 //! # Crate features

@@ -33,7 +33,7 @@ use crate::{Reason, Rejection};
 ///
 /// | reason | status | `Retry-After` |
 /// |---|---|---|
-/// | `Limited`, `WaitTooLong`, `QueueFull` | 429 | when a permit is free, at least 1 s |
+/// | `Limited`, `WaitTooLong`, `QueueFull`, `Blocked` | 429 | when a permit is free, at least 1 s |
 /// | `ExceedsCapacity` | 422, and 429 if the limit rejects every call | none, since waiting does not help |
 /// | `StoreUnavailable` | 503 | 1 s |
 /// | `StoreMisconfigured` | 503 | none |

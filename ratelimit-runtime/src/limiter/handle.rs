@@ -121,8 +121,8 @@ impl Limiter {
     }
 
     /// Acquires permits, waiting as long as necessary, first come, first served among the callers
-    /// of this process. Dropping the future leaves the queue; permits may be spent if it is dropped
-    /// during a Redis call.
+    /// of this process. Dropping the future leaves the queue, and returns the permits of a call to Redis that
+    /// is still under way; only a reply that never arrives leaves them spent.
     ///
     /// # Errors
     ///
@@ -132,7 +132,8 @@ impl Limiter {
         self.take(permits, Wait::Forever).await
     }
 
-    /// Acquires permits if they are free, without waiting.
+    /// Acquires permits if they are free, without waiting. Dropping the future has the same effect as for
+    /// [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///

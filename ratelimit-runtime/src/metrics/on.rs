@@ -63,7 +63,12 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
         "",
         "requests for permits that calls to Redis decided, of which one call can decide many",
     ),
-    (EVENTS, C, "event", "events, such as `store_down` and `reload_failed`"),
+    (
+        EVENTS,
+        C,
+        "event",
+        "events, such as `store_down` and `reload_failed`; rejections and shared keys have metrics of their own",
+    ),
 ];
 
 /// Registers the metrics with the recorder.

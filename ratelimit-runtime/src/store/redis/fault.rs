@@ -119,7 +119,7 @@ fn describe(error: &RedisError) -> String {
 
 fn with_hint(text: &str) -> String {
     let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
-        "; grant the Redis user the commands listed in the documentation of `RedisStore`"
+        "; grant the Redis user the commands listed in docs/outages.md"
     } else if text.contains("WRONGTYPE") {
         "; a key with this name holds other data, choose another `key_prefix`"
     } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
