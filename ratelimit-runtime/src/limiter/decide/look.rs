@@ -25,6 +25,24 @@ impl Core {
         permits: u64,
     ) -> Result<Decision, Rejection> {
         let rule = self.rule(limits);
+        // No request overtakes waiting callers.
+        if !self.queue.is_empty()
+            && !self.is_shadowed(limits)
+            && let Ok(Ready::Ask(_, cost)) = self.ready(limits, &rule, permits)
+        {
+            let after = self.earliest(limits, cost, limits.clock.now_ms()).max(1);
+            return Err(self.not_before(Reason::Limited, after));
+        }
+        self.peek_in_turn(limits, permits).await
+    }
+
+    /// The same for a request that no caller waits before.
+    pub(in crate::limiter) async fn peek_in_turn(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        permits: u64,
+    ) -> Result<Decision, Rejection> {
+        let rule = self.rule(limits);
         let why = match Box::pin(self.look(limits, &rule, permits)).await {
             Ok(decision) => return Ok(decision),
             Err(why) => why,
@@ -49,11 +67,6 @@ impl Core {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers, cost) => (numbers, cost),
         };
-        // No request overtakes waiting callers.
-        if !self.queue.is_empty() && !self.is_shadowed(limits) {
-            let after = self.earliest(limits, cost, limits.clock.now_ms()).max(1);
-            return Err(Why::Rejected(self.not_before(Reason::Limited, after)));
-        }
         if let Some(shards) = rule.shards() {
             return self.look_at_any(limits, shards, numbers, permits).await;
         }

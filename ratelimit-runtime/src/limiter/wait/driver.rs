@@ -260,7 +260,7 @@ impl Core {
     /// Returns when a new request of this cost could be granted, in milliseconds by the clock of the
     /// limits; `None` if that is unknown.
     async fn free_at(self: &Arc<Self>, limits: &Arc<Services>, permits: u32) -> Option<u64> {
-        let after = match self.peek(limits, permits.into()).await {
+        let after = match self.peek_in_turn(limits, permits.into()).await {
             Ok(decision) => (!decision.degraded).then_some(Duration::ZERO),
             Err(rejection) => {
                 rejection.decision().filter(|decision| !decision.degraded)?.retry_after
