@@ -13,6 +13,8 @@ mod outage;
 mod reload;
 #[path = "several/shared.rs"]
 mod shared;
+#[path = "several/waiting.rs"]
+mod waiting;
 
 use std::time::Duration;
 

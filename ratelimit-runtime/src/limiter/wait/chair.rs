@@ -82,7 +82,13 @@ impl Chair {
         // From now on every call sees the queue.
         core.withdraw(limits);
         state.place = Some((Arc::clone(core), number));
+        let waker = match &mut state.answer {
+            Answer::Awaited(waker) => waker.take(),
+            Answer::There(..) | Answer::Over => None,
+        };
         drop(state);
+        // A caller that another queue moved here starts the driver of this one, if it has none.
+        waker.into_iter().for_each(Waker::wake);
         core.queue.waiting().changed.notify_waiters();
         Ok(())
     }

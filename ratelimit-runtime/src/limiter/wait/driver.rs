@@ -289,7 +289,7 @@ async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>
     if core.pace(&limits).is_none() {
         kept.clear();
     }
-    let cost = core.queue.waiting().line().reserved_cost();
+    let cost = core.queue.waiting().line().head().map(|head| head.permits);
     if let Some(permits) = cost.filter(|_| !kept.is_empty()) {
         let free_at = core.free_at(&limits, permits).await;
         kept.retain(|slot| free_at.is_none_or(|free_at| slot.at <= free_at));

@@ -124,8 +124,10 @@ pub(super) struct Line<S, T> {
     look_at: u64,
     /// Since when no caller waits.
     empty_since: Option<u64>,
-    /// Whether no caller has waited since reservations were last handed out.
-    was_empty: bool,
+    /// Whether reservations may have passed, because no caller waited or the head could not use them.
+    was_idle: bool,
+    /// The head that takes from several limiters, and for which the reservations of the others were canceled.
+    yielded_to: Option<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
     /// The generation of the limits that the times are based on.
@@ -144,7 +146,8 @@ impl<S, T> Default for Line<S, T> {
             lag: 0,
             look_at: u64::MAX,
             empty_since: None,
-            was_empty: false,
+            was_idle: false,
+            yielded_to: None,
             stale: false,
             generation: 0,
         }
@@ -173,19 +176,19 @@ impl<S, T: Part> Line<S, T> {
         self.places.front()
     }
 
-    /// Returns the cost of the caller at the head, if a reservation is sufficient for it.
-    pub(super) fn reserved_cost(&self) -> Option<u32> {
-        self.head().filter(|head| head.alone).map(|head| head.permits)
+    /// Returns the reservation of the head. A caller that takes from other limiters too has none.
+    fn next_slot(&self) -> Option<&Slot<T>> {
+        self.slots.front().filter(|_| self.head().is_none_or(|head| head.alone))
     }
 
     /// When the head expects its permits, as far as that is known.
     pub(super) fn head_at(&self) -> u64 {
-        self.slots.front().map_or(self.due, |slot| slot.at)
+        self.next_slot().map_or(self.due, |slot| slot.at)
     }
 
     /// How much earlier that may be, in milliseconds: a wait that ends in time by that much is not too long.
     pub(super) fn lag(&self) -> u64 {
-        self.slots.front().map_or(self.lag, |slot| slot.lag)
+        self.next_slot().map_or(self.lag, |slot| slot.lag)
     }
 
     /// Adds a caller behind all that arrived before it. Later callers may be in the line already: a
@@ -214,6 +217,7 @@ impl<S, T: Part> Line<S, T> {
         let index = self.places.binary_search_by_key(&number, |place| place.number).ok()?;
         let place = self.places.remove(index)?;
         self.left(&place, now);
+        self.yielded_to.take_if(|head| *head == number);
         if index == 0 && !self.asking {
             // The next caller may request less.
             self.due = self.due.min(now);
@@ -226,7 +230,7 @@ impl<S, T: Part> Line<S, T> {
             self.limits.remove(&(until, place.number));
         }
         if self.places.is_empty() {
-            (self.empty_since, self.was_empty) = (Some(now), true);
+            (self.empty_since, self.was_idle) = (Some(now), true);
         }
     }
 
@@ -306,7 +310,7 @@ impl<S, T: Part> Line<S, T> {
                 (false, false) => self.give_up(),
             };
         };
-        let slot = self.slots.front().map(|slot| slot.at);
+        let slot = self.next_slot().map(|slot| slot.at);
         let sleep = |due: Option<u64>| {
             let wake = [until, slot, due].into_iter().flatten().min().unwrap_or(u64::MAX);
             Step::Sleep(wake)
@@ -314,11 +318,15 @@ impl<S, T: Part> Line<S, T> {
         if self.asking {
             return sleep(None);
         }
-        let misfit = self.slots.front().is_some_and(|slot| slot.permits < head.permits);
-        let pace = pace.filter(|_| head.alone);
+        let misfit = match head.alone {
+            true => self.slots.front().is_some_and(|slot| slot.permits < head.permits),
+            false => self.yielded_to != Some(head.number),
+        };
         if (self.stale || misfit || pace.is_none()) && !self.slots.is_empty() {
+            self.yielded_to = Some(head.number).filter(|_| !head.alone);
             return self.give_up();
         }
+        let pace = pace.filter(|_| head.alone);
         let costs = pace.map(|pace| self.lacking(pace));
         match costs {
             Some(costs) if costs.is_empty() && self.look_at <= now => Step::Look(head.permits),
@@ -338,23 +346,27 @@ impl<S, T: Part> Line<S, T> {
         Step::GiveUp(self.slots.drain(..).rev().collect())
     }
 
-    /// Keeps reservations that could not be canceled because others were made after them, if the
-    /// caller at the head can use them.
+    /// Keeps reservations that could not be canceled because others were made after them, if the caller
+    /// at the head can use them, or those behind a caller that takes from several limiters.
     pub(super) fn keep(&mut self, slots: Vec<Slot<T>>) {
-        let cost = self.reserved_cost();
-        let fits = |slot: &Slot<T>| cost.is_some_and(|permits| permits <= slot.permits);
+        let least = self.head().map(|head| if head.alone { head.permits } else { 0 });
+        let fits = |slot: &Slot<T>| least.is_some_and(|permits| permits <= slot.permits);
         slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
     }
 
     /// Gives due reservations to the callers at the head.
     fn hand_out(&mut self, now: u64, pace: Option<Pace>, leaving: &mut Vec<Leaving<S, T>>) {
-        if !self.places.is_empty() && std::mem::take(&mut self.was_empty) {
+        if !self.places.is_empty() && std::mem::take(&mut self.was_idle) {
             // Callers that arrive late are not admitted all at once.
             let keeps_ms = |slot: &Slot<T>| pace.map_or(0, |pace| pace.keeps_ms(slot.permits));
             self.slots.retain(|slot| slot.at + keeps_ms(slot) > now);
         }
         while let (Some(head), Some(slot)) = (self.places.front(), self.slots.front()) {
-            if slot.at > now || slot.permits < head.permits || !head.alone {
+            if !head.alone {
+                self.was_idle = true;
+                return;
+            }
+            if slot.at > now || slot.permits < head.permits {
                 return;
             }
             let (Some(head), Some(mut slot)) = (self.places.pop_front(), self.slots.pop_front())

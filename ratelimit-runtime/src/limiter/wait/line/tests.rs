@@ -191,6 +191,27 @@ fn what_cannot_be_given_up_is_used() {
 }
 
 #[test]
+fn reservations_make_way_once_for_a_caller_that_takes_from_several_limiters() {
+    let mut line = Names::default();
+    line.put(slot(100, 1));
+    line.put(slot(200, 2));
+    let place = |number, alone, seat| Place { number, permits: 1, until: None, alone, seat };
+    line.join(place(2, true, "alone"), (0, 0), 1);
+    line.join(place(1, false, "joint"), (0, 0), 1);
+    let both = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, both);
+    // Other processes reserved after them.
+    line.keep(vec![slot(200, 2), slot(100, 1)]);
+    line.answered(0, 0);
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Ask);
+    line.answered(500, 0);
+    assert_eq!(step(&mut line, 150, Some(TEN_A_SECOND)).0, Step::Sleep(500), "no slot is its own");
+    line.leave(1, 250);
+    let (next, left) = step(&mut line, 250, Some(TEN_A_SECOND));
+    assert_eq!((next, left), (Step::End, vec!["alone by 2".to_owned()]), "the first has passed");
+}
+
+#[test]
 fn reservations_that_are_too_small_are_given_up() {
     let mut line = Names::default();
     line.put(slot(100, 1));

@@ -1,0 +1,127 @@
+//! Calls that wait for more than one limiter.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::{sleep, timeout},
+};
+
+use super::*;
+
+/// A call of both limiters, which waits for the first. Meanwhile another call takes what the second one has.
+async fn moved(limits: &Limits, how: impl AsyncFn(&Limiter) -> bool) -> bool {
+    let first = limits.limiter("first", quota(1, SECOND * 3 / 10));
+    let second = limits.limiter("second", quota(1, SECOND));
+    first.try_acquire(1).await.unwrap();
+    let both = first.and(second.clone());
+    let (done, ()) = tokio::join!(timeout(5 * SECOND, how(&both)), async {
+        sleep(SECOND / 10).await;
+        second.try_acquire(1).await.unwrap();
+    });
+    done.unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_another_limiter_delays_too_is_admitted() {
+    let server = RedisServer::start();
+    let real = Limits::builder().memory().no_limits_file();
+    for limits in [real, on_redis(&server)] {
+        let limits = limits.build().await.unwrap();
+        assert!(moved(&limits, async |both| both.acquire(1).await.is_ok()).await);
+    }
+}
+
+#[tokio::test]
+async fn its_time_limit_still_holds() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    for (ms, admitted) in [(700, false), (1_500, true)] {
+        let at_most = Duration::from_millis(ms);
+        let done = moved(&limits, async |both| both.acquire_timeout(1, at_most).await.is_ok());
+        assert_eq!(done.await, admitted, "within {at_most:?}");
+        sleep(2 * SECOND).await;
+    }
+}
+
+/// Callers of each bucket alone and of both, in two processes. When all have left, each bucket is free as soon as
+/// what the queues reserved ahead has passed. Returns the number of grants, too.
+async fn left_behind(server: &RedisServer, one: Quota, other: Quota) -> (u64, Vec<String>) {
+    let (mut calls, mut processes) = (JoinSet::new(), Vec::new());
+    let grants = Arc::new(AtomicU64::new(0));
+    for _ in 0..2 {
+        let limits = on_redis(server).build().await.unwrap();
+        let (one, other) = (limits.limiter("one", one), limits.limiter("other", other));
+        let both = one.clone().and(other.clone());
+        for limiter in [one.clone(), other.clone(), both.clone(), both] {
+            let grants = Arc::clone(&grants);
+            calls.spawn(async move {
+                loop {
+                    limiter.acquire(1).await.unwrap();
+                    grants.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        processes.push((limits, one, other));
+    }
+    sleep(6 * SECOND).await;
+    calls.shutdown().await;
+    sleep(2 * SECOND).await;
+    let mut late = Vec::new();
+    for limiter in [&processes[0].1, &processes[0].2] {
+        if let Err(rejection) = limiter.peek(1).await {
+            late.push(format!("{} for {:?}", limiter.name(), rejection.retry_after()));
+        }
+    }
+    (grants.load(Ordering::Relaxed), late)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reservations_beside_calls_of_two_buckets_are_not_lost() {
+    let server = RedisServer::start();
+    let other = quota(6, SECOND * 7 / 10).token_bucket(6).unwrap();
+    let one = quota(8, SECOND * 4 / 10);
+    for one in [one.leaky_bucket().unwrap(), one.token_bucket(8).unwrap()] {
+        let (grants, late) = left_behind(&server, one, other).await;
+        println!("{grants} grants");
+        assert!(late.is_empty(), "nobody has anything of {late:?}");
+        assert!(grants >= 80, "{grants} grants, of about 180");
+        let _: String = server.cli(&["FLUSHALL"]);
+    }
+}
+
+/// Callers of both buckets get their turn beside those of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_two_buckets_gets_its_turn() {
+    let server = RedisServer::start();
+    let real = Limits::builder().memory().no_limits_file();
+    for limits in [real, on_redis(&server)] {
+        let limits = limits.build().await.unwrap();
+        let one = limits.limiter("one", quota(10, SECOND).leaky_bucket().unwrap());
+        let other = limits.limiter("other", quota(10, SECOND).token_bucket(2).unwrap());
+        let count = |limiter: Limiter| -> JoinHandle<u32> {
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                let all = async {
+                    loop {
+                        limiter.acquire(1).await.unwrap();
+                        admitted += 1;
+                    }
+                };
+                let _ = timeout(4 * SECOND, all).await;
+                admitted
+            })
+        };
+        let alone: Vec<_> = (0..2).map(|_| count(one.clone())).collect();
+        let both: Vec<_> = (0..2).map(|_| count(one.clone().and(other.clone()))).collect();
+        let mut counts = Vec::new();
+        for call in alone.into_iter().chain(both) {
+            counts.push(call.await.unwrap());
+        }
+        println!("{counts:?}");
+        assert!(counts.iter().all(|admitted| *admitted >= 6), "{counts:?} of 40");
+        assert!(counts.iter().sum::<u32>() >= 34, "{counts:?} of 40");
+    }
+}
