@@ -127,6 +127,38 @@ async fn one_address_and_one_login_are_enough_for_all_nodes() {
     }
 }
 
+/// A bucket has one of its three keys, so while its slot moves no node decides for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_costs_the_others_of_its_node_nothing() {
+    let cluster = RedisCluster::start();
+    let limits = limits(&cluster).await;
+    let slot = cluster.slot_of("moving");
+    let (from, to) = (cluster.master_of(slot), (cluster.master_of(slot) + 1) % 3);
+    // Of the same node, and of slots near this one.
+    let is_near = |name: &String| {
+        let other = cluster.slot_of(name);
+        other != slot && other / 256 == slot / 256 && cluster.master_of(other) == from
+    };
+    let near = (0..).map(|n| format!("near:{n}")).find(is_near).unwrap();
+    let quota = Quota::new(1_000_000, 60 * SECOND).unwrap();
+    let bucket = limits.limiter("moving", quota.token_bucket(1_000_000).unwrap());
+    let [moving, near] = [vec![bucket], vec![limits.limiter(&near, quota)]];
+    assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0);
+
+    cluster.start_migration(slot, to);
+    let of_moving = {
+        let moving = moving.clone();
+        tokio::spawn(async move { calls(&moving, 3 * SECOND).await })
+    };
+    let (all, degraded) = calls(&near, 3 * SECOND).await;
+    println!("{:?} calls of the slot, {all} of one near it", of_moving.await.unwrap());
+    assert_eq!(degraded, 0, "of {all}");
+    assert!(limits.health().is_ok(), "{:?}", limits.health());
+    cluster.move_rest(slot, to);
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0, "it has moved");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_starts_while_a_node_hangs_limits_on_the_others() {
     let cluster = cluster();

@@ -49,8 +49,17 @@ impl RedisCluster {
     ///
     /// Panics if a node returns an error.
     pub fn move_slot(&self, slot: u16, to: usize) {
-        let from = self.master_of(slot);
         self.start_migration(slot, to);
+        self.move_rest(slot, to);
+    }
+
+    /// Moves the keys of an opened slot, and gives it to its new owner.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a node returns an error.
+    pub fn move_rest(&self, slot: u16, to: usize) {
+        let from = self.master_of(slot);
         loop {
             let slot = slot.to_string();
             let keys: Vec<String> =

@@ -177,9 +177,10 @@ impl Live {
     /// Runs a command on a node to which the slot may still be moving.
     pub(super) async fn query_moving(&self, command: &Cmd) -> RedisResult<Value> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ASKING").ignore().add_command(command.clone());
-        let (reply,): (Value,) = pipeline.query_async(&mut self.connection.clone()).await?;
-        Ok(reply)
+        pipeline.cmd("ASKING").add_command(command.clone());
+        // The error of `query_async` does not have the server's code.
+        let mut replies = self.connection.clone().send_packed_commands(&pipeline, 1, 1).await?;
+        replies.pop().unwrap_or(Value::Nil).extract_error()
     }
 }
 

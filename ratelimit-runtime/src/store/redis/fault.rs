@@ -108,6 +108,11 @@ pub(super) fn concerns_cluster(error: &StoreError) -> bool {
     error.to_string().contains("CLUSTERDOWN")
 }
 
+/// Returns whether a node rejects a call because its slot moves, which concerns no other slot.
+pub(super) fn concerns_slot(error: &StoreError) -> bool {
+    error.to_string().contains("TRYAGAIN")
+}
+
 /// Formats the error in one line, with a hint if its text alone is not enough to act on.
 fn describe(error: &RedisError) -> String {
     // The driver rewords the server's codes; operators know the server's own.

@@ -270,7 +270,21 @@ impl Link {
         let server = self.server_of(&line, keys).await?;
         let live = self.connected(&line, &server).await?;
         let question = super::script::probe(keys);
-        match tokio::time::timeout(self.deadline, live.query(&question)).await {
+        let asked = async {
+            let error = match live.query(&question).await {
+                Err(error) if matches!(classify(&error), Fault::NotDone(NotDone::Moving(_))) => {
+                    error
+                }
+                reply => return reply,
+            };
+            // While a slot moves, a key that is not there any more is asked for at its next node.
+            let Some(home) = self.home_of_slot(&line, &live, &error) else { return Err(error) };
+            match self.connected(&line, &home).await {
+                Ok(moved) => moved.query_moving(&question).await,
+                Err(_) => Err(error),
+            }
+        };
+        match tokio::time::timeout(self.deadline, asked).await {
             Ok(Ok(Value::Nil)) => {
                 live.answered();
                 Ok(server)
