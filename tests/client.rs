@@ -3,6 +3,8 @@
 
 #[path = "client/asked.rs"]
 mod asked;
+#[path = "client/order.rs"]
+mod order;
 #[path = "client/paced.rs"]
 mod paced;
 #[path = "client/upstream.rs"]

@@ -1,19 +1,41 @@
-//! The ends of pauses, by limiter.
+//! The pauses of limiters, and the order of the requests that sit them out.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, HashMap},
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Poll, Waker},
     time::Duration,
 };
+
+use tokio::sync::Notify;
 
 use crate::clock::{Clock, whole_ms};
 
 /// The maximum pause that one response can cause, even if the upstream requests more.
 const LONGEST: Duration = Duration::from_secs(86_400);
+/// How long a request waits after a pause for those that came earlier, some of which nobody may poll any more.
+const GRACE: Duration = Duration::from_millis(100);
 
-/// The ends of pauses by limiter name, in milliseconds of the limiter's clock.
+/// Pauses by limiter name.
 #[derive(Debug, Default)]
-pub(super) struct Pauses(Mutex<HashMap<Box<str>, u64>>);
+pub(super) struct Pauses {
+    all: Mutex<HashMap<Box<str>, Paused>>,
+    begun: Notify,
+    arrivals: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Paused {
+    /// In milliseconds of the limiter's clock.
+    until_ms: u64,
+    /// The requests that have not gone on since, by arrival.
+    waiting: BTreeMap<u64, Option<Waker>>,
+}
 
 impl Pauses {
     /// Pauses a limiter. If it is paused already, the later end applies.
@@ -21,25 +43,104 @@ impl Pauses {
         let now_ms = clock.now_ms();
         let until_ms = now_ms.saturating_add(whole_ms(length.min(LONGEST)));
         let mut all = self.lock();
-        if let Some(known) = all.get_mut(name) {
-            *known = until_ms.max(*known);
-            return;
+        if !all.contains_key(name) && all.len() == all.capacity() {
+            all.retain(|_, paused| paused.until_ms > now_ms || !paused.waiting.is_empty());
         }
-        if all.len() == all.capacity() {
-            all.retain(|_, until_ms| *until_ms > now_ms);
-        }
-        all.insert(name.into(), until_ms);
+        let paused = all.entry(name.into()).or_default();
+        paused.until_ms = paused.until_ms.max(until_ms);
+        drop(all);
+        self.begun.notify_waiters();
     }
 
     /// Returns the rest of a limiter's pause.
     pub(super) fn left(&self, name: &str, clock: &Clock) -> Option<Duration> {
-        let until_ms = *self.lock().get(name)?;
+        let until_ms = self.lock().get(name)?.until_ms;
         let left_ms = until_ms.saturating_sub(clock.now_ms());
         (left_ms > 0).then(|| Duration::from_millis(left_ms))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the position of a request that arrives now.
+    pub(super) fn turn<'a>(&'a self, name: &'a str, clock: &'a Clock) -> Turn<'a> {
+        let number = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        Turn { pauses: self, name, clock, number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Paused>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The position of a request among those of its limiter.
+pub(super) struct Turn<'a> {
+    pauses: &'a Pauses,
+    name: &'a str,
+    clock: &'a Clock,
+    number: u64,
+}
+
+impl Turn<'_> {
+    /// Returns the rest of the pause.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.pauses.left(self.name, self.clock)
+    }
+
+    /// Waits until a pause begins.
+    pub(super) async fn paused(&self) {
+        loop {
+            let mut begun = pin!(self.pauses.begun.notified());
+            begun.as_mut().enable();
+            if self.left().is_some() {
+                return;
+            }
+            begun.await;
+        }
+    }
+
+    /// Waits for the end of a pause. Requests that come later go on later.
+    pub(super) async fn sit_out(&self, pause: Duration) {
+        if let Some(paused) = self.pauses.lock().get_mut(self.name) {
+            paused.waiting.entry(self.number).or_default();
+        }
+        self.clock.sleep(pause).await;
+    }
+
+    /// Waits for the requests that came earlier and sat a pause out, too, until they have [gone on](Self::go_on).
+    pub(super) async fn in_order(&self) {
+        let first = poll_fn(|context| match self.is_first(context.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        tokio::select! {
+            biased;
+            () = first => {}
+            () = self.clock.sleep(GRACE) => {}
+        }
+    }
+
+    fn is_first(&self, waker: &Waker) -> bool {
+        let mut all = self.pauses.lock();
+        let Some(Paused { waiting, .. }) = all.get_mut(self.name) else { return true };
+        let waits = waiting.range(..self.number).next().is_some();
+        if waits {
+            waiting.insert(self.number, Some(waker.clone()));
+        }
+        !waits
+    }
+
+    /// Lets the next request go on.
+    pub(super) fn go_on(&self) {
+        let mut all = self.pauses.lock();
+        let Some(Paused { waiting, .. }) = all.get_mut(self.name) else { return };
+        waiting.remove(&self.number);
+        let next = waiting.first_entry().and_then(|mut next| next.get_mut().take());
+        drop(all);
+        next.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.go_on();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -14,10 +14,10 @@ use tower_service::Service;
 
 use super::{
     error::ThrottleError,
-    pauses::Pauses,
+    pauses::{Pauses, Turn},
     upstream::{Answered, pause},
 };
-use crate::{Limiter, Reason, Rejection};
+use crate::{Limiter, Permit, Reason, Rejection};
 
 /// A layer that lets each outbound request wait for a permit of the limiter that a function names.
 ///
@@ -139,11 +139,23 @@ where
         let (mut inner, pauses) = (self.inner.clone(), Arc::clone(&self.throttle.pauses));
         let at_most = self.throttle.at_most;
         Box::pin(async move {
-            admit(&limiter, &pauses, at_most).await?;
-            let ready = poll_fn(|context| inner.poll_ready(context)).await;
-            ready.map_err(ThrottleError::Service)?;
-            let answer = inner.call(request).await.map_err(ThrottleError::Service)?;
             let clock = limiter.clock();
+            let (turn, began_ms) = (pauses.turn(limiter.name(), clock), clock.now_ms());
+            loop {
+                let waited = Duration::from_millis(clock.now_ms().saturating_sub(began_ms));
+                let left = at_most.map(|at_most| at_most.saturating_sub(waited));
+                let Some(unsent) = admit(&limiter, &turn, left).await? else { continue };
+                let ready = poll_fn(|context| inner.poll_ready(context)).await;
+                ready.map_err(ThrottleError::Service)?;
+                if turn.left().is_none() {
+                    unsent.send();
+                    break;
+                }
+                // A pause began meanwhile: others may have the connection until it is over.
+                inner = inner.clone();
+            }
+            drop(turn);
+            let answer = inner.call(request).await.map_err(ThrottleError::Service)?;
             if let Some(length) = pause(&answer, clock.now_ms()) {
                 pauses.pause(limiter.name(), clock, length);
             }
@@ -152,35 +164,58 @@ where
     }
 }
 
-/// Waits for a permit, and for the end of the limiter's pause.
+/// Waits for a permit; or, if the limiter is paused or a pause begins, for its end, and returns `None`.
 async fn admit(
     limiter: &Limiter,
-    pauses: &Pauses,
-    at_most: Option<Duration>,
-) -> Result<(), Rejection> {
-    let clock = limiter.clock();
-    let paused = || pauses.left(limiter.name(), clock);
-    let began_ms = clock.now_ms();
-    loop {
-        let waited = Duration::from_millis(clock.now_ms().saturating_sub(began_ms));
-        let left = at_most.map(|at_most| at_most.saturating_sub(waited));
-        if let Some(pause) = paused() {
-            if left.is_some_and(|left| pause > left) {
-                let rejection = limiter.rejection(Reason::WaitTooLong);
-                return Err(rejection.with_detail(UPSTREAM).retry_after_some(Some(pause)));
-            }
-            clock.sleep(pause).await;
-            continue;
+    turn: &Turn<'_>,
+    left: Option<Duration>,
+) -> Result<Option<Unsent>, Rejection> {
+    if let Some(pause) = turn.left() {
+        if left.is_some_and(|left| pause > left) {
+            let rejection = limiter.rejection(Reason::WaitTooLong);
+            return Err(rejection.with_detail(UPSTREAM).retry_after_some(Some(pause)));
         }
-        let permit = match left {
-            Some(left) => limiter.acquire_timeout(1, left).await?,
-            None => limiter.acquire(1).await?,
-        };
-        if paused().is_none() {
-            return Ok(());
+        turn.sit_out(pause).await;
+        return Ok(None);
+    }
+    turn.in_order().await;
+    let mut acquire = pin!(async {
+        match left {
+            Some(left) => limiter.acquire_timeout(1, left).await,
+            None => limiter.acquire(1).await,
         }
-        // A pause began while the request was in line. If the store does not accept the permit back, it stays spent.
-        let _ = permit.give_back().await;
+    });
+    let mut is_in_line = false;
+    let permit = poll_fn(|context| {
+        let permit = acquire.as_mut().poll(context);
+        // From its first poll on, the request is in the limiter's order.
+        if !std::mem::replace(&mut is_in_line, true) {
+            turn.go_on();
+        }
+        permit
+    });
+    tokio::select! {
+        biased;
+        permit = permit => Ok(Some(Unsent(Some(permit?)))),
+        () = turn.paused() => Ok(None),
+    }
+}
+
+/// The permit of a request that was not sent. When it is dropped, it is given back; if the store does not accept
+/// that, it stays spent.
+struct Unsent(Option<Permit>);
+
+impl Unsent {
+    fn send(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(permit) = &self.0 {
+            permit.record(0);
+        }
     }
 }
 
