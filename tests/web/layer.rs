@@ -310,6 +310,13 @@ async fn an_entry_of_the_limits_file_may_be_a_layers() {
     let finds = Limit::new("finds:{user}", quota(1, MINUTE)).key("user", |_| 7);
     let error = build("fnids:{user}").await.unwrap_err().to_string();
     assert!(error.contains("did you mean `finds:{user}`?"), "a layer has it: {error}");
+    let yaml = "limiters:\n  \"finds:{user}\": { refund_on: err }\n";
+    let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "limits:2:32: `finds:{user}` is the key of a layer, but `refund_on: err` is for functions; call \
+         `refund_if` on the layer, and remove `refund_on`"
+    );
     let finds = finds.limits(&build("finds:{user}").await.unwrap());
     for expected in [200, 200, 429] {
         assert_eq!(status(&finds, request()).await, expected, "the file's rate");

@@ -263,6 +263,17 @@ fn unusable(
     }
 }
 
+/// Finds a setting that a layer cannot work with.
+fn unusable_by_layer(file: &LoadedFile, entry: &LimiterEntry) -> Option<Problem> {
+    let (key, word) = (&entry.key, entry.settings.refund_on?);
+    let message = format!(
+        "`{key}` is the key of a layer, but `refund_on: {word}` is for functions; call `refund_if` on the \
+         layer, and remove `refund_on`"
+    );
+    let at = file.place_of(key, Some("refund_on"));
+    (word != RefundOn::Never).then(|| refused(at, key, "refund_on", message))
+}
+
 /// Reports entries that match no compiled limiter: a name similar to one is a mistake, any other
 /// may belong to another program.
 fn unmatched(
@@ -273,7 +284,11 @@ fn unmatched(
 ) {
     let layers = annotation::layers();
     for entry in &file.limits.limiters {
-        if by_key.contains_key(&*entry.key) || layers.contains(&entry.key) {
+        if by_key.contains_key(&*entry.key) {
+            continue;
+        }
+        if layers.contains(&entry.key) {
+            problems.extend(unusable_by_layer(file, entry));
             continue;
         }
         let known = by_key.keys().copied().chain(layers.iter().map(String::as_str));
