@@ -86,7 +86,7 @@ async fn reservations_beside_calls_of_two_buckets_are_not_lost() {
     for one in [one.leaky_bucket().unwrap(), one.token_bucket(8).unwrap()] {
         let (grants, late) = left_behind(&server, one, other).await;
         println!("{grants} grants");
-        assert!(late.is_empty(), "nobody has anything of {late:?}");
+        assert!(late.is_empty(), "no call has permits of {late:?}");
         assert!(grants >= 80, "{grants} grants, of about 180");
         let _: String = server.cli(&["FLUSHALL"]);
     }

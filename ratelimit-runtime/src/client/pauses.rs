@@ -18,7 +18,7 @@ use crate::clock::{Clock, whole_ms};
 
 /// The maximum pause that one response can cause, even if the upstream requests more.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// How long a request waits after a pause for those that came earlier, some of which nobody may poll any more.
+/// How long a request waits after a pause for those that came earlier, whose futures may no longer be polled.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Pauses by limiter name.
