@@ -25,7 +25,9 @@ mod token_bucket;
 mod warm_up;
 
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
-pub(crate) use self::{open::decide_jointly, penalty::Refusals, reserve::Booking, state::State};
+pub(crate) use self::{
+    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, state::State,
+};
 
 /// The verdict of an algorithm on one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

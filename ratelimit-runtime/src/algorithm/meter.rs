@@ -2,6 +2,19 @@
 
 use super::Verdict;
 
+/// What is left after a call, in ticks of which a permit has `per`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(super) ticks: u64,
+    pub(super) per: u64,
+}
+
+impl Left {
+    pub(crate) fn permits(self) -> u64 {
+        self.ticks / self.per.max(1)
+    }
+}
+
 /// A state as of one instant.
 pub(super) trait Meter {
     /// The maximum number of permits for one request.

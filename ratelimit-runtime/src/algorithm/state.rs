@@ -5,7 +5,7 @@ use ratelimit_spec::Rule;
 use super::{
     Config, Verdict,
     fixed_window::{Count, Window},
-    meter::Meter,
+    meter::{Left, Meter},
     sliding_window::Log,
     ticket::Promised,
     token_bucket::{Bucket, Level},
@@ -49,13 +49,14 @@ impl State {
         verdict
     }
 
-    /// Takes free permits if counting is all that is needed, and returns how many are left.
+    /// Takes free permits if counting is all that is needed, and returns what is left.
     /// Otherwise takes nothing.
     #[inline]
-    pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
+    pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<Left> {
         match (self, config.rule) {
             (Self::Log(log), Rule::SlidingWindow) => {
-                log.spend(config.rate, config.per_ms, permits, now)
+                let permits = log.spend(config.rate, config.per_ms, permits, now)?;
+                Some(Left { ticks: permits, per: 1 })
             }
             (Self::Bucket(bucket), Rule::TokenBucket { .. }) => bucket.spend(config, permits, now),
             _ => None,

@@ -8,21 +8,18 @@
 use super::{
     Config, Grant, Ticket,
     grant::Backlog,
-    meter::Meter,
+    meter::{Left, Meter},
     moves::Moves,
     ticket::{MOST_AHEAD, Promised},
 };
 
-/// The time at which the backlog is empty, and the configuration it was counted with.
+/// The backlog at the time of the last write, and the configuration it was counted with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// The millisecond, and the ticks that are left then.
-    empty_at: u64,
-    ticks: u64,
+    backlog: u64,
+    at: u64,
     rate: u64,
     per: u64,
-    /// The time of the last write.
-    at: u64,
     /// The start of the last reservation, if it was in the future then.
     last: u64,
     moves: Option<Box<Moves>>,
@@ -75,12 +72,7 @@ impl Bucket {
     /// If the clock stepped back, no time has passed.
     #[inline]
     fn backlog(&self, now: u64) -> u64 {
-        let now = now.max(self.at);
-        if self.empty_at >= now {
-            (self.empty_at - now).saturating_mul(self.rate).saturating_add(self.ticks)
-        } else {
-            self.ticks.saturating_sub((now - self.empty_at).saturating_mul(self.rate))
-        }
+        self.backlog.saturating_sub(now.saturating_sub(self.at).saturating_mul(self.rate))
     }
 
     /// Opens the bucket under a configuration that it [fits](Self::fits).
@@ -111,20 +103,19 @@ impl Bucket {
         })
     }
 
-    /// Takes permits that are free, and returns how many are left, or `None` if the clock stepped
+    /// Takes permits that are free, and returns what is left, or `None` if the clock stepped
     /// back, permits are reserved, or the configuration differs.
     #[inline]
-    pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<u64> {
+    pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<Left> {
         let is_plain = now >= self.at && self.last == 0 && self.moves.is_none();
         if !self.fits(config) || !is_plain || self.per == 0 {
             return None;
         }
-        let mut level = Level { backlog: self.backlog(now), ..Level::empty(config) };
-        let left = level.free().checked_sub(permits)?;
-        level.take(permits);
-        (self.empty_at, self.ticks) = level.empties(now);
-        self.at = now;
-        Some(left)
+        let per = self.per;
+        let backlog = self.backlog(now).checked_add(permits.checked_mul(per)?)?;
+        let ticks = config.capacity().saturating_mul(per).checked_sub(backlog)?;
+        (self.backlog, self.at) = (backlog, now);
+        Some(Left { ticks, per })
     }
 
     fn lead(&self, now: u64) -> u64 {
@@ -174,9 +165,8 @@ impl Level {
         let moves = moves.filter(|moves| backlog > 0 || moves.lasts_ms(now) > 0);
         let is_empty = backlog == 0 && moves.is_none();
         let at = if is_empty { 0 } else { now };
-        let (empty_at, ticks) = self.empties(at);
         let last = if is_empty || lead == 0 { 0 } else { at.saturating_add(lead) };
-        Bucket { empty_at, ticks, rate, per, at, last, moves }
+        Bucket { backlog, at, rate, per, last, moves }
     }
 
     /// Returns the ticket of the last caller.

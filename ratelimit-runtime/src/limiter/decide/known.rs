@@ -7,6 +7,7 @@ use ratelimit_spec::{Mode, Wait};
 
 use crate::{
     Decision, Reason, Rejection, Settings,
+    algorithm::Left,
     limiter::{
         Core,
         core::Rule,
@@ -53,7 +54,7 @@ pub(crate) fn decide_by_name(
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
-            count_spent(family, Some((reply.remaining, reply.config.capacity())));
+            count_granted(family, &reply);
             Some(Ok(decision()))
         }
         Outcome::Refused if is_rejected(rejects) => {
@@ -108,14 +109,21 @@ fn begin(
     Some((reply, rejects))
 }
 
-/// Counts a call that took permits; `spent` has the permits left and the capacity.
+/// Counts a call that took permits; `spent` is what is left, and the capacity.
 #[inline]
-fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
+fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
     if let Some((left, capacity)) = spent {
         family.tally.allowed.increase();
-        family.measured.admitted(left, capacity);
+        family.measured.admitted(left.permits(), capacity);
     }
     spent.is_some()
+}
+
+/// Counts a call that a reply admitted.
+#[inline]
+fn count_granted(family: &Family, reply: &Reply) {
+    family.tally.allowed.increase();
+    family.measured.admitted(reply.remaining, reply.config.capacity());
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
@@ -237,8 +245,7 @@ impl Core {
     /// Counts a call that a reply admitted.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
-        self.family.tally.allowed.increase();
-        self.family.measured.admitted(reply.remaining, reply.config.capacity());
+        count_granted(&self.family, reply);
     }
 
     /// Counts an admitted call.

@@ -8,7 +8,7 @@ use super::configs::Configs;
 use crate::{
     Clock,
     algorithm::{
-        self,
+        self, Left,
         reconcile::{Change, Epoch, Reconciled, Reconciliation, Stored, reconcile},
     },
     store::{Assertion, Config, Reply, Request},
@@ -168,7 +168,7 @@ impl Slot {
         Some((state.count(config, permits, now), rejects))
     }
 
-    /// Like `take`, for a caller that needs no reply. If the permits are free, returns how many are left, and
+    /// Like `take`, for a caller that needs no reply. If the permits are free, returns what is left, and
     /// the capacity.
     #[inline]
     pub(crate) fn spend(
@@ -177,7 +177,7 @@ impl Slot {
         whose: Whose,
         generation: u64,
         permits: u32,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<(Left, u64)> {
         let mut state = self.lock();
         let state = &mut *state;
         let now = clock.now_ms();
