@@ -32,3 +32,16 @@ async fn owing(limiter: &Limiter) -> u64 {
 async fn free(limiter: &Limiter) -> u64 {
     limiter.available_permits().await.unwrap()
 }
+
+/// Waits for a refund, which a call does not wait for.
+async fn settled_at(limiter: &Limiter, left: u64) {
+    let mut found = free(limiter).await;
+    for _ in 0..500 {
+        if found == left {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        found = free(limiter).await;
+    }
+    panic!("{found} are free, not {left}");
+}

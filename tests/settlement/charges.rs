@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ratelimit_runtime::{
-    Algorithm, Limiter, Limits, Quota, Quotas, RateChange, Reason, StoreErrorKind,
-    test_util::ManualClock,
+    Algorithm, Limiter, Limits, Quota, Quotas, RateChange, Reason, Rejection, Settlement,
+    StoreErrorKind, rate_limit, test_util::ManualClock,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
-use super::{SECOND, embedded, free, on_redis, owing};
+use super::{SECOND, embedded, free, on_redis, owing, settled_at};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
@@ -324,4 +324,32 @@ async fn a_permit_is_settled_as_long_as_its_limits_or_a_limiter_exist() {
     drop(limiter);
     let error = other.settle(1).await.unwrap_err();
     assert_eq!(error.to_string(), "rate limits are shut down");
+}
+
+#[rate_limit(key = "estimated", rate = 10, per = "1h", wait = "none", permits = estimate,
+    actual = |result: &Result<u64, Rejection>| result.as_ref().ok().copied())]
+async fn estimated(estimate: u64, used: u64) -> Result<u64, Rejection> {
+    Ok(used)
+}
+
+#[tokio::test]
+async fn a_call_that_was_estimated_at_nothing_pays_what_it_used() {
+    let server = RedisServer::start();
+    for limits in [embedded(""), on_redis(&server, "")] {
+        let limits = limits.build().await.unwrap();
+        let limiter = limits.limiter("x", Quota::new(10, HOUR).unwrap());
+        let settled = limiter.acquire(0).await.unwrap().settle(4).await.unwrap();
+        assert_eq!((settled.taken, free(&limiter).await), (4, 6));
+        let kept = limiter.acquire(0).await.unwrap();
+        assert_eq!((kept.permits(), kept.settle(0).await.unwrap()), (0, Settlement::default()));
+
+        let permit = limiter.acquire(0).await.unwrap();
+        permit.record(2);
+        permit.record(1);
+        drop(permit);
+        settled_at(&limiter, 3).await;
+
+        limits.scope(estimated(0, 7)).await.unwrap();
+        settled_at(&limits.limiter("estimated", Quota::new(10, HOUR).unwrap()), 3).await;
+    }
 }

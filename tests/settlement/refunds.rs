@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{
-    Limiter, Limits, Reason, Rejection, limiter, rate_limit, test_util::ManualClock,
-};
+use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit, test_util::ManualClock};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
-use super::{SECOND, embedded, free, on_redis};
+use super::{SECOND, embedded, free, on_redis, settled_at};
 
 #[derive(Debug, PartialEq)]
 enum Error {
@@ -43,19 +41,6 @@ async fn only_successes_count(limits: &Limits) {
         assert_eq!(limits.scope(charge_card(0, fails)).await, REFUSED);
     }
     assert_eq!(free(&limiter).await, 0, "a refusal took nothing and gives nothing back");
-}
-
-/// Waits for a refund, which a call does not wait for.
-async fn settled_at(limiter: &Limiter, left: u64) {
-    let mut found = free(limiter).await;
-    for _ in 0..500 {
-        if found == left {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        found = free(limiter).await;
-    }
-    panic!("{found} are free, not {left}");
 }
 
 #[tokio::test]

@@ -108,7 +108,11 @@ pub(crate) async fn decide(
     for (position, (claim, rule)) in claims.iter().zip(&rules).enumerate() {
         match claim.core.ready(limits, rule, claim.permits) {
             Ok(Ready::Decided(decision)) => {
-                granted[position] = Some(Granted::free(&claim.core, decision));
+                let free = Granted::free(&claim.core, decision);
+                granted[position] = Some(match claim.permits {
+                    0 => Granted { taken: Taken::free(&claim.core), ..free },
+                    _ => free,
+                });
             }
             Ok(Ready::Ask(numbers, permits)) => {
                 let core = &claim.core;

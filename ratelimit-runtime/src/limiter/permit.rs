@@ -151,7 +151,10 @@ impl Permit {
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
         match &self.made {
             Made::OfReply(replied, _) => (replied.permits() > 0).then(|| replied.core.refund_on()),
-            Made::OfDecision(made) => made.1.as_ref().map(|taken| taken.core.refund_on()),
+            Made::OfDecision(made) => {
+                let taken = made.1.as_ref().filter(|taken| taken.permits() > 0);
+                taken.map(|taken| taken.core.refund_on())
+            }
         }
     }
 
@@ -163,9 +166,9 @@ impl Permit {
         }
     }
 
-    /// Returns the number of permits that this grant took: 0 if nothing was counted, because the
-    /// call was free, the limiter is in shadow mode or disabled, or `on_store_error` is `allow`.
-    /// The methods below do nothing then.
+    /// Returns the number of permits that this grant took: 0 if the call asked for none, which later costs
+    /// still charge, or if nothing was counted, because the limiter is disabled, shadow mode admitted a call that
+    /// would have been rejected, or `on_store_error` is `allow`. The methods below do nothing in these cases.
     #[must_use]
     pub fn permits(&self) -> u64 {
         match &self.made {

@@ -42,7 +42,7 @@ enum Grants {
     /// The call was not counted.
     None,
     One(Counted),
-    /// One grant for each of several limits.
+    /// One grant for each of several limits; none if the cost was 0.
     Several(Arc<[Counted]>),
 }
 
@@ -57,6 +57,11 @@ impl Taken {
     /// A call that was not counted.
     pub(super) fn nothing(core: &Arc<Core>) -> Self {
         Self { core: Arc::clone(core), others: Vec::new(), permits: 0, grants: Grants::None }
+    }
+
+    /// The cost of 0 of a call that is charged later, if it has one.
+    pub(super) fn free(core: &Arc<Core>) -> Self {
+        Self { grants: Grants::Several(Arc::default()), ..Self::nothing(core) }
     }
 
     /// The permits of a reservation, or this many of them.
