@@ -7,3 +7,5 @@ mod limiter;
 mod processes;
 #[path = "reservations/scripts.rs"]
 mod scripts;
+#[path = "reservations/too_large.rs"]
+mod too_large;

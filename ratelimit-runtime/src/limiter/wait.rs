@@ -10,6 +10,7 @@ mod chair;
 mod driver;
 mod forecast;
 mod line;
+mod pace;
 mod reserve;
 mod turn;
 
@@ -27,7 +28,8 @@ use tokio::{runtime::Id, sync::Notify};
 use self::{
     begun::Begun,
     chair::Chair,
-    line::{Line, Pace, Part, Place, Slot},
+    line::{Line, Part, Place, Slot},
+    pace::Pace,
     turn::Turn,
 };
 use super::{

@@ -8,11 +8,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::pace::Pace;
+
 /// How long an empty queue keeps its reservations, in milliseconds.
 const KEPT_MS: u64 = 100;
-/// The maximum number of reservations of one queue.
-const MOST_SLOTS: u64 = 64;
-
 /// A caller in the queue.
 #[derive(Debug)]
 pub(super) struct Place<S> {
@@ -43,41 +42,6 @@ pub(super) struct Slot<T> {
     pub(super) permits: u32,
     /// Identifies the reservation in its store.
     pub(super) ticket: T,
-}
-
-/// How fast a limiter with reservations hands out permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
-    pub(super) rate: u64,
-    pub(super) per_ms: u64,
-    /// Whether permits are spaced, one request after the other.
-    pub(super) spaced: bool,
-    /// The capacity of the bucket, in permits.
-    pub(super) capacity: u64,
-    /// The measured round trip to the store, in milliseconds, rounded up.
-    pub(super) round_trip_ms: u64,
-}
-
-impl Pace {
-    /// The number of reservations of this cost that fit in twice the round trip plus 5 ms.
-    fn depth(&self, cost: u32) -> usize {
-        let ahead_ms = self.round_trip_ms.saturating_mul(2).saturating_add(5);
-        let slot = u128::from(self.per_ms) * u128::from(cost.max(1));
-        let fit = (u128::from(ahead_ms) * u128::from(self.rate)).checked_div(slot);
-        usize::try_from(fit.unwrap_or(0).clamp(1, MOST_SLOTS.into())).unwrap_or(1)
-    }
-
-    /// The milliseconds for which an unused reservation stays valid: until the next one of a bucket
-    /// that spaces its callers, or until a bucket that was empty then is full.
-    fn keeps_ms(&self, permits: u32) -> u64 {
-        self.span_ms(if self.spaced { permits.into() } else { self.capacity })
-    }
-
-    /// The milliseconds that a request of this cost takes up, rounded up.
-    fn span_ms(&self, permits: u64) -> u64 {
-        let ms = u128::from(self.per_ms) * u128::from(permits);
-        u64::try_from(ms.div_ceil(self.rate.max(1).into())).unwrap_or(u64::MAX)
-    }
 }
 
 /// The next action of a queue's driver.
@@ -326,7 +290,7 @@ impl<S, T: Part> Line<S, T> {
             self.yielded_to = Some(head.number).filter(|_| !head.alone);
             return self.give_up();
         }
-        let pace = pace.filter(|_| head.alone);
+        let pace = pace.filter(|pace| head.alone && pace.grants(head.permits));
         let costs = pace.map(|pace| self.lacking(pace));
         match costs {
             Some(costs) if costs.is_empty() && self.look_at <= now => Step::Look(head.permits),
@@ -410,7 +374,8 @@ impl<S, T: Part> Line<S, T> {
         if self.slots.len() * 2 > depth {
             return Vec::new();
         }
-        let places = self.places.iter().skip(self.slots.len()).take_while(|place| place.alone);
+        let fits = |place: &&Place<S>| place.alone && pace.grants(place.permits);
+        let places = self.places.iter().skip(self.slots.len()).take_while(fits);
         places.take(depth - self.slots.len()).map(|place| place.permits).collect()
     }
 }
