@@ -2,11 +2,11 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{
-    Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, report::Reconciled,
+    Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, Reason, report::Reconciled,
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
@@ -202,4 +202,36 @@ async fn a_process_that_only_follows_counts_by_a_rate_that_was_changed_by_hand()
         let _: i64 = server.cli(&["HSET", "shared", "rate", change]);
         assert_eq!(taken(&limiter).await, left, "of {change}, with 12 used");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_was_raised_is_noticed_by_calls_that_cost_more_than_the_old_one() {
+    let server = RedisServer::start();
+    let (here, there) = (process(&server, 5).await, process(&server, 5).await);
+    let (limiter, other) = (here.configured("shared"), there.configured("shared"));
+    limiter.acquire(1).await.unwrap();
+    assert_eq!(limiter.try_acquire(10).await.unwrap_err().reason(), Reason::ExceedsCapacity);
+    other.set_rate(quota(100)).await.unwrap();
+    assert_eq!(limiter.peek(10).await.unwrap().quota().unwrap().rate(), 100);
+    let start = Instant::now();
+    while limiter.try_acquire(10).await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(5), "it was never noticed");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_of_0_applies_to_all_processes_if_a_process_starts_with_it() {
+    let server = RedisServer::start();
+    let older = process(&server, 5).await.configured("shared");
+    older.acquire(1).await.unwrap();
+    later().await;
+    let newer = process(&server, 0).await.configured("shared");
+    assert_eq!(newer.try_acquire(1).await.unwrap_err().reason(), Reason::ExceedsCapacity);
+    let start = Instant::now();
+    while older.try_acquire(1).await.is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(5), "the older process goes on");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(older.try_acquire(1).await.unwrap_err().reason(), Reason::ExceedsCapacity);
 }

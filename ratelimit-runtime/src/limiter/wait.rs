@@ -285,7 +285,7 @@ async fn first_try(
     let queued = |claim: &Claim| !claim.core.queue.is_empty() && !claim.core.is_shadowed(limits);
     for (position, claim) in claims.iter().enumerate().filter(|(_, claim)| queued(claim)) {
         let Claim { core, permits, wait, .. } = claim;
-        let permits = match core.ready(limits, &core.rule(limits), *permits) {
+        let permits = match core.ready_if(limits, &core.rule(limits), *permits, || false) {
             Ok(Ready::Decided(_)) => continue,
             Ok(Ready::Ask(_, permits)) => permits,
             Err(rejection) => return Err(Blocked::By(position, rejection)),

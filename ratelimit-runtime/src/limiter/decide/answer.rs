@@ -52,6 +52,17 @@ impl Core {
         rule: &'a Rule,
         permits: u64,
     ) -> Result<Ready<'a>, Rejection> {
+        self.ready_if(limits, rule, permits, || self.may_have_grown(limits))
+    }
+
+    /// The same, but a cost above the known capacity is rejected unless the store `is_asked` about it.
+    pub(in crate::limiter) fn ready_if<'a>(
+        &self,
+        limits: &Services,
+        rule: &'a Rule,
+        permits: u64,
+        is_asked: impl FnOnce() -> bool,
+    ) -> Result<Ready<'a>, Rejection> {
         let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         if let Some(problem) = &limits.broken {
             let rejection = self.rejection(Reason::StoreMisconfigured);
@@ -71,20 +82,35 @@ impl Core {
                 .with_source(&StoreError::shut_down()));
         }
         let known = self.in_force().map_or(0, |config| config.capacity());
-        if permits > numbers.config.capacity().max(known) && !numbers.follow {
-            return Err(self.too_many(permits, numbers.config));
-        }
-        if rule.is_joint() {
+        let short = if permits > numbers.config.capacity().max(known) && !numbers.follow {
+            Some(numbers.config)
+        } else if rule.is_joint() {
             let capacity = |config: Config| config.capacity();
             let short = |part: &Part<'_>| {
                 permits > capacity(part.numbers.config).max(capacity(part.in_force()))
             };
-            if let Some(part) = self.parts(rule).into_iter().find(short) {
-                return Err(self.too_many(permits, part.numbers.config));
-            }
+            self.parts(rule).into_iter().find(short).map(|part| part.numbers.config)
+        } else {
+            None
+        };
+        if let Some(config) = short.filter(|_| !is_asked()) {
+            return Err(self.too_many(permits, config));
         }
         let count = u32::try_from(permits).map_err(|_| self.too_many(permits, numbers.config))?;
         Ok(Ready::Ask(numbers, count))
+    }
+
+    /// Returns whether the store is asked about a cost above the known capacity, because another process may have
+    /// raised the quota, or has yet to learn this one: once a second, so that such calls remain cheap.
+    fn may_have_grown(&self, limits: &Services) -> bool {
+        const EVERY_MS: u64 = 1_000;
+        if !limits.store.is_shared() || limits.store.health().is_err() {
+            return false;
+        }
+        let (now, due) = (limits.clock.now_ms(), &self.rare().may_have_grown_ms);
+        let known = due.load(Ordering::Acquire);
+        let next = (Ordering::AcqRel, Ordering::Relaxed);
+        now >= known && due.compare_exchange(known, now + EVERY_MS, next.0, next.1).is_ok()
     }
 
     /// Builds the decision on a request from the store's replies for all limits of the key.

@@ -28,7 +28,7 @@ impl Core {
         // No request overtakes waiting callers.
         if !self.queue.is_empty()
             && !self.is_shadowed(limits)
-            && let Ok(Ready::Ask(_, cost)) = self.ready(limits, &rule, permits)
+            && let Ok(Ready::Ask(_, cost)) = self.ready_if(limits, &rule, permits, || false)
         {
             let after = self.earliest(limits, cost, limits.clock.now_ms()).max(1);
             return Err(self.not_before(Reason::Limited, after));
@@ -63,7 +63,9 @@ impl Core {
         rule: &Rule,
         permits: u64,
     ) -> Result<Decision, Why> {
-        let (numbers, cost) = match self.ready(limits, rule, permits).map_err(Why::Rejected)? {
+        let is_asked = || limits.store.is_shared();
+        let ready = self.ready_if(limits, rule, permits, is_asked).map_err(Why::Rejected)?;
+        let (numbers, cost) = match ready {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers, cost) => (numbers, cost),
         };
