@@ -229,6 +229,20 @@ async fn the_report_says_where_each_number_came_from() {
 }
 
 #[tokio::test]
+async fn the_report_shows_what_a_limiter_was_given_in_code() {
+    let limits = embedded("limiters:\n  x: { rate: 5 }\n").build().await.unwrap();
+    let quota = |rate, per| Settings::new(Quota::new(rate, per).unwrap());
+    let _ = limits.limiter("x", quota(77, SECOND * 3600).mode(Mode::PerClient));
+    let report = limits.report().to_string();
+    for line in ["rate: 5 (limits file)", "per: 1h (annotation)", "mode: per_client (annotation)"] {
+        assert!(report.contains(line), "{line} in\n{report}");
+    }
+    let _ = limits.limiter("x", quota(77, SECOND * 60));
+    let report = limits.report().to_string();
+    assert!(report.contains("per: 1m (annotation)") && !report.contains("per_client"), "{report}");
+}
+
+#[tokio::test]
 async fn bad_files_are_refused_with_every_problem_and_its_place() {
     let yaml = "limiters:\n  x: { rat: 5, per: 90 }\n  y: { rate: -1, per: 1s }\n  y: { rate: 1, per: 1s }\n";
     let error = refused(embedded(yaml)).await;

@@ -78,8 +78,10 @@ impl Registry {
         }
         let keys = if template.is_static() { Keys::One } else { Keys::Many };
         let declared = self.declared(key, || Family::unannotated(key, keys));
-        if let Some(given) = given {
-            let _ = declared.family.given.set(given.clone());
+        if let Some(given) = given
+            && declared.family.given.load().is_none()
+        {
+            declared.family.given.store(Some(Arc::new(given.clone())));
         }
         declared
     }
@@ -112,7 +114,9 @@ impl Registry {
             });
         }
         self.cores.get_or_make(services, 0, &name, || {
-            Core::new(services, family(), &name, given.cloned())
+            let core = Core::new(services, family(), &name, given.cloned());
+            core.report_given(given);
+            core
         })
     }
 

@@ -165,6 +165,7 @@ impl Core {
         if given.as_ref() != Some(settings) {
             *given = Some(settings.clone());
             drop(given);
+            self.report_given(Some(settings));
             let renewed = self.renew(limits, &before);
             self.withdraw(limits);
             for shard in renewed.shards().into_iter().flat_map(|shards| shards.iter()) {
@@ -181,6 +182,16 @@ impl Core {
             Assertion::Steady
         } else {
             Assertion::First(numbers.effective.set.on_drift())
+        }
+    }
+
+    /// Shows settings in code in the report, if this limiter has a row of its own.
+    pub(crate) fn report_given(&self, settings: Option<&Settings>) {
+        if let Some(settings) = settings
+            && !self.family.is_unnamed()
+            && *self.family.key == *self.name()
+        {
+            self.family.given.store(Some(Arc::new(settings.clone())));
         }
     }
 

@@ -28,7 +28,8 @@ pub(super) fn report(limits: &Limits) -> Report {
             format!("{function} ({file}:{line})")
         });
         let tally = &family.tally;
-        let effective = current.resolve(family, &family.key, family.given.get()).ok();
+        let given = family.given.load();
+        let effective = current.resolve(family, &family.key, given.as_deref()).ok();
         LimiterReport {
             key: family.key.to_string(),
             quotas: effective

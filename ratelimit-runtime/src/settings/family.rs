@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use once_cell::sync::OnceCell;
+use arc_swap::ArcSwapOption;
 use ratelimit_spec::Settings;
 
 use super::{Keys, places::Places, tally::Tally};
@@ -23,8 +23,8 @@ pub(crate) struct Family {
     pub(crate) keys: Keys,
     pub(crate) annotation: Option<Settings>,
     pub(crate) declared: Option<Settings>,
-    /// The settings of its first layer, for the report.
-    pub(crate) given: OnceCell<super::Settings>,
+    /// The settings in code, for the report: those of its first layer, or the last ones of the limiter with this name.
+    pub(crate) given: ArcSwapOption<super::Settings>,
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
     pub(crate) places: Places,
@@ -61,7 +61,7 @@ impl Family {
             keys,
             annotation: None,
             declared: None,
-            given: OnceCell::new(),
+            given: ArcSwapOption::empty(),
             tally: Tally::default(),
             measured: Measured::new(UNNAMED),
             places: Places::default(),
