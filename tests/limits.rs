@@ -1,6 +1,9 @@
 //! Limits without annotations: numbers from the file, waiting, and what is refused at startup.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "limits/watched.rs"]
+mod watched;
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

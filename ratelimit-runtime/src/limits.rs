@@ -128,7 +128,8 @@ impl Limits {
     /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough.
     ///
     /// Any text is a safe name. A name of only characters that keys may contain is used as it is,
-    /// so `orders:42` is the limiter of `"orders:{user_id}"` for 42, or of a Java service.
+    /// so `orders:42` is stored as the limiter of `"orders:{user_id}"` for 42, or of a Java service. The settings
+    /// of a template do not apply to it: use [`limiter!`](crate::limiter) for a limiter of an annotated function.
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();
@@ -166,7 +167,8 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// Returns every problem of the file; the previous limits then stay in force.
+    /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
+    /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used.
     pub fn reload(&self) -> Result<(), SetupError> {
         let Made { source, shadow, .. } = &*self.made;
         reload(&self.services, source, *shadow)
@@ -252,6 +254,11 @@ fn reload(
 ) -> Result<(), SetupError> {
     let read = services.limits.renew(|current| {
         let (file, warnings) = validate::load(source, shadow)?;
+        // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
+        let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
+        if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {
+            return Err(file.empty());
+        }
         Ok((current.read_again(file.map(|file| file.limits), shadow), warnings))
     });
     match read {

@@ -207,6 +207,12 @@ impl LimitsFile {
         (file, report.finish())
     }
 
+    /// Returns whether the file has no content; `{}` is content.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.root.value, Value::Null)
+    }
+
     /// Returns the entry under `limiters` with exactly this key.
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {

@@ -4,35 +4,15 @@
 use std::{
     fs,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use ratelimit_runtime::{Event, Limits, Reason};
-use tests::{eventually, redis_server::RedisServer};
+use tests::{alone::alone, eventually, redis_server::RedisServer};
 
 use crate::world::{HOUR, SECOND, current_thread, limits, ms, park_on, quota};
-
-/// Threads are counted by one test at a time, in a process of their own.
-const ALONE: &str = "RATELIMIT_TEST_ALONE";
-static COUNTING: Mutex<()> = Mutex::new(());
-
-/// Runs a test of this file in a process where nothing else starts threads.
-fn alone(test: &str, body: impl FnOnce()) {
-    let _counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if std::env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([&format!("engine::{test}"), "--exact", "--nocapture", "--test-threads=1"])
-        .env(ALONE, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "{said}");
-}
 
 fn engines() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
@@ -58,7 +38,7 @@ fn ended() {
 
 #[test]
 fn it_ends_with_the_last_limits() {
-    alone("it_ends_with_the_last_limits", || {
+    alone("engine::it_ends_with_the_last_limits", || {
         let server = RedisServer::start();
         let runtime = current_thread();
         let limits = runtime.block_on(limits(&server.url(), ""));
@@ -79,7 +59,7 @@ fn it_ends_with_the_last_limits() {
 
 #[test]
 fn limits_that_nobody_used_leave_no_thread() {
-    alone("limits_that_nobody_used_leave_no_thread", || {
+    alone("engine::limits_that_nobody_used_leave_no_thread", || {
         let memory = || Limits::builder().memory().no_limits_file();
         let runtime = current_thread();
         for _ in 0..10 {
@@ -92,7 +72,7 @@ fn limits_that_nobody_used_leave_no_thread() {
 
 #[test]
 fn it_ends_although_it_looks_for_a_server_or_watches_a_file() {
-    alone("it_ends_although_it_looks_for_a_server_or_watches_a_file", || {
+    alone("engine::it_ends_although_it_looks_for_a_server_or_watches_a_file", || {
         let server = RedisServer::start();
         let file = std::env::temp_dir().join(format!("engine-{}.yaml", std::process::id()));
         fs::write(&file, "limiters: { x: { rate: 5, per: 1m } }\n").unwrap();
@@ -118,7 +98,7 @@ fn it_ends_although_it_looks_for_a_server_or_watches_a_file() {
 
 #[test]
 fn it_ends_when_the_limits_are_shut_down() {
-    alone("it_ends_when_the_limits_are_shut_down", || {
+    alone("engine::it_ends_when_the_limits_are_shut_down", || {
         let server = RedisServer::start();
         let runtime = current_thread();
         let limits = runtime.block_on(limits(&server.url(), ""));

@@ -21,6 +21,7 @@
     reason = "real processes live in real time; the clock is what is tested with them"
 )]
 
+pub mod alone;
 mod binary;
 mod built;
 pub mod decide;

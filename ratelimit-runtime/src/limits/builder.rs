@@ -183,7 +183,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Checks the limits file at this interval, and [reloads](Limits::reload) it if it changed.
+    /// Checks the limits file at this interval, and [reloads](Limits::reload) it if its text changed. A changed file is
+    /// loaded once it has stayed as it is for 100 ms, so a file that is written in steps is not loaded in part.
     #[cfg(feature = "limits-file")]
     pub fn watch(mut self, every: Duration) -> Self {
         self.watch = Some(every);
@@ -245,7 +246,8 @@ impl LimitsBuilder {
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
         metrics::describe();
-        let watch = self.watch;
+        // Before the file is loaded, so that no change in between is missed.
+        let watch = self.watch.map(|every| (every, watch::Seen::of(&self.source)));
         #[cfg(all(unix, feature = "signal"))]
         let on_hangup = self.on_hangup;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
@@ -257,8 +259,8 @@ impl LimitsBuilder {
         if let AnyStore::Redis(store) = &services.store {
             store.check(&services.key_prefix).await?;
         }
-        if let Some(every) = watch {
-            watch::start(&limits, every);
+        if let Some((every, seen)) = watch {
+            watch::start(&limits, every, seen);
         }
         #[cfg(all(unix, feature = "signal"))]
         if on_hangup {

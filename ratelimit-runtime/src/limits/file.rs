@@ -1,9 +1,14 @@
 //! Finds and reads the limits file.
 
 use std::{
-    env, fmt, fs,
+    env, fmt,
+    fs::{self, File},
+    io::Read,
     path::{self, Path, PathBuf},
+    sync::Arc,
 };
+
+use once_cell::sync::OnceCell;
 
 use ratelimit_spec::{self as spec, LimitsFile, Position, Step};
 
@@ -17,11 +22,11 @@ pub(super) const VARIABLE: &str = "RATELIMIT_LIMITS";
 const MAX_BYTES: u64 = ratelimit_spec::limits_file::MAX_BYTES as u64;
 
 /// The source that limits are read from.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) enum Source {
-    /// The environment's file, else the file in the working directory, if one exists.
-    #[default]
-    Found,
+    /// The environment's file, else the file in the working directory, if one exists. Once found it must exist,
+    /// even if the working directory changes.
+    Found(Arc<OnceCell<PathBuf>>),
     /// This file, which must exist.
     Path(PathBuf),
     /// This text.
@@ -30,10 +35,16 @@ pub(crate) enum Source {
     Nothing,
 }
 
+impl Default for Source {
+    fn default() -> Self {
+        Self::Found(Arc::default())
+    }
+}
+
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found => f.write_str("Found"),
+            Self::Found(_) => f.write_str("Found"),
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             // The text may contain the store's password.
             Self::Text(_) => f.write_str("Text(..)"),
@@ -54,14 +65,7 @@ impl Source {
     pub(super) fn path(&self) -> Option<PathBuf> {
         match self {
             Self::Path(path) => Some(path.clone()),
-            Self::Found => match env::var_os(VARIABLE) {
-                // Absolute, so that messages identify the file.
-                Some(path) if !path.is_empty() => {
-                    let path = PathBuf::from(path);
-                    Some(path::absolute(&path).unwrap_or(path))
-                }
-                _ => Path::new(NAME).exists().then(|| NAME.into()),
-            },
+            Self::Found(found) => found.get_or_try_init(|| find().ok_or(())).ok().cloned(),
             Self::Text(_) | Self::Nothing => None,
         }
     }
@@ -82,16 +86,37 @@ impl Source {
     }
 }
 
-fn read(path: &Path) -> Result<String, SetupError> {
+fn find() -> Option<PathBuf> {
+    let path = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        // A link that leads nowhere is an error when it is read.
+        None => fs::symlink_metadata(NAME).is_ok().then(|| PathBuf::from(NAME))?,
+    };
+    // Absolute, so that messages identify the file.
+    Some(path::absolute(&path).unwrap_or(path))
+}
+
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<String, SetupError> {
     let place = || Place::file(path);
     let unreadable = |error| SetupError::from(Problem::unreadable(place(), error));
     let refused =
         |message: String| SetupError::from(Problem::new(ProblemKind::File, message).at(place()));
-    let length = fs::metadata(path).map_err(unreadable)?.len();
-    if length > MAX_BYTES {
-        return Err(refused(format!("the file is {length} bytes long; write at most {MAX_BYTES}")));
+    let about = fs::metadata(path).map_err(unreadable)?;
+    // Reading a device or a pipe may never end.
+    if !about.is_file() {
+        return Err(refused("not a regular file; write the path of a YAML file".to_owned()));
     }
-    let bytes = fs::read(path).map_err(unreadable)?;
+    let too_long =
+        |length| refused(format!("the file is {length} bytes long; write at most {MAX_BYTES}"));
+    if about.len() > MAX_BYTES {
+        return Err(too_long(about.len()));
+    }
+    let (file, mut bytes) = (File::open(path).map_err(unreadable)?, Vec::new());
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(too_long(bytes.len() as u64));
+    }
     String::from_utf8(bytes).map_err(|_| refused("not UTF-8; save the file as UTF-8".to_owned()))
 }
 
@@ -111,6 +136,12 @@ impl LoadedFile {
             problems.into_iter().map(|problem| file.problem(problem)).collect();
         problems.extend(check(&file));
         Err(SetupError::new(problems))
+    }
+
+    /// The error of a file that had content before.
+    pub(super) fn empty(&self) -> SetupError {
+        let message = "the file is empty now; write `{}` if it sets nothing";
+        Problem::new(ProblemKind::File, message.to_owned()).at(Place::file(&self.shown)).into()
     }
 
     fn problem(&self, problem: spec::Problem) -> Problem {

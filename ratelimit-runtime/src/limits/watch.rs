@@ -1,10 +1,8 @@
 //! Reloads the limits file when it changes, or when an operator sends a signal.
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::{task::spawn_blocking, time::sleep};
 
 #[cfg(all(unix, feature = "signal"))]
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,24 +11,46 @@ use super::{Limits, file, reload};
 #[cfg(all(unix, feature = "signal"))]
 use crate::{Problem, ProblemKind, SetupError};
 
-/// Reloads if the file has changed. Ends with the limits and their limiters.
-pub(super) fn start(limits: &Limits, every: Duration) {
-    fn look(source: &file::Source) -> Option<(SystemTime, u64)> {
-        let about = fs::metadata(source.path()?).ok()?;
-        Some((about.modified().ok()?, about.len()))
+/// The time for which a changed file must stay as it is before it is loaded: some programs write it in steps.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The text of the file, or why it cannot be read; nothing if there is no file. The time of the last change and the
+/// length are not sufficient: tools that copy files set the time, too.
+#[derive(PartialEq, Eq)]
+pub(super) struct Seen(Option<Result<String, String>>);
+
+impl Seen {
+    pub(super) fn of(source: &file::Source) -> Self {
+        let read = |path: PathBuf| file::read(&path).map_err(|error| error.to_string());
+        Self(source.path().map(read))
     }
+
+    /// Reads the file in another thread, since a file system may not reply.
+    async fn later(source: &file::Source) -> Option<Self> {
+        let source = source.clone();
+        spawn_blocking(move || Self::of(&source)).await.ok()
+    }
+}
+
+/// Reloads if the file differs from what was `seen` before it was loaded. Ends with the limits and their limiters.
+pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
     let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
     let services = Arc::downgrade(&limits.services);
-    let mut seen = look(&source);
     limits.services.engine.spawn_endless(async move {
         loop {
-            tokio::time::sleep(every).await;
-            let Some(services) = services.upgrade() else { return };
-            let now = look(&source);
-            if now != seen {
-                seen = now;
-                // An invalid file is reported by an event, and the previous limits stay active.
-                let _ = reload(&services, &source, shadow);
+            sleep(every).await;
+            let Some(mut now) = Seen::later(&source).await else { return };
+            while now != seen {
+                sleep(SETTLED).await;
+                let Some(next) = Seen::later(&source).await else { return };
+                if next == now {
+                    let Some(services) = services.upgrade() else { return };
+                    // An invalid file is reported by an event, and the previous limits stay active.
+                    let _ = reload(&services, &source, shadow);
+                    seen = next;
+                } else {
+                    now = next;
+                }
             }
         }
     });

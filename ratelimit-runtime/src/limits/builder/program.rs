@@ -1,6 +1,11 @@
 //! The program's own settings: those of the builder, else of the environment, else of the limits file.
 
-use std::{env, fs, path::Path, time::Duration};
+use std::{
+    env::{self, VarError},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use ratelimit_spec::{
     Network, check_prefix, expand_env, format_duration,
@@ -70,13 +75,14 @@ impl LimitsBuilder {
         loaded: Option<&file::LoadedFile>,
         events: &Events,
     ) -> Result<Option<Address>, SetupError> {
-        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let written = loaded.and_then(|file| file.limits.store.as_deref());
-        let store = match (&self.store, variable("RATELIMIT_STORE"), written) {
-            (Some(store), _, _) => Some(store.clone()),
-            (None, Some(store), _) => Some(store),
-            (None, None, Some(store)) => Some(expanded("store", store)?),
-            (None, None, None) => variable("REDIS_URL"),
+        let store = match (&self.store, written) {
+            (Some(store), _) => Some(store.clone()),
+            (None, written) => match (variable("RATELIMIT_STORE")?, written) {
+                (Some(store), _) => Some(store),
+                (None, Some(store)) => Some(expanded("store", store)?),
+                (None, None) => variable("REDIS_URL")?,
+            },
         };
         match store.as_deref() {
             None => {
@@ -129,6 +135,17 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
         let message = format!("certificates `{}` cannot be read: {error}", path.display());
         Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error).into()
     })
+}
+
+/// Returns a variable of the environment, unless it is unset or empty.
+fn variable(name: &'static str) -> Result<Option<String>, SetupError> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => {
+            Err(refused("store", format!("the variable `{name}` is not UTF-8; write it as UTF-8")))
+        }
+    }
 }
 
 fn nearest<T>(built: Option<T>, written: Option<T>, default: T) -> (T, Source) {
