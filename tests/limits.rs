@@ -299,6 +299,10 @@ async fn stores_and_prefixes_that_cannot_be_are_refused() {
     let store = |url: &str| refused(Limits::builder().no_limits_file().redis(url));
     assert!(store("localhost:6379").await.contains("expected `memory` or an address with"));
     assert!(store("redis-sentinel://a:1").await.contains("write `?master=NAME`"));
+    for invalid in ["redis://h:99999", "redis://", "redis-cluster://a,:x"] {
+        let error = store(invalid).await;
+        assert!(error.contains("`: not a valid address; write one such as `redis"), "{error}");
+    }
     let prefix = Limits::builder().memory().no_limits_file().key_prefix("a{b");
     assert_eq!(refused(prefix).await, "`a{b`: the key prefix contains a brace; remove it");
     let missing = Limits::builder().memory().limits_file("/nowhere/ratelimit.yaml");

@@ -60,8 +60,22 @@ impl Address {
             .iter()
             .map(|url| url.as_str().into_connection_info())
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| refuse(&error.to_string()))?;
+            .map_err(|_| {
+                refuse(&format!("not a valid address; write one such as `{}`", example(scheme)))
+            })?;
         Ok(Self { topology, nodes, shown })
+    }
+}
+
+/// Returns an address of a scheme with everything that it usually has.
+fn example(scheme: &str) -> String {
+    match scheme {
+        "unix" | "redis+unix" => format!("{scheme}:///run/redis/redis.sock"),
+        "redis-cluster" | "rediss-cluster" => format!("{scheme}://user:password@one:6379,two:6379"),
+        "redis-sentinel" | "rediss-sentinel" => {
+            format!("{scheme}://user:password@one:26379,two:26379/0?master=main")
+        }
+        _ => format!("{scheme}://user:password@host:6379/0"),
     }
 }
 
@@ -100,7 +114,9 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
         Some(password) => format!("redis://{user}:{password}@sentinel"),
         None => format!("redis://{user}@sentinel"),
     };
-    let login = login.into_connection_info().map_err(|error| error.to_string())?;
+    let login = login.into_connection_info().map_err(
+        |_| "`sentinel_user` or `sentinel_password` is not valid in an address; percent-encode it",
+    )?;
     let login = login.redis_settings();
     Ok(Topology::Sentinel {
         master: master.to_owned(),
