@@ -103,10 +103,12 @@ async fn a_free_request_is_granted_without_the_store() {
             let permit = permit.unwrap();
             assert_eq!(permit.permits(), 0);
             assert!(!permit.is_degraded());
-            assert_eq!(permit.settle(5).await.unwrap(), Settlement::default());
+            assert_eq!(permit.settle(0).await.unwrap(), Settlement::default());
         }
         assert!(limiter.peek(0).await.is_ok());
     }
+    let permit = limits.configured("x").try_acquire(0).await.unwrap();
+    assert!(permit.settle(5).await.is_err(), "only the store can charge what it used");
 }
 
 #[tokio::test(flavor = "multi_thread")]
