@@ -26,16 +26,22 @@
 //! - [`rate_limit`] is the attribute; its page shows what each argument expands to.
 //! - [`init`] sets up a program's limits from the limits file and the environment;
 //!   [`Limits::builder`] does so in code. Tests run functions in a [`Limits::scope`].
+//! - Outages and failed reloads are reported as an [`Event`]: enable the feature `tracing`, or set
+//!   [`LimitsBuilder::on_event`]. By default nothing is logged.
+//! - [`guide::web`]: a rate-limited web service from zero, and its deployment.
 //! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
 //! - [`guide::algorithms`]: the ways to count permits, and how to choose.
 //! - [`guide::reconciliation`]: what happens if configured and stored settings differ.
 //! - [`guide::outages`]: what happens while Redis is slow or unavailable.
 //! - [`guide::shadow`]: trying out a limit before enforcing it.
+//! - [`guide::penalties`]: blocks for keys that are rejected repeatedly.
 //! - [`guide::several_limits`], [`guide::shards`]: several limits for one key; one limiter on several Redis nodes.
 //! - [`guide::settlement`]: refunds, several limits on one function, costs known only afterwards.
 //! - [`guide::redisson`]: sharing limiters with Java services.
+//! - [`guide::metrics`]: the metrics, a dashboard and alert rules.
 //! - The module `test_util`, with the feature of that name: testing a program with limits.
 //! - [`guide::architecture`]: the layers, the call path, the format of the state.
+//! - [`guide::benchmarks`]: the cost of a decision, compared with other rate limiters.
 //!
 //! # The limits file
 //!
@@ -74,7 +80,8 @@
 //! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
 //!   can be serialized.
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
-//! - `signal`: the limits file is read again when the process gets `SIGHUP`.
+//! - `signal`: the limits file is reloaded when the process receives `SIGHUP`
+//!   (`LimitsBuilder::reload_on_hangup`, on Unix only).
 //! - `tracing`: events through `tracing`, with the target `ratelimit`, and spans of decisions
 //!   (`LimitsBuilder::trace_decisions`).
 //! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
@@ -83,7 +90,8 @@
 //! # What is counted
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
-//! `per` after it was taken; rejected calls do not count. Time is the Redis server's. A limiter can
+//! `per` after it was taken; with more than 64 log entries in a window, up to 2 % of the window
+//! later, never earlier. Rejected calls do not count. Time is the Redis server's. A limiter can
 //! also use a token bucket, a fixed window or a leaky bucket (`algorithm`): [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
