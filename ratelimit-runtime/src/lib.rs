@@ -139,8 +139,10 @@ pub mod tower;
 pub mod web;
 mod words;
 
+#[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/limiter.md")]
 pub use ratelimit_macros::limiter;
+#[doc = include_str!("guide/links.md")]
 #[doc = include_str!("../docs/rate_limit.md")]
 pub use ratelimit_macros::rate_limit;
 

@@ -70,7 +70,8 @@ impl Settings {
         self.with(|said| said.wait = Some(wait.word()))
     }
 
-    /// Sets how calls are decided while the store is unavailable; by default this process counts by itself.
+    /// Sets how calls are decided while the store is unavailable; by default this process counts calls
+    /// against its share of the quota.
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         self.with(|said| said.on_store_error = Some(on_store_error.word()))
     }
