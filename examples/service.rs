@@ -52,7 +52,7 @@ impl IntoResponse for ServiceError {
 }
 
 /// Each account has five wrong passwords in a quarter of an hour: a permit is taken before the check, so that
-/// parallel guesses count too, and given back when the password is right.
+/// parallel guesses count too, and refunded if the password is right.
 #[rate_limit(
     key = "login:{credentials.name}",
     rate = 5,
@@ -79,16 +79,16 @@ async fn ready(State(limits): State<Limits>) -> StatusCode {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // First, since limiters report to the recorder that they find.
+    // First, because a limiter keeps the recorder that it finds with its first decision.
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    // Each client fails twenty times a minute, over all accounts. Layers are made before the limits are installed, since
-    // the limits file is checked against them.
+    // Each client fails twenty times a minute, over all accounts. Layers are created before the limits are installed,
+    // because the limits file is checked against them.
     let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))
         .refund_if(|response| response.status.is_success());
     let searches = Limit::new("search:{tenant?}", Quota::per_minute(100))
         .key("tenant", |request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned()));
-    // Reads `ratelimit.yaml` and the environment, and the file again when it changed or `kill -HUP` asks for it. If it
-    // has mistakes then, an event says which, and nothing changes.
+    // Reads `ratelimit.yaml` and the environment, and reloads the file if it changed, or on `kill -HUP`. A file with
+    // mistakes changes nothing, and an event reports them.
     let builder = Limits::builder().watch(Duration::from_secs(5)).reload_on_hangup();
     let limits = builder.on_event(|event| eprintln!("{event}")).install().await?;
 
@@ -105,7 +105,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     axum::serve(listener, service.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(async move { terminate.recv().await.unwrap_or_default() })
         .await?;
-    // No request is left: what is to be given back is sent, and this process leaves the others.
+    // All requests are served: sends pending refunds, and removes this process from those that share the store.
     limits.shutdown().await;
     Ok(())
 }
