@@ -186,7 +186,8 @@ pub enum Reason {
     QueueFull,
     /// The request is for more permits than the limiter can ever grant at once, so no wait helps.
     ExceedsCapacity,
-    /// No quota is configured for the limiter, neither here nor in the store.
+    /// No quota is configured for the limiter, neither here nor in the store. Or a web layer or
+    /// extractor does not know the address of the peer.
     NotConfigured,
     /// The store was unavailable or timed out, and `on_store_error` is `reject`. Maps to HTTP 503
     /// rather than 429, because the client is not at fault.
@@ -224,7 +225,8 @@ pub struct Settlement {
     pub returned: u64,
     /// Permits that were free and are taken now, including those of an earlier debt.
     pub taken: u64,
-    /// Permits that are owed now, in all: at most as many as the limiter can ever grant at once.
+    /// Permits that are owed now, in all: at most `max_debt`, by default as many as the limiter can
+    /// ever grant at once.
     pub debt: u64,
     /// Permits beyond that debt, which are not charged.
     pub excess: u64,

@@ -109,8 +109,8 @@ pub enum Event {
         /// Its slots.
         slots: Option<Arc<str>>,
     },
-    /// The store returns an error that time does not cure, or a function that cannot return a rejection has no
-    /// quota. Calls are rejected, or counted locally if the function cannot return a rejection.
+    /// The store returns an error that waiting does not resolve, or a function that cannot return a rejection has no quota.
+    /// Calls are rejected. Those of a function that cannot be are counted locally, or admitted uncounted without a quota.
     #[non_exhaustive]
     Misconfigured {
         /// The limiter's key as it was written.

@@ -89,6 +89,10 @@ impl Limits {
     /// Returns the current limits: those of the innermost [`scope`](Self::scope), else the
     /// installed ones, else a default, which is created on first use from the limits file and the
     /// environment.
+    ///
+    /// If that default cannot be set up, [`Event::NotInstalled`] is reported, to `tracing` only, and calls are rejected
+    /// as [`StoreMisconfigured`](crate::Reason::StoreMisconfigured). Functions that cannot return a rejection
+    /// count locally.
     #[must_use]
     pub fn current() -> Self {
         Self::with_scope(|limits, _| limits.clone())
@@ -197,7 +201,8 @@ impl Limits {
     ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone, as
     ///   during an outage, and waits until its permits are free there.
     /// - Refunds and settlements are sent to Redis, including those of dropped calls.
-    /// - This process leaves the members of the store: at once, the others divide the quota of an outage without it.
+    /// - This process is removed from the list of processes that share the store, so that the shares of the others
+    ///   grow at once.
     /// - The connections are closed and the thread `ratelimit` ends. Afterwards, other methods of a limiter on Redis
     ///   return an error of kind [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///

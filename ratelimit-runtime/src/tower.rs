@@ -11,7 +11,7 @@
 //! # async fn sign_in() -> &'static str { "" }
 //! # async fn search() -> &'static str { "" }
 //! fn shop() -> Router {
-//!     // Failed attempts count, as many as five.
+//!     // Only failed attempts count: five per minute.
 //!     let login = Limit::new("login:{ip}", Quota::per_minute(5))
 //!         .refund_if(|response| response.status != StatusCode::UNAUTHORIZED);
 //!     let api = Limit::new("api:{tenant?}", Quota::per_minute(100)).key("tenant", |request| {

@@ -17,7 +17,8 @@ use crate::{
 
 /// A limiter for one key. Cheap to clone; all clones share one limiter.
 ///
-/// Created by [`Limits::limiter`](crate::Limits::limiter), or for a declared key by
+/// Created by [`Limits::limiter`](crate::Limits::limiter), with the quota of the limits file by
+/// [`Limits::configured`](crate::Limits::configured), or for a declared key by
 /// [`limiter!`](crate::limiter). Its methods are those of Redisson's `RRateLimiter`, with more
 /// detailed results; [the guide](crate::guide::redisson) compares them.
 ///
@@ -127,7 +128,8 @@ impl Limiter {
     /// # Errors
     ///
     /// Returns [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) if the quota has fewer permits,
-    /// and the rejections of the store and its policy.
+    /// [`QueueFull`](crate::Reason::QueueFull), [`NotConfigured`](crate::Reason::NotConfigured), and
+    /// the rejections of the store and its policy.
     pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::Forever).await
     }

@@ -199,7 +199,18 @@ impl LimitsBuilder {
         self
     }
 
-    /// Calls this with every [`Event`]. It must not block.
+    /// Calls this with every [`Event`], on the thread on which the event occurs. It must not block.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Event, Limits};
+    ///
+    /// let builder = Limits::builder().on_event(|event| match event {
+    ///     Event::StoreDown { .. } | Event::ReloadFailed { .. } => eprintln!("error: {event}"),
+    ///     _ => eprintln!("{event}"),
+    /// });
+    /// ```
     pub fn on_event(mut self, callback: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.on_event = Some(Arc::new(callback));
         self

@@ -80,8 +80,8 @@ impl Limit {
         Self { members: vec![member], headers: Headers::default(), limits: None }
     }
 
-    /// Sets the value of a placeholder: of `{name}`, or by an `Option` of `{name?}`. All requests without
-    /// a value share a limiter.
+    /// Sets the value of the placeholder `{name}`. The closure returns a [`KeyPart`](crate::KeyPart), or for
+    /// `{name?}` an `Option` of one. All requests without a value share a limiter.
     ///
     /// This and the methods below apply to all limits that were [joined](Self::and) before.
     pub fn key<P: IntoPart>(

@@ -7,7 +7,7 @@ use super::title;
 use crate::{Reason, Rejection};
 
 /// `RESOURCE_EXHAUSTED` if a limit rejected the call, `UNAVAILABLE` if the store is the reason, and `INTERNAL` if the limiter has
-/// no quota. A call that can be repeated has a `RetryInfo` in its details.
+/// no quota or the address of the peer is unknown. The details have a `RetryInfo` if the time to retry after is known.
 impl From<Rejection> for Status {
     fn from(rejection: Rejection) -> Self {
         let code = match rejection.reason() {
