@@ -32,8 +32,8 @@ async fn quote() -> HttpResponse {
     HttpResponse::Ok().insert_header(("cache-control", "no-store")).body("1.0734\n")
 }
 
-/// Ten payments a second, and none while Redis is away: this limit must not be exceeded for any
-/// reason. The two above are then counted by this process alone.
+/// Ten payments a second, and none while Redis is unavailable: this limit must not be exceeded for any
+/// reason. The two above then count against this process's share.
 #[rate_limit(key = "payments", rate = 10, per = "1s", wait = "none", on_store_error = "reject")]
 async fn pay() -> Result<&'static str, Rejection> {
     Ok("paid\n")

@@ -33,8 +33,8 @@ async fn quote() -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], "1.0734\n").into_response()
 }
 
-/// Ten payments a second, and none while Redis is away: this limit must not be exceeded for any
-/// reason. The two above are then counted by this process alone.
+/// Ten payments a second, and none while Redis is unavailable: this limit must not be exceeded for any
+/// reason. The two above then count against this process's share.
 #[rate_limit(key = "payments", rate = 10, per = "1s", wait = "none", on_store_error = "reject")]
 async fn pay() -> Result<&'static str, Rejection> {
     Ok("paid\n")
@@ -42,10 +42,12 @@ async fn pay() -> Result<&'static str, Rejection> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // All requests of one client, before a handler runs. Layers are created before the limits are installed, because
+    // the limits file is checked against them.
+    let each_client = Limit::new("shop:{ip}", Quota::per_second(100_000));
     Limits::builder().key_prefix("shop:").on_event(|event| eprintln!("{event}")).install().await?;
 
-    // All requests of one client, before a handler runs; and headers in the answers of the handlers above.
-    let each_client = Limit::new("shop:{ip}", Quota::per_second(100_000));
+    // `Headers` describes the limits in the responses of the handlers above.
     let shop = Router::new()
         .route("/orders/{user_id}", post(place_order))
         .route("/quote", get(quote))

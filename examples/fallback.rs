@@ -1,4 +1,4 @@
-//! Another answer instead of an error, calls that are not limited, and calls that cost more.
+//! A fallback function instead of an error, calls that are exempt, and calls that cost more.
 //!
 //!     cargo run -p examples --example fallback
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example fallback

@@ -25,7 +25,7 @@ struct Credentials {
     password: String,
 }
 
-/// A permit is taken before the password is looked at, so that parallel guesses count too, and given back when it is right.
+/// A permit is taken before the password is checked, so that parallel guesses count too, and refunded if it is right.
 #[rate_limit(key = "login:{name}", rate = 5, per = "1m", wait = "none", refund_on = "ok")]
 async fn check(name: &str, password: &str) -> Result<(), Refusal> {
     if password == "correct horse" { Ok(()) } else { Err(Refusal::WrongPassword) }

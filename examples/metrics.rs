@@ -36,6 +36,8 @@ fn install_recorder() -> Result<PrometheusHandle, Box<dyn Error>> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let recorder = install_recorder()?;
+    // Before the limits are installed, because the limits file is checked against it.
+    let each_client = Limit::new("service:{ip}", Quota::per_second(1_000));
     Limits::builder().on_event(|event| eprintln!("{event}")).install().await?;
 
     let upkeep = recorder.clone();
@@ -46,7 +48,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             upkeep.run_upkeep();
         }
     });
-    let each_client = Limit::new("service:{ip}", Quota::per_second(1_000));
     let service = Router::new()
         .route("/quote", get(quote))
         .route("/report", get(report))

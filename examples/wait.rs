@@ -39,7 +39,7 @@ fn show(start: Instant, result: Result<(), Rejection>) {
 async fn main() -> Result<(), SetupError> {
     ratelimit_runtime::init().await?;
 
-    println!("three calls that wait for ever");
+    println!("three calls that wait forever");
     let start = Instant::now();
     join!(crawl(start), crawl(start), crawl(start));
 

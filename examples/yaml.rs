@@ -3,8 +3,9 @@
 //!     cargo run -p examples --example yaml
 //!     REDIS_URL=redis://127.0.0.1/ cargo run -p examples --example yaml
 //!
-//! The file is `fast.yaml`. A file named `ratelimit.yaml` in or above the crate would be found by
-//! itself, while compiling too: every annotated key would have to be declared in it.
+//! The file is `fast.yaml`. A file named `ratelimit.yaml` is found without being named: at startup in the
+//! working directory, and at compile time in the package's folder or above it, up to `Cargo.lock`. At
+//! compile time it must declare every annotated key.
 
 use std::time::Instant;
 
