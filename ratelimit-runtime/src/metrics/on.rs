@@ -54,8 +54,8 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
     ),
     (SHADOWED, C, "limiter", "calls that only shadow mode admitted"),
     (SHARED, C, "limiter", "calls whose key is beyond `max_keys` and shared a limiter"),
-    (REFUNDED, C, "limiter", "permits that were given back"),
-    (RECONCILED, C, "limiter, outcome", "configured and stored numbers that came together"),
+    (REFUNDED, C, "limiter", "permits that were refunded or released"),
+    (RECONCILED, C, "limiter, outcome", "reconciliations of configured and stored settings"),
     (STORE_CALL, H, "operation, outcome", "how long calls to Redis took; each is one script call"),
     (
         STORE_REQUESTS,
