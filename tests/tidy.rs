@@ -42,7 +42,7 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The floor of a module of the runtime; the architecture's first table.
+/// The layer of a module of the runtime; the architecture's first table.
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
@@ -51,9 +51,9 @@ fn floor(module: &str) -> Option<u8> {
         "store" => 2,
         "limiter" | "limits" | "members" | "registry" | "report" | "settings" => 3,
         "call_site" | "client" | "test_util" | "tower" | "web" | "__private" => 4,
-        // Imported by every floor, and imports words alone.
+        // Imported by every layer, and imports core types alone.
         "events" | "metrics" | "lib" | "guide" => return None,
-        _ => panic!("`{module}` has no floor; give it one here and in docs/architecture.md"),
+        _ => panic!("`{module}` has no layer; give it one here and in docs/architecture.md"),
     })
 }
 

@@ -90,8 +90,9 @@ impl Limits {
     /// installed ones, else a default, which is created on first use from the limits file and the
     /// environment.
     ///
-    /// If that default cannot be set up, [`Event::NotInstalled`] is reported, to `tracing` only, and calls are rejected
-    /// as [`StoreMisconfigured`](crate::Reason::StoreMisconfigured). Functions that cannot return a rejection
+    /// If that default cannot be set up, [`Event::NotInstalled`] is reported (by the feature `tracing`, since the default has
+    /// no `on_event` callback), and calls are rejected as
+    /// [`StoreMisconfigured`](crate::Reason::StoreMisconfigured). Functions that cannot return a rejection
     /// count locally.
     #[must_use]
     pub fn current() -> Self {

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Quotas;
 pub use crate::store::Reconciled;
 
-/// A snapshot of all limiters. Implements `Display`: settings that no layer sets are left out, unless it is formatted
+/// A snapshot of all limiters. Implements `Display`: settings that no source sets are left out, unless it is formatted
 /// by `{:#}`; overrides and prefixes are listed as in the limits file. With the feature `serde` it can be serialized.
 ///
 /// # Examples
@@ -149,7 +149,7 @@ pub enum Source {
     Global,
     /// `default` in the limits file.
     Default,
-    /// No layer sets it.
+    /// No source sets it, so the default applies.
     BuiltIn,
 }
 

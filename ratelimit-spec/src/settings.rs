@@ -103,7 +103,7 @@ macro_rules! settings {
             max_debt: u32 => number(0 " (no debt)", u32::MAX);
             /// How calls are decided while the store is unavailable.
             on_store_error: OnStoreError = OnStoreError::Local => argument(LitStr, "\"reject\"");
-            /// Which calls give their permits back, by their result.
+            /// Which calls are refunded, by their result.
             refund_on: RefundOn = RefundOn::Never => argument(LitStr, "\"err\"");
             /// When a key that is rejected repeatedly is blocked, and for how long.
             penalty: Penalty =>;

@@ -101,7 +101,7 @@ pub enum ProblemKind {
     Unmatched,
     /// The address of the store is invalid, or the store returns an error that lasts.
     Store,
-    /// Limits are already in force.
+    /// Limits are already installed, or a rate-limited call ran before `install`.
     AlreadyInstalled,
 }
 

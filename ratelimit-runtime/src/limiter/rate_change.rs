@@ -7,8 +7,8 @@ use crate::{
     store::{Config, KeepState, StoredConfig},
 };
 
-/// A change of a limiter's quota, for [`Limiter::set_rate`](crate::Limiter::set_rate) and its
-/// relatives. A [`Quota`] or [`Quotas`] alone is a change that resets the usage.
+/// A change of a limiter's quota, for [`Limiter::set_rate`](crate::Limiter::set_rate) and similar
+/// methods. A [`Quota`] or [`Quotas`] converts to a change that resets the usage.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ impl RateChange {
         Self { quotas, carry: false, mode: None, keep_alive: None, hold }
     }
 
-    /// Permits in use still count, even if they are more than the new quota: Redisson's `keepState`.
+    /// Keeps counting permits in use, even if they are more than the new quota: Redisson's `keepState`.
     pub fn carry(mut self) -> Self {
         self.carry = true;
         self

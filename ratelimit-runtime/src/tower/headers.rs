@@ -13,9 +13,9 @@ use tower_service::Service;
 use super::outcomes;
 use crate::{limits::Observer, web::Headers};
 
-/// Adds the headers of rate limits to the answers of a service, from the decisions of the annotated functions
+/// Adds the headers of rate limits to the responses of a service, from the decisions of the annotated functions
 /// and the [`Limit`](super::Limit) layers inside. The strictest [`Decision`](crate::Decision) is in the extensions of the
-/// response. Answers to requests that no limit decided about stay as they are.
+/// response. Responses to requests that no limit decided are unchanged.
 impl<S> Layer<S> for Headers {
     type Service = HeadersService<S>;
 

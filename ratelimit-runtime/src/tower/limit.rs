@@ -20,8 +20,8 @@ use crate::{Limits, Settings, SetupError, annotation::LayerKey, web::Headers};
 /// is read. Requests do not wait for a permit unless [`Settings::wait`] or the limits file sets it.
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
-/// with one template share one limiter, and the numbers of the attribute apply. The limits file overrides the
-/// quota. Create a limit before the limits are installed, and keep it or its layer: only then is its template
+/// with one template share one limiter. The settings of the attribute take precedence over those of the layer, and
+/// the limits file over both. Create a limit before the limits are installed, and keep it or its layer: only then is its template
 /// known when the limits file is checked against the program. Text that differs from request to request
 /// is the value of a placeholder, not a part of the template: templates are labels of metrics.
 ///

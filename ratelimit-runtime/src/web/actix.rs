@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{FromRejection, Rejection, refund::Judged};
 
-/// Answers as [`web::response`](response) does, with the headers of [`Headers::Ietf`].
+/// Responds like [`web::response`](response), with the headers of [`Headers::Ietf`].
 impl ResponseError for Rejection {
     fn status_code(&self) -> StatusCode {
         heads::to_status(problem::status(self))

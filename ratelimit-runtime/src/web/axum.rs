@@ -10,7 +10,7 @@ use ratelimit_spec::RefundOn;
 use super::{ClientIp, Headers, judge, peer_of, response, unknown_peer};
 use crate::{FromRejection, Rejection, refund::Judged};
 
-/// Answers as [`web::response`](response) does, with the headers of [`Headers::Ietf`].
+/// Responds like [`web::response`](response), with the headers of [`Headers::Ietf`].
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         response(&self, Headers::Ietf).into_response()
