@@ -297,7 +297,7 @@ async fn a_hostile_file_is_refused_quickly() {
 #[tokio::test]
 async fn stores_and_prefixes_that_cannot_be_are_refused() {
     let store = |url: &str| refused(Limits::builder().no_limits_file().redis(url));
-    assert!(store("localhost:6379").await.contains("expected `memory` or an address with"));
+    assert!(store("localhost:6379").await.contains("expected `memory` or a URL with"));
     assert!(store("redis-sentinel://a:1").await.contains("write `?master=NAME`"));
     for invalid in ["redis://h:99999", "redis://", "redis-cluster://a,:x"] {
         let error = store(invalid).await;

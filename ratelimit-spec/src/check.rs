@@ -238,7 +238,8 @@ impl<S: Copy + Ord> Merged<S> {
         {
             (
                 &["penalty", "shards"],
-                "`penalty` cannot be combined with `shards`, each of which refuses by itself; remove one of them",
+                "`penalty` cannot be combined with `shards`, because each shard rejects calls on its own; remove one of \
+                 them",
             )
         } else if self.mode() == Mode::PerClient && self.is_beside("penalty", "mode") {
             (

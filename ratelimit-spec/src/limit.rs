@@ -112,7 +112,9 @@ impl Quota {
             "remove it".to_owned()
         };
         let (this, other) = (self.in_short(), other.in_short());
-        Some(format!("`{this}` is never reached, since `{other}` never allows more; {advice}"))
+        Some(format!(
+            "limit `{this}` is unreachable, because `{other}` never admits more; {advice}"
+        ))
     }
 }
 
@@ -187,7 +189,7 @@ fn duplicate(limit: &Quota, before: &[Quota]) -> Option<String> {
         let per = format_duration(limit.per);
         let other = other.in_short();
         format!(
-            "there is a `{algorithm}` of `{per}` already, `{other}`; keep one of them, or write another window"
+            "duplicate `{algorithm}` with window `{per}`, also used by `{other}`; remove one, or write another window"
         )
     })
 }
@@ -272,16 +274,16 @@ mod tests {
         let told = |limits: &[Limit]| check_limits(limits, Algorithm::SlidingWindow)[0].to_string();
         assert_eq!(
             told(&[limit(10, S), limit(100_000, H)]),
-            "`100000 per 1h` is never reached, since `10 per 1s` never allows more; write at most \
+            "limit `100000 per 1h` is unreachable, because `10 per 1s` never admits more; write at most \
              35999, or remove it"
         );
         assert_eq!(
             told(&[limit(1, S), limit(1, H)]),
-            "`1 per 1s` is never reached, since `1 per 1h` never allows more; remove it"
+            "limit `1 per 1s` is unreachable, because `1 per 1h` never admits more; remove it"
         );
         assert_eq!(
             told(&[limit(10, S), limit(20, S)]),
-            "there is a `sliding_window` of `1s` already, `10 per 1s`; keep one of them, or write \
+            "duplicate `sliding_window` with window `1s`, also used by `10 per 1s`; remove one, or write \
              another window"
         );
     }

@@ -182,27 +182,27 @@ fn what_is_there_twice_is_refused_at_the_second() {
     check_reports(&[
         (
             "limiters:\n  a: { rate: 1 }\n  b: { rate: 1 }\n  \"a\": { rate: 1000000 }\n",
-            "4:3: duplicate limiter `a`; it is already there on line 2",
+            "4:3: duplicate limiter `a`, first set on line 2; remove one",
         ),
         (
             "limiters:\n  a:\n    rate: 1\n    per: 1s\n    rate: 1000000\n",
-            "5:5: duplicate field `rate` in limiter `a`; it is already there on line 3",
+            "5:5: duplicate field `rate` in limiter `a`, first set on line 3; remove one",
         ),
         (
             "strict: true\nlimiters: {}\nstrict: false\n",
-            "3:1: duplicate field `strict`; it is already there on line 1",
+            "3:1: duplicate field `strict`, first set on line 1; remove one",
         ),
         (
             "default: { rate: 1, rate: 2 }\n",
-            "1:21: duplicate field `rate` in `default`; it is already there on line 1",
+            "1:21: duplicate field `rate` in `default`, first set on line 1; remove one",
         ),
         (
             "prefixes:\n  - { prefix: a, prefix: b }\n",
-            "2:18: duplicate field `prefix` in an entry of `prefixes`; it is already there on line 2",
+            "2:18: duplicate field `prefix` in an entry of `prefixes`, first set on line 2; remove one",
         ),
         (
             "prefixes:\n  - prefix: a\n  - prefix: b\n  - prefix: a\n",
-            "4:13: duplicate entry `a`; it is already there on line 2",
+            "4:13: duplicate entry `a`, first set on line 2; remove one",
         ),
     ]);
 }
@@ -401,11 +401,11 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
         ),
         (
             "limits: [{ rate: 10, per: 1s }, { rate: 100000, per: 1h }]",
-            "3:37: `100000 per 1h` is never reached, since `10 per 1s` never allows more; write at most 35999, or remove it",
+            "3:37: limit `100000 per 1h` is unreachable, because `10 per 1s` never admits more; write at most 35999, or remove it",
         ),
         (
             "limits:\n      - { rate: 10, per: 1s }\n      - { rate: 5, per: 1s }",
-            "5:9: there is a `sliding_window` of `1s` already, `10 per 1s`; keep one of them, or write another window",
+            "5:9: duplicate `sliding_window` with window `1s`, also used by `10 per 1s`; remove one, or write another window",
         ),
         (
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    rate: 5",
@@ -643,7 +643,7 @@ fn keys_and_prefixes_must_match_something() {
         ),
         (
             "prefixes:\n  - { prefix: a, rate: 1 }\n  - { prefix: ab, rate: 2 }\n",
-            "3:15: `ab` is never reached, since `a` on line 2 matches first; write it before that entry",
+            "3:15: `ab` is never reached, because `a` on line 2 matches first; move it before that entry",
         ),
         (
             "prefixes:\n  - prefix: \"\"\n",
@@ -763,7 +763,7 @@ store: ''
 4:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`
 5:11: unknown `mode` value `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected {settings} or `overrides`
-7:3: duplicate limiter `checkout`; it is already there on line 2
+7:3: duplicate limiter `checkout`, first set on line 2; remove one
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it"
     );
     assert_eq!(report(text), expected);

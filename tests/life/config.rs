@@ -126,6 +126,6 @@ fn mistakes_have_the_messages_of_the_limits_file() {
     let both = json!([{ "rate": 10, "per": "1s" }, { "rate": 10, "per": "1h" }]);
     assert_eq!(
         serde_json::from_value::<Quotas>(both).unwrap_err().to_string(),
-        "`10 per 1s` is never reached, since `10 per 1h` never allows more; write at most 9, or remove it"
+        "limit `10 per 1s` is unreachable, because `10 per 1h` never admits more; write at most 9, or remove it"
     );
 }

@@ -163,7 +163,7 @@ async fn limits_that_cannot_hold_together_are_refused() {
     for (yaml, expected) in [
         (
             "limiters: { x: { limits: [{ rate: 10, per: 1s }, { rate: 36000, per: 1h }] } }",
-            "limits:1:50: `36000 per 1h` is never reached, since `10 per 1s` never allows more; write \
+            "limits:1:50: limit `36000 per 1h` is unreachable, because `10 per 1s` never admits more; write \
              at most 35999, or remove it",
         ),
         (

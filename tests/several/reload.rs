@@ -47,7 +47,7 @@ async fn a_bad_list_keeps_the_old_one() {
     let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
     let limiter = limits.configured("x");
     file.write(&yaml("{ rate: 3, per: 1m }, { rate: 3, per: 1h }"));
-    assert!(limits.reload().unwrap_err().to_string().contains("is never reached"));
+    assert!(limits.reload().unwrap_err().to_string().contains("is unreachable"));
     assert_eq!(limiter.quotas().unwrap().to_string(), "3 per 1m and 10 per 1h");
 }
 

@@ -442,7 +442,9 @@ fn what_a_layer_would_panic_on_is_checked() {
     );
     assert_eq!(
         problems(Limit::new("api", quota).key("tenant", |_| 1_u64)),
-        ["`tenant` is no placeholder of the limit `api`"]
+        [
+            "the limit `api` has no placeholder `{tenant}`; add it to the template, or remove `.key(\"tenant\", ..)`"
+        ]
     );
     let unbalanced = problems(Limit::new("api:{ip", quota).and(Limit::new("a}", quota)));
     assert!(

@@ -67,7 +67,7 @@ pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
     let hangup = signal(SignalKind::hangup());
     drop(entered);
     let mut hangup = hangup.map_err(|error| {
-        let message = format!("cannot listen for SIGHUP: {error}; leave `reload_on_hangup` out");
+        let message = format!("cannot listen for SIGHUP: {error}; remove `reload_on_hangup`");
         Problem::new(ProblemKind::File, message).caused_by(error)
     })?;
     limits.services.engine.spawn_endless(async move {

@@ -21,7 +21,7 @@ use super::{Quota, QuotaError};
 /// let error = Quotas::new([Quota::per_second(10), Quota::per_hour(10)]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "`10 per 1s` is never reached, since `10 per 1h` never allows more; write at most 9, or remove it"
+///     "limit `10 per 1s` is unreachable, because `10 per 1h` never admits more; write at most 9, or remove it"
 /// );
 /// # Ok::<(), ratelimit_runtime::QuotaError>(())
 /// ```

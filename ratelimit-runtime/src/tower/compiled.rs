@@ -80,9 +80,10 @@ impl Compiled {
         for member in &members {
             for value in member.member.values.iter().filter(|value| !used(value)) {
                 problems.push(format!(
-                    "`{}` is no placeholder of the limit `{}`",
-                    value.name,
-                    member.template.text()
+                    "the limit `{}` has no placeholder `{{{name}}}`; add it to the template, or remove \
+                     `.key(\"{name}\", ..)`",
+                    member.template.text(),
+                    name = value.name
                 ));
             }
         }

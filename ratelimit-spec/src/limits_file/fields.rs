@@ -201,6 +201,6 @@ impl Report {
 
 fn duplicate(name: &str, first: Option<Position>, section: &Section<'_>) -> String {
     let Section { place, entry } = section;
-    let at = first.map(|first| format!(" on line {}", first.line)).unwrap_or_default();
-    format!("duplicate {entry} {}{place}; it is already there{at}", Quoted(name))
+    let at = first.map(|first| format!(", first set on line {}", first.line)).unwrap_or_default();
+    format!("duplicate {entry} {}{place}{at}; remove one", Quoted(name))
 }

@@ -45,7 +45,7 @@ fn a_penalty_says_what_it_lacks() {
         ),
         (
             "limiters:\n  a: { shards: 4, penalty: { after: 3, block: 5m } }\n",
-            "2:19: `penalty` cannot be combined with `shards`, each of which refuses by itself; remove one of them",
+            "2:19: `penalty` cannot be combined with `shards`, because each shard rejects calls on its own; remove one of them",
         ),
         (
             "limiters:\n  a: { mode: per_client, penalty: { after: 3, block: 5m } }\n",

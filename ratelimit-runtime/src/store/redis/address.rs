@@ -37,7 +37,7 @@ impl Address {
             SetupError::from(Problem::new(ProblemKind::Store, format!("store `{shown}`: {why}")))
         };
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(refuse(&format!("expected `memory` or an address with {SCHEMES}")));
+            return Err(refuse(&format!("expected `memory` or a URL with {SCHEMES}")));
         };
         let (topology, node_scheme) = match scheme {
             "redis" | "rediss" | "unix" | "redis+unix" => (Topology::Standalone, scheme),
@@ -48,7 +48,7 @@ impl Address {
             _ => return Err(refuse(&format!("unknown scheme; expected {SCHEMES}"))),
         };
         missing_feature(&topology, node_scheme).map_or(Ok(()), |feature| {
-            Err(refuse(&format!("this needs the crate feature `{feature}`; it is not enabled")))
+            Err(refuse(&format!("this URL requires the crate feature `{feature}`; enable it")))
         })?;
 
         let urls = if topology == Topology::Standalone {
@@ -233,7 +233,7 @@ mod tests {
         let error = |url| Address::parse(url).unwrap_err().to_string();
         assert_eq!(
             error("localhost:6379"),
-            format!("store `localhost:6379`: expected `memory` or an address with {SCHEMES}")
+            format!("store `localhost:6379`: expected `memory` or a URL with {SCHEMES}")
         );
         assert_eq!(
             error("reddis://localhost"),

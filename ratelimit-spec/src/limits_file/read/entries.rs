@@ -174,9 +174,9 @@ fn check_reach(entries: &[Entry], report: &mut Report) {
             let at = at.unwrap_or_default();
             let (this, other) = (text(later), text(earlier));
             if matches[later] == matches[earlier] {
-                return format!("duplicate entry {this}; it is already there{at}");
+                return format!("duplicate entry {this}, first set{at}; remove one");
             }
-            format!("{this} is never reached, since {other}{at} matches first; write it before that entry")
+            format!("{this} is never reached, because {other}{at} matches first; move it before that entry")
         });
     }
 }
