@@ -12,7 +12,7 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// A response whose status and headers can be read.
 #[diagnostic::on_unimplemented(
-    message = "`Throttle` cannot read the answers of this service, which are `{Self}`",
+    message = "`Throttle` cannot read the responses of this service, which are `{Self}`",
     note = "it reads `http::Response<B>` and, with the feature `reqwest`, `reqwest::Response`"
 )]
 pub trait Answered {
