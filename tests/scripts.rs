@@ -273,13 +273,14 @@ impl Twins {
         }
     }
 
-    /// Counter and log always add up to the rate in force.
+    /// Counter and log always add up to the rate in force, and no permit is free while one is owed.
     fn assert_whole(&mut self) {
         let mut pipe = redis::pipe();
         pipe.hget(self.keys.config(), "rate").get(self.keys.counter());
-        pipe.zrange(self.keys.log(), 0, -1);
-        let (stored, counter, log): (Option<u64>, Option<String>, Vec<Vec<u8>>) =
+        pipe.zrange(self.keys.log(), 0, -1).hget(self.keys.config(), "debt");
+        let (stored, counter, log, debt): (_, Option<String>, Vec<Vec<u8>>, Option<u64>) =
             pipe.query(&mut self.redis).unwrap();
+        let stored: Option<u64> = stored;
         let (Some(rate), Some(counter)) = (stored, counter) else {
             return;
         };
@@ -287,6 +288,7 @@ impl Twins {
         let used: i64 = log.iter().map(|member| permits_of(member)).sum();
         assert_eq!(counter + used, i64::try_from(rate).unwrap(), "counter {counter}, log {used}");
         assert!(log.len() <= 116, "{} members", log.len());
+        assert!(debt.is_none() || counter <= 0, "{counter} are free, and {debt:?} are owed");
     }
 }
 

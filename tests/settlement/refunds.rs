@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit, test_util::ManualClock};
+use ratelimit_runtime::{
+    Limits, Quota, RateChange, Reason, Rejection, Settings, limiter, rate_limit,
+    test_util::ManualClock,
+};
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
 use super::{SECOND, embedded, free, on_redis, settled_at};
@@ -177,4 +180,50 @@ async fn a_store_that_is_away_does_not_fail_the_call() {
         free_again = limiter.available_permits().await;
     }
     assert_eq!(free_again.unwrap(), 10);
+}
+
+#[tokio::test]
+async fn permits_that_are_given_back_pay_the_debt_at_once() {
+    // The debt of a sliding window was only paid by the next call, as of then.
+    let server = RedisServer::start();
+    let clock = ManualClock::new();
+    for (builder, clock) in
+        [(embedded("").clock(clock.clone()), Some(clock)), (on_redis(&server, ""), None)]
+    {
+        let limits = builder.build().await.unwrap();
+        let pass = async |time: Duration| match &clock {
+            Some(clock) => clock.advance(time),
+            None => tokio::time::sleep(time).await,
+        };
+        let per = SECOND / 2;
+        let limiter = limits.limiter("x", Quota::new(3, per).unwrap());
+        let permit = limiter.acquire(3).await.unwrap();
+        assert_eq!(limiter.charge(2).await.unwrap().debt, 2);
+        assert_eq!(permit.give_back().await.unwrap(), 3);
+        assert_eq!(free(&limiter).await, 1);
+        pass(per).await;
+        assert_eq!(free(&limiter).await, 3, "it was paid a window ago");
+        limiter.try_acquire(3).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn permits_of_a_higher_rate_pay_the_debt_at_once() {
+    // Of 2 owed permits, a sliding window paid one in each window.
+    let server = RedisServer::start();
+    let clock = ManualClock::new();
+    for (builder, clock) in
+        [(embedded("").clock(clock.clone()), Some(clock)), (on_redis(&server, ""), None)]
+    {
+        let limits = builder.build().await.unwrap();
+        let (per, higher) = (SECOND / 2, Quota::new(5, SECOND / 2).unwrap());
+        let limiter = limits.limiter("y", Settings::new(Quota::new(1, per).unwrap()).max_debt(2));
+        assert_eq!(limiter.charge(3).await.unwrap().debt, 2);
+        limiter.update_rate(RateChange::new(higher).carry()).await.unwrap();
+        match &clock {
+            Some(clock) => clock.advance(per),
+            None => tokio::time::sleep(per).await,
+        }
+        assert_eq!(free(&limiter).await, 5);
+    }
 }

@@ -12,7 +12,7 @@ impl State {
         match (config.rule, self) {
             (Rule::SlidingWindow, Self::Log(log)) if granted_by == Rule::SlidingWindow => {
                 let at = grant.ends_ms.saturating_sub(grant.config.per_ms);
-                log.give_back(config.per_ms, grant.permits.into(), at, now)
+                log.give_back(config.rate, config.per_ms, grant.permits.into(), at, now)
             }
             (Rule::FixedWindow { .. }, Self::Window(window))
                 if matches!(granted_by, Rule::FixedWindow { .. }) && window.fits(config) =>

@@ -81,11 +81,8 @@ impl Log {
         let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
         let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt) > rate;
         let ahead = if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 };
-        let mut open = OpenLog { log: self, rate, per, now, ahead, entry: None };
-        if open.log.debt > 0 {
-            open.pay();
-        }
-        open
+        let entry = self.pay_now(rate, per, now);
+        OpenLog { log: self, rate, per, now, ahead, entry }
     }
 
     /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
@@ -103,9 +100,15 @@ impl Log {
         }
     }
 
+    /// Applies a new rate or window: permits that become free by it pay the debt first.
+    pub(super) fn trim(&mut self, rate: u64, per: u64, now: u64) {
+        self.expire(rate, per, now);
+        self.pay_now(rate, per, now);
+    }
+
     /// Drops entries that are a window old; an entry made at `t` is free again at `t + per`.
     #[inline]
-    pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
+    fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         self.per = per;
         let before = self.entries.len();
         if self.debt > 0 {
@@ -154,6 +157,14 @@ impl Log {
         }
     }
 
+    /// Debt takes permits that are free now, such as refunded ones; they count as taken now. Returns
+    /// the index of their entry.
+    fn pay_now(&mut self, rate: u64, per: u64, now: u64) -> Option<usize> {
+        let paid = rate.saturating_sub(self.used).min(self.debt);
+        self.debt -= paid;
+        (paid > 0).then(|| self.record(paid, per, now))
+    }
+
     /// After the clock stepped back, dates entries in the future as of now. Returns how far in the
     /// future they were.
     fn restamp(&mut self, now: u64, latest: u64) -> u64 {
@@ -191,11 +202,21 @@ impl Log {
         permits - left
     }
 
-    /// Releases permits that were taken at this time and are in use. Returns how many were
-    /// released.
-    pub(super) fn give_back(&mut self, per: u64, permits: u64, at: u64, now: u64) -> u64 {
+    /// Releases permits that were taken at this time and are in use, which pay the debt first.
+    /// Returns how many were released.
+    pub(super) fn give_back(
+        &mut self,
+        rate: u64,
+        per: u64,
+        permits: u64,
+        at: u64,
+        now: u64,
+    ) -> u64 {
         if at.saturating_add(per) <= now {
             return 0;
+        }
+        if self.debt > 0 {
+            self.expire(rate, per, now);
         }
         let mut left = permits;
         for entry in self.entries.iter_mut().filter(|entry| entry.at == at) {
@@ -205,6 +226,7 @@ impl Log {
         }
         self.entries.retain(|entry| entry.permits > 0);
         self.used = self.used.saturating_sub(permits - left);
+        self.pay_now(rate, per, now);
         permits - left
     }
 
@@ -292,15 +314,6 @@ pub(super) struct OpenLog<'a> {
 }
 
 impl OpenLog<'_> {
-    /// Pays debt with permits that are free now, such as released ones; they count as taken now.
-    fn pay(&mut self) {
-        let paid = self.free().min(self.log.debt);
-        if paid > 0 {
-            self.log.debt -= paid;
-            self.take(paid);
-        }
-    }
-
     pub(super) fn owed(&self) -> u64 {
         self.log.debt
     }

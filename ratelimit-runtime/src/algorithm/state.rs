@@ -113,7 +113,7 @@ impl State {
         if let Self::Log(log) = self
             && config.rule == Rule::SlidingWindow
         {
-            log.expire(config.rate, config.per_ms, now);
+            log.trim(config.rate, config.per_ms, now);
         }
     }
 

@@ -44,7 +44,7 @@ use self::{
     reply::read_replies,
     reserve::{Reserve, read_reservations},
     rule::write_rule,
-    script::{ASSERT, EXPIRE, PEEK, READ, RELEASE, SET_RATE, Script},
+    script::{ASSERT, EXPIRE, PEEK, READ, RELEASE, SET_RATE, Script, member_text},
     windows::Windows,
 };
 use super::{
@@ -234,7 +234,7 @@ fn write_words(config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) 
     let Config { rate, per_ms, keep_alive_ms, .. } = config;
     let rule = write_rule(&config).into_owned();
     let numbers = [rate.to_string(), per_ms.to_string(), rule, keep_alive_ms.to_string()];
-    let how = [when.to_owned(), state.to_owned(), hold_ms.to_string()];
+    let how = [format!("{when}/{state}"), hold_ms.to_string(), member_text()];
     numbers.into_iter().chain(how).collect()
 }
 

@@ -26,6 +26,7 @@ macro_rules! text {
     (meters) => {
         concat!(
             text!(log),
+            text!(counter),
             text!(debt),
             text!(moves),
             text!(backlog),
@@ -252,6 +253,11 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
     let mut command = redis::cmd("SET");
     command.arg(format!("{}:probe", keys.log())).arg("").arg("XX");
     command
+}
+
+/// Returns an id for a log member as text.
+pub(super) fn member_text() -> String {
+    format!("{:016x}", u64::from_be_bytes(member_id()))
 }
 
 /// Returns an id for a log member: a random number of this process, and a counter.

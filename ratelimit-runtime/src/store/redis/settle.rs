@@ -9,7 +9,7 @@ use super::{
     read,
     reply::{foreign, integer, read_limiter, unknown_reply},
     rule::write_rule,
-    script::{CHARGE, GIVE_BACK, add_request},
+    script::{CHARGE, GIVE_BACK, add_request, member_text},
     windows::Windows,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
     let Config { rate, per_ms, .. } = *config;
     let mut words: Vec<_> =
         [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
-    words.extend([write_rule(config).into_owned(), moved.to_string()]);
+    words.extend([write_rule(config).into_owned(), moved.to_string(), member_text()]);
     words
 }
 

@@ -1,7 +1,8 @@
 -- Pays the debt of a sliding window with the permits of its log.
 --
--- KEYS[1]  hash  the configuration, and the `debt`: see hash.lua
--- KEYS[3]  zset  the log
+-- KEYS[1]  hash   the configuration, and the `debt`: see hash.lua
+-- KEYS[3]  zset   the log
+-- ARGV[7]  bytes  an id for a new member
 
 -- Debt takes the permits of these entries as they become free, dated then, so it is paid in the
 -- same time whether calls arrive or not. Changes only the entries that pay. Returns the remaining
@@ -49,4 +50,15 @@ local function pay_as_freed(config, now)
   end
   store_debt(config, owed)
   return left_over
+end
+
+-- Debt takes permits that are free now, such as refunded ones, as one entry. Returns how many of
+-- them are left.
+local function pay_now(config, free, now)
+  local paid = math.min(config.debt, math.max(0, free))
+  if paid > 0 then
+    record(paid, config.rate, bucket_of(config.per), now)
+    store_debt(config, config.debt - paid)
+  end
+  return free - paid
 end

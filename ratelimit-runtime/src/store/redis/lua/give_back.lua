@@ -7,6 +7,7 @@
 -- ARGV[4]  integer  window under which they were granted, ms
 -- ARGV[5]  mode and algorithm under which they were granted, as for limiter.lua
 -- ARGV[6]  integer  how far grants had moved then, ticks: see moves.lua
+-- ARGV[7]  an id for a new log member
 --
 -- Returns { outcome, refunded permits }: outcome as named below.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
@@ -59,7 +60,6 @@ end
 -- the time bucket into which compaction merged them, if it did.
 local function members_of_grant()
   local score = grant.ends - grant.per
-  if score + config.per <= now then return {}, score end
   local members = redis.call('ZRANGEBYSCORE', KEYS[3], score, score)
   if not members[1] then
     local compacted = integer(redis.call('HGET', KEYS[1], 'compacted'))
@@ -71,11 +71,8 @@ local function members_of_grant()
   return members, score
 end
 
-local function to_log()
-  local text = redis.call('GET', KEYS[2])
-  if config.state or (text and not tonumber(text)) then return 0 end
-  local members, score = members_of_grant()
-  if not sum(members) then return nil end
+-- Takes the permits out of the log, and returns how many.
+local function take_out(members, score)
   local left = grant.permits
   for _, member in ipairs(members) do
     local permits = permits_of(member)
@@ -88,11 +85,26 @@ local function to_log()
     redis.call('ZREM', KEYS[3], member)
     left = left - back
   end
-  local back, free = grant.permits - left, integer(text)
-  if back > 0 and free then
-    redis.call('SET', KEYS[2], decimal(free + back), 'KEEPTTL')
-  elseif back > 0 then
-    rebuild_counter(config)
+  return grant.permits - left
+end
+
+local function to_log()
+  local text, per = redis.call('GET', KEYS[2]), config.per
+  if config.state or (text and not tonumber(text)) or grant.ends - grant.per + per <= now then return 0 end
+  local owes, expired, released = config.debt > 0, 0, 0
+  -- Permits that became free before pay the debt first.
+  local dropped = pay_as_freed(config, now)
+  if owes then expired, released = over(per, now) end
+  if not (dropped and expired) then return nil end
+  local members, score = members_of_grant()
+  if not sum(members) then return nil end
+  drop(expired)
+  local back = take_out(members, score)
+  if owes or back > 0 then
+    local free = integer(text)
+    free = free and free + back + dropped + released or counter_of_log(config)
+    if not free then return nil end
+    keep_counter(pay_now(config, free, now))
   end
   return back
 end

@@ -3,7 +3,6 @@
 -- A member is Redisson's: one byte with the length of an id, the id, and the
 -- permits as a little-endian u32; its score is the time in milliseconds.
 --
--- KEYS[1]  hash   the configuration, which determines when all keys expire
 -- KEYS[3]  zset   the log
 -- ARGV[7]  bytes  an id for a new member
 local WALK = 256     -- members read in one go
@@ -89,42 +88,4 @@ local function record(permits, rate, bucket, now)
   end
   redis.call('ZADD', KEYS[3], score, member)
   return score
-end
-
--- Returns the ms until the hash expires; nil if it does not expire. In its last millisecond that is
--- 0, and the hash still exists.
-local function left_of_hash()
-  local left = redis.call('PTTL', KEYS[1])
-  return left >= 0 and math.max(1, left) or nil
-end
-
--- Writes the counter. All three keys exist and expire together, or not at all: Redisson's rule, see
--- also grant.lua. A recreated key takes the expiry of the hash.
-local function store_counter(free, config)
-  local idle = config.keep_alive
-  if idle > 0 then
-    -- At least until the permits in use are free again, and a quarter longer.
-    idle = math.max(idle, config.per + bucket_of(config.per))
-    idle = idle + math.ceil(config.debt / math.max(1, config.rate)) * config.per
-    idle = math.min(idle + math.floor(idle / 4), LONGEST)
-    redis.call('PEXPIRE', KEYS[1], idle)
-  else
-    idle = left_of_hash()
-  end
-  if idle then
-    redis.call('SET', KEYS[2], decimal(free), 'PX', idle)
-    redis.call('PEXPIRE', KEYS[3], idle)
-  else
-    redis.call('SET', KEYS[2], decimal(free), 'KEEPTTL')
-  end
-end
-
--- Writes the counter that the log implies; nil if a member has an unsupported format. A long log
--- counts as the whole quota until it is compacted.
-local function rebuild_counter(config)
-  local used, whole = count(0)
-  if not used then return nil end
-  local free = whole and config.rate - used or math.min(0, config.rate - used)
-  store_counter(free, config)
-  return free
 end

@@ -6,23 +6,24 @@
 -- ARGV[2]  integer  window, ms
 -- ARGV[3]  mode and algorithm, as for limiter.lua
 -- ARGV[4]  integer  keep-alive, ms; 0 for none
--- ARGV[5]  when: `absent`, `present` or `always`
--- ARGV[6]  the state: `reset` or `keep`
--- ARGV[7]  integer  for how long it is held, ms; 0 for not at all
+-- ARGV[5]  when, and the state: `absent`, `present` or `always`, then `/reset` or `/keep`
+-- ARGV[6]  integer  for how long it is held, ms; 0 for not at all
+-- ARGV[7]  an id for a new log member
 --
 -- Returns 1 when it was written, else 0.
 local config = { rate = tonumber(ARGV[1]), per = tonumber(ARGV[2]), keep_alive = tonumber(ARGV[4]) }
 read_rule(config, ARGV[3])
 local stored, whole = stored_config()
-if (ARGV[5] == 'absent' and whole) or (ARGV[5] == 'present' and not whole) then return 0 end
+local when, state = string.match(ARGV[5], '^(%l+)/(%l+)$')
+if (when == 'absent' and whole) or (when == 'present' and not whole) then return 0 end
 
 -- Read before anything is written: a key of another type raises here.
 redis.call('GET', KEYS[2])
 redis.call('ZCARD', KEYS[3])
-local keep = ARGV[6] == 'keep' and stored.mode == config.mode and config.mode == '0'
+local keep = state == 'keep' and stored.mode == config.mode and config.mode == '0'
 if not keep then forget_state(stored) end
 config.debt, config.owes, config.state = stored.debt, stored.owes, stored.state
-local numbers, held = numbers_of(config), tonumber(ARGV[7])
+local numbers, held = numbers_of(config), tonumber(ARGV[6])
 if whole and numbers_of(stored) ~= numbers then
   remember(name_of(numbers_of(stored)), name_of(numbers), stored, now)
 end
@@ -38,6 +39,7 @@ if keep and config.algorithm then
 elseif keep and not config.state then
   pay_as_freed(config, now)
   drop(over(config.per, now) or 0)
-  rebuild_counter(config)
+  local free = counter_of_log(config)
+  if free then store_counter(pay_now(config, free, now), config) end
 end
 return 1
