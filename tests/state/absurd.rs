@@ -170,6 +170,24 @@ async fn a_counter_that_makes_no_sense_concerns_its_limiter_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_counter_far_below_its_log_is_healed_after_a_window() {
+    // More permits were missing than a member of the log can hold, so they were missing for ever.
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    for counter in ["-4294967285", "-4294967286", "-5000000000", "-9007199254740992"] {
+        let limiter = limits.limiter(counter, Quota::new(10, Duration::from_millis(500)).unwrap());
+        limiter.try_acquire(1).await.unwrap();
+        let _: String = server.cli(&["SET", &format!("{{{counter}}}:value"), counter]);
+        let rejection = limiter.try_acquire(2).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::Limited, "{counter}: {rejection}");
+        assert_whole(&server, counter, 10);
+        tokio::time::sleep(rejection.retry_after().unwrap()).await;
+        assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 8, "{counter}");
+        assert_whole(&server, counter, 10);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_keep_alive_with_a_fraction_is_repaired() {
     let server = RedisServer::start();
     let limits = limits(&server).await;

@@ -45,10 +45,11 @@ local function sliding_meter(config, text, runs, event, now)
       changed = changed or free ~= rate - used
       free = rate - used
     else
-      -- The log lost permits that the counter includes: they count from now.
-      redis.call('ZADD', KEYS[3], now,
-        struct.pack('<Bc0I', #ARGV[7] + 1, ARGV[7] .. '?', rate - used - free))
-      changed = true
+      -- The log lost permits that the counter includes: they count from now. One member holds them,
+      -- and of a counter that is even lower, as many as it can.
+      local lost = math.min(rate - used - free, 4294967295)
+      redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #ARGV[7] + 1, ARGV[7] .. '?', lost))
+      free, changed = rate - used - lost, true
     end
     if whole and used > 0 and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end
   end
