@@ -40,15 +40,14 @@ pub(super) fn read_limiter<'a>(
     let unknown = || unknown_reply(value);
     let Value::Array(items) = value else { return Err(unknown()) };
     let (head, rest) = items.split_first_chunk::<HEAD>().ok_or_else(unknown)?;
-    if head[0] == Value::Int(4) {
-        return Err(foreign());
-    }
     if let Value::BulkString(text) = &head[6]
         && let text = String::from_utf8_lossy(text)
-        && text.contains('@')
         && read_rule(&text, 0, 1).is_none()
     {
         return Err(unknown_rule(&text));
+    }
+    if head[0] == Value::Int(4) {
+        return Err(foreign());
     }
     Ok((read_head(head, own).ok_or_else(unknown)?, rest))
 }
@@ -253,7 +252,7 @@ pub(super) fn foreign() -> StoreError {
     )
 }
 
-/// The error for a calendar of a later version, or of a version with other zones.
+/// The error for an algorithm or a calendar of a later version, or of a version with other zones.
 pub(super) fn unknown_rule(rule: &str) -> StoreError {
     StoreError::misconfigured(format!(
         "redis: the limiter uses `{rule}`, which this process does not support; run the same version \
