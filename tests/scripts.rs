@@ -90,7 +90,7 @@ enum Step {
     Charge {
         process: usize,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     },
     Write {
         process: usize,
@@ -206,7 +206,7 @@ impl Twins {
         assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
     }
 
-    fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: u64) {
+    fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: Option<u64>) {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, Assertion::Steady);
         let charge = self.memory.charge(&request, permits, max_debt);
@@ -359,7 +359,7 @@ fn steps_of(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<
         0..per * 2
     ];
     let permits = prop_oneof![Just(1), 1..=rate, Just(rate), Just(rate + 1)];
-    let debt = prop_oneof![Just(0), 0..u64::from(rate) * 4];
+    let debt = prop_oneof![Just(None), Just(Some(0)), (0..u64::from(rate) * 4).prop_map(Some)];
     // Runs of equal costs among different ones, as callers come.
     let run = (permits.clone(), prop_oneof![Just(1), 1..5_usize]);
     let batch = prop::collection::vec(run, 1..8).prop_map(|runs| {
@@ -764,7 +764,7 @@ fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
         Step::GiveBack { back: 0 },
         take(4),
         take(1),
-        Step::Charge { process: 0, permits: 4, max_debt: 9 },
+        Step::Charge { process: 0, permits: 4, max_debt: Some(9) },
         Step::Advance(1000),
         take(1),
         Step::Advance(1000),

@@ -115,9 +115,9 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Charges permits for a cost that is known only afterwards. Takes the permits that are free, and records
-    /// the rest as debt, up to `max_debt` in total. Every process pays the debt before it is granted
-    /// anything. The reply is that of a later peek for one permit, with [`Outcome::Granted`] if the store
-    /// counts the limiter.
+    /// the rest as debt, up to `max_debt` in total; by default, the capacity of the active configuration.
+    /// Every process pays the debt before it is granted anything. The reply is that of a later peek for one
+    /// permit, with [`Outcome::Granted`] if the store counts the limiter.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         request: &Request<'_>,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
 
     /// Returns the reply of [`decide`](Self::decide) to a request of this cost, without changing anything.

@@ -36,7 +36,7 @@ enum Step {
     Charge {
         process: usize,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     },
     Peek {
         permits: u32,
@@ -138,7 +138,7 @@ impl Twins {
         assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
     }
 
-    fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: u64) {
+    fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: Option<u64>) {
         let keys = self.keys.clone();
         let (request, since) = request(&keys, self.base, config, process);
         let rust = self.memory.charge(&request, permits, max_debt);
@@ -195,7 +195,7 @@ fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Ste
             .prop_map(|(process, permits)| Step::Acquire { process, permits }),
         1 => permits.clone().prop_map(|permits| Step::Peek { permits }),
         1 => permits.clone().prop_map(|permits| Step::Release { permits }),
-        1 => (0..processes, permits.clone(), 0..u64::from(rate) * 4)
+        1 => (0..processes, permits.clone(), prop::option::of(0..u64::from(rate) * 4))
             .prop_map(|(process, permits, max_debt)| Step::Charge { process, permits, max_debt }),
         8 => (0..processes, prop::collection::vec(permits, 1..4), within)
             .prop_map(|(process, costs, within)| Step::Reserve { process, costs, within }),

@@ -1,9 +1,9 @@
 //! `max_debt`: how many permits can be owed.
 
-use ratelimit_runtime::Reason;
+use ratelimit_runtime::{Quota, RateChange, Reason};
 use tests::redis_server::RedisServer;
 
-use super::{embedded, on_redis};
+use super::{SECOND, embedded, on_redis};
 
 #[tokio::test]
 async fn it_bounds_what_is_owed_on_both_stores() {
@@ -27,4 +27,19 @@ async fn it_bounds_what_is_owed_on_both_stores() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn its_default_is_the_capacity_of_the_stored_configuration() {
+    // It was the capacity that this process knew, which another process had changed.
+    let server = RedisServer::start();
+    let [mine, theirs] = [on_redis(&server, ""), on_redis(&server, "")];
+    let (mine, theirs) = (mine.build().await.unwrap(), theirs.build().await.unwrap());
+    let minute = |rate| Quota::new(rate, 60 * SECOND).unwrap();
+    let limiter = mine.limiter("x", minute(100));
+    limiter.peek(1).await.unwrap();
+    limiter.try_acquire(1).await.unwrap().give_back().await.unwrap();
+    theirs.limiter("x", minute(100)).set_rate(RateChange::new(minute(5))).await.unwrap();
+    let charge = limiter.charge(1000).await.unwrap();
+    assert_eq!([charge.taken, charge.debt, charge.excess], [5, 5, 990]);
 }

@@ -51,7 +51,7 @@ impl<S: Store> Process<'_, S> {
 
     async fn charge(&self, permits: u32, max_debt: u64) -> (Reply, Charged) {
         let request = self.request(Assertion::Steady);
-        self.store.charge(&request, permits, max_debt).await.expect("the store answers")
+        self.store.charge(&request, permits, Some(max_debt)).await.expect("the store answers")
     }
 }
 

@@ -195,8 +195,7 @@ impl Begun {
             return Ok(());
         };
         let permits = u32::try_from(granted).unwrap_or(u32::MAX);
-        let most = part.in_force().capacity();
-        let charged = limits.store.charge(&part.request(limits), permits, most).await;
+        let charged = limits.store.charge(&part.request(limits), permits, None).await;
         let is_certain = |error: &StoreError| {
             !error.is_in_doubt() && error.kind() != StoreErrorKind::Misconfigured
         };

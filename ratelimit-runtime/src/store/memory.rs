@@ -279,7 +279,7 @@ impl Store for MemoryStore {
         &self,
         request: &Request<'_>,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> Result<(Reply, Charged), StoreError> {
         Ok(self.charge_now(request, permits, max_debt))
     }

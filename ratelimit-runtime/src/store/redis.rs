@@ -276,7 +276,7 @@ impl Store for RedisStore {
         &self,
         request: &Request<'_>,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> Result<(Reply, Charged), StoreError> {
         self.charge_now(request, permits, max_debt).await
     }

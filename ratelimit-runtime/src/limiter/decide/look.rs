@@ -198,7 +198,7 @@ impl Core {
         let mut strictest = None::<Charged>;
         for part in self.parts(&rule) {
             let max_debt =
-                numbers.effective.set.max_debt.map_or(part.in_force().capacity(), |most| {
+                numbers.effective.set.max_debt.map(|most| {
                     self.share().map_or(most.value, |share| share.part(most.value)).into()
                 });
             let begin = || limits.local.begin(limits, self, &rule);
@@ -220,7 +220,7 @@ impl Part<'_> {
         &self,
         limits: &Services,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
         begin: impl Fn(),
     ) -> Result<Charged, StoreError> {
         let config = self.in_force();

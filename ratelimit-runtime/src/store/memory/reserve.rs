@@ -64,7 +64,7 @@ impl MemoryStore {
         keys: &StateKeys,
         config: Config,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> (Reply, Charged) {
         self.change(keys, |state, now| {
             state.prepare(config, now);
@@ -79,7 +79,7 @@ impl MemoryStore {
         &self,
         request: &Request<'_>,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> (Reply, Charged) {
         let charged = self
             .reconciled(request, |used, config, now| charge(used, config, permits, max_debt, now));
@@ -112,10 +112,11 @@ fn charge(
     used: &mut algorithm::State,
     config: Config,
     permits: u32,
-    max_debt: u64,
+    max_debt: Option<u64>,
     now: u64,
 ) -> (Reply, Charged) {
     let mut charged = Charged::default();
+    let max_debt = max_debt.unwrap_or_else(|| config.capacity());
     let rule = |_| {
         let verdict: Verdict;
         (charged, verdict) = used.charge(&config, permits.into(), max_debt, now);

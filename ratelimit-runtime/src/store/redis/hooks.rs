@@ -118,7 +118,7 @@ pub fn script_reservations(
 pub fn script_charge(
     request: &Request<'_>,
     permits: u32,
-    max_debt: u64,
+    max_debt: Option<u64>,
     since_us: u64,
     by_name: bool,
 ) -> Cmd {

@@ -33,7 +33,7 @@ impl RedisStore {
         &self,
         request: &Request<'_>,
         permits: u32,
-        max_debt: u64,
+        max_debt: Option<u64>,
     ) -> Result<(Reply, Charged), StoreError> {
         let charge = |windows| ChargeCall { request, permits, max_debt, windows };
         let windows = Windows::of(std::slice::from_ref(request));
@@ -56,7 +56,7 @@ pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
 pub(super) struct ChargeCall<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) permits: u32,
-    pub(super) max_debt: u64,
+    pub(super) max_debt: Option<u64>,
     pub(super) windows: Windows,
 }
 
@@ -65,7 +65,8 @@ impl ChargeCall<'_> {
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         let mut command = CHARGE.on(self.request.keys, by_name);
         // Larger numbers are not exact in a script.
-        let words = format!("{}/{}", self.permits, self.max_debt.min(1 << 52));
+        let max_debt = self.max_debt.map(|most| most.min(1 << 52).to_string());
+        let words = format!("{}/{}", self.permits, max_debt.unwrap_or_default());
         add_request(&mut command, self.request, &words, since_us);
         command
     }

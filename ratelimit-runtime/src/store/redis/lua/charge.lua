@@ -2,11 +2,11 @@
 -- debt that is paid before anything else is granted.
 --
 -- KEYS[1..3], ARGV[2..9]  of the limiter: see limiter.lua
--- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and the maximum total debt
+-- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and the maximum total debt, `PERMITS/` for the capacity
 --
 -- Returns the reply of limiter.lua to a later peek for one permit; then, if counted, { permits
 -- taken, total debt now, written off }.
-local permits, max_debt = string.match(ARGV[1], '^(%d+)/(%d+)$')
+local permits, max_debt = string.match(ARGV[1], '^(%d+)/(%d*)$')
 permits, max_debt = tonumber(permits), tonumber(max_debt)
 ARGV[1] = '1'
 
@@ -19,7 +19,7 @@ end
 local limiter = open(config, event, nil)
 local meter = limiter.meter
 if not meter then return commit(limiter) end
-if config.rate == 0 then max_debt = 0 end
+max_debt = config.rate > 0 and (max_debt or capacity_of(config)) or 0
 
 local debt, taken = meter.debt(), math.min(permits, meter.room())
 local owed = math.max(0, math.min(permits - taken, max_debt - debt,
