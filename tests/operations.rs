@@ -66,6 +66,7 @@ on_each_kind!(
     peek_writes_nothing,
     peek_follows_what_is_stored,
     use_puts_the_keep_alive_in_place_of_an_expiry,
+    what_grants_nothing_leaves_the_expiry,
     a_shorter_window_frees_what_is_older,
     release_wakes_a_head_that_is_just_asking,
 );
@@ -486,6 +487,39 @@ async fn use_puts_the_keep_alive_in_place_of_an_expiry(world: World) {
     limiter.expire(MINUTE).await.unwrap();
     limiter.try_acquire(1).await.unwrap();
     assert!(limiter.ttl().await.unwrap().unwrap() > MINUTE);
+}
+
+async fn what_grants_nothing_leaves_the_expiry(world: World) {
+    // Rejections renewed the keep-alive on the embedded store, and releases did on Redis.
+    if world.mode == Mode::PerClient {
+        // Any use renews it, every ten seconds.
+        return;
+    }
+    let bucket = quota(3, MINUTE).token_bucket(3).unwrap();
+    let window = quota(3, HOUR).fixed_window();
+    for (name, quota) in [("sliding", quota(3, MINUTE)), ("bucket", bucket), ("window", window)] {
+        let limiter = world.named(name, quota).await;
+        let permit = limiter.try_acquire(1).await.unwrap();
+        limiter.try_acquire(2).await.unwrap();
+        limiter.set_keep_alive(Some(2 * HOUR)).await.unwrap();
+        for expiry in [Some(MINUTE), None] {
+            match expiry {
+                Some(expiry) => assert!(limiter.expire(expiry).await.unwrap()),
+                None => assert!(limiter.clear_expire().await.unwrap()),
+            }
+            let ttl = async || limiter.ttl().await.unwrap().map(|ttl| ttl <= MINUTE);
+            let stays = expiry.map(|_| true);
+            assert_eq!(refusal(&limiter, 3).await, Reason::Limited);
+            assert_eq!(ttl().await, stays, "{name} after a rejection");
+            assert_eq!(limiter.release(1).await.unwrap(), 1);
+            assert_eq!(ttl().await, stays, "{name} after a release");
+        }
+        limiter.expire(MINUTE).await.unwrap();
+        permit.give_back().await.unwrap();
+        assert!(limiter.ttl().await.unwrap().unwrap() <= MINUTE, "{name} after a refund");
+        limiter.charge(1).await.unwrap();
+        assert!(limiter.ttl().await.unwrap().unwrap() > MINUTE, "{name} after a charge");
+    }
 }
 
 async fn a_shorter_window_frees_what_is_older(world: World) {

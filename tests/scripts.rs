@@ -553,6 +553,28 @@ fn keys_are_kept_alive_together_and_not_with_every_grant() {
 }
 
 #[test]
+fn a_rejection_that_drops_old_permits_leaves_the_expiry() {
+    // It renewed the keep-alive, and so undid an expiry that was set on purpose.
+    let mut shared = Shared::start();
+    shared.config.keep_alive_ms = 600_000;
+    for permits in [4, 6] {
+        shared.acquire(permits);
+        shared.twins.time.now += 30_000;
+    }
+    for key in ["shared", "{shared}:value", "{shared}:permits"] {
+        let _: i64 = shared.server.cli(&["PEXPIRE", key, "100000"]);
+    }
+    assert_eq!(shared.acquire(5).outcome, Outcome::Refused);
+    assert_eq!(shared.server.cli::<u64>(&["ZCARD", "{shared}:permits"]), 1);
+    shared.twins.assert_whole();
+    let ttls = shared.twins.ttls();
+    assert!(ttls.iter().all(|ttl| (1..=100_000).contains(ttl)), "{ttls:?}");
+    shared.acquire(4);
+    let ttls = shared.twins.ttls();
+    assert!(ttls.iter().all(|ttl| *ttl > 600_000), "{ttls:?}");
+}
+
+#[test]
 fn a_log_keeps_its_expiry_when_all_of_it_is_over() {
     let mut shared = Shared::start();
     shared.config.keep_alive_ms = 600_000;

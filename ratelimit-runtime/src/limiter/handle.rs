@@ -362,7 +362,7 @@ impl Limiter {
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether it
-    /// exists. If a keep-alive is set, it replaces this time at the next use.
+    /// exists. If a keep-alive is set, it replaces this time when a grant renews it.
     ///
     /// # Errors
     ///

@@ -165,7 +165,8 @@ impl MemoryStore {
     ) -> Reply {
         let decided = self.reconciled(request, |used, config, now| {
             let rule = |permits| rule(used, permits, config, now);
-            Reply::decided(permits, config, now, rule)
+            let reply = Reply::decided(permits, config, now, rule);
+            (reply, reply.outcome == Outcome::Granted)
         });
         match decided {
             Ok((reply, outcome)) => reply.after(outcome),
@@ -174,17 +175,20 @@ impl MemoryStore {
     }
 
     /// Reconciles the configuration, and returns what was decided with it and the outcome of reconciliation.
+    /// The function also returns whether its decision renews the keep-alive.
     fn reconciled<T>(
         &self,
         request: &Request<'_>,
-        decide: impl FnOnce(&mut algorithm::State, Config, u64) -> T,
+        decide: impl FnOnce(&mut algorithm::State, Config, u64) -> (T, bool),
     ) -> Result<(T, Reconciliation), UnknownAt> {
         let epoch = self.epoch(request);
         self.change(request.keys, |state, now| {
             let in_force = state.reconcile(request, epoch, now, &self.configs);
             let (config, outcome) = in_force.ok_or(UnknownAt(now))?;
-            let decided = decide(&mut state.used, config, now);
-            state.keep_alive(config, now);
+            let (decided, renews) = decide(&mut state.used, config, now);
+            if renews {
+                state.keep_alive(config, now);
+            }
             Ok((decided, outcome))
         })
     }
@@ -216,7 +220,8 @@ impl MemoryStore {
         self.change(keys, |state, now| {
             *state = State::default();
             state.used = used;
-            state.prepare(config, now);
+            state.used.keep_for(&config);
+            state.keep_alive(config, now);
         });
     }
 
@@ -289,10 +294,14 @@ impl Store for MemoryStore {
     }
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
-        let reply = self.by_rule(request, 1, |_, _, _, _| Verdict::default());
-        Ok(match reply.outcome {
-            Outcome::Unknown => reply,
-            _ => Reply { outcome: Outcome::Granted, remaining: reply.config.rate, ..reply },
+        // The process counts what it grants, so each announcement renews the keep-alive.
+        let announced = self.reconciled(request, |_, config, now| {
+            let reply = Reply::decided(1, config, now, |_| Verdict::default());
+            (Reply { outcome: Outcome::Granted, remaining: config.rate, ..reply }, true)
+        });
+        Ok(match announced {
+            Ok((reply, outcome)) => reply.after(outcome),
+            Err(UnknownAt(now)) => Reply::unknown(now),
         })
     }
 
@@ -338,9 +347,6 @@ impl Store for MemoryStore {
             state.used.trim(&config, now);
             let held_until_ms = if hold_ms > 0 { now.saturating_add(hold_ms) } else { 0 };
             state.write(config, Change { made_us, held_until_ms }, now);
-            if config.keep_alive_ms > 0 {
-                state.expires_ms = now.saturating_add(config.keep_alive_ms);
-            }
             state.withdraw();
             true
         }))

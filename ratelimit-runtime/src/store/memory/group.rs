@@ -61,11 +61,14 @@ impl MemoryStore {
         let decided = self.reconciled(request, |used, config, now| {
             let reply = |cost, verdict| Reply::decided(cost, config, now, |_| verdict);
             if config.mode == Mode::PerClient {
-                return costs.iter().map(|&cost| reply(cost, Verdict::default())).collect();
+                let replies = costs.iter().map(|&cost| reply(cost, Verdict::default()));
+                return (replies.collect(), false);
             }
             let each = costs.iter().copied().map(u64::from);
             let verdicts = used.acquire_all(&config, each, now);
-            costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict)).collect()
+            let granted = verdicts.iter().any(|verdict| verdict.granted);
+            let replies = costs.iter().zip(verdicts).map(|(&cost, verdict)| reply(cost, verdict));
+            (replies.collect(), granted)
         });
         match decided {
             Ok((replies, outcome)) => told_once(replies, outcome),
@@ -99,7 +102,7 @@ impl MemoryStore {
         let slots: Vec<_> = limiters.iter().map(|(keys, _)| self.slot(keys)).collect();
         let (mut states, now) = self.enter_all(&slots);
         for (state, (_, config)) in states.iter_mut().zip(limiters) {
-            state.prepare(*config, now);
+            state.used.keep_for(config);
         }
         let in_force: Vec<_> = limiters
             .iter()
@@ -156,6 +159,13 @@ fn decide(
     let room = |caller: usize| verdicts.iter().all(|row: &Vec<Verdict>| row[caller].granted);
     let granted: Vec<bool> =
         (0..costs.first().map_or(0, |row| row.len())).map(|caller| admit && room(caller)).collect();
+    for (state, in_force) in states.iter_mut().zip(in_force) {
+        if let InForce::Counted(config, _) = in_force
+            && granted.contains(&true)
+        {
+            state.keep_alive(*config, now);
+        }
+    }
     let mut decided = verdicts.iter();
     let replies = in_force.iter().zip(costs).map(|(in_force, row)| match in_force {
         InForce::Unknown => vec![Reply::unknown(now); row.len()],

@@ -5,7 +5,7 @@ use ratelimit_spec::Mode;
 use super::{MemoryStore, UnknownAt};
 use crate::{
     algorithm::{self, Booking, Charged, Grant, Verdict},
-    store::{Config, Reply, Request, Reservation, StateKeys},
+    store::{Config, Outcome, Reply, Request, Reservation, StateKeys},
 };
 
 impl MemoryStore {
@@ -18,12 +18,17 @@ impl MemoryStore {
     ) -> Vec<Reservation> {
         let blocked = self.blocked_for(request);
         let told = self.reconciled(request, |used, config, now| match blocked {
-            None => reserve(used, config, costs, within_ms, now),
+            None => {
+                let told = reserve(used, config, costs, within_ms, now);
+                let granted = is_any_granted(&told);
+                (told, granted)
+            }
             // More than any capacity, so nothing is taken.
             blocked => {
                 let all = vec![u32::MAX; costs.len()];
                 let told = reserve(used, config, &all, within_ms, now).into_iter();
-                told.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one }).collect()
+                let told = told.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one });
+                (told.collect(), false)
             }
         });
         match told {
@@ -46,9 +51,11 @@ impl MemoryStore {
         within_ms: u64,
     ) -> Vec<Reservation> {
         self.change(keys, |state, now| {
-            state.prepare(config, now);
+            state.used.keep_for(&config);
             let told = reserve(&mut state.used, config, costs, within_ms, now);
-            state.keep_alive(config, now);
+            if is_any_granted(&told) {
+                state.keep_alive(config, now);
+            }
             told
         })
     }
@@ -67,9 +74,11 @@ impl MemoryStore {
         max_debt: Option<u64>,
     ) -> (Reply, Charged) {
         self.change(keys, |state, now| {
-            state.prepare(config, now);
+            state.used.keep_for(&config);
             let charged = charge(&mut state.used, config, permits, max_debt, now);
-            state.keep_alive(config, now);
+            if charged.1.excess < permits.into() {
+                state.keep_alive(config, now);
+            }
             charged
         })
     }
@@ -81,8 +90,10 @@ impl MemoryStore {
         permits: u32,
         max_debt: Option<u64>,
     ) -> (Reply, Charged) {
-        let charged = self
-            .reconciled(request, |used, config, now| charge(used, config, permits, max_debt, now));
+        let charged = self.reconciled(request, |used, config, now| {
+            let charged = charge(used, config, permits, max_debt, now);
+            (charged, charged.1.excess < permits.into())
+        });
         match charged {
             Ok(((reply, charged), outcome)) => (reply.after(outcome), charged),
             Err(UnknownAt(now)) => (Reply::unknown(now), Charged::default()),
@@ -106,6 +117,10 @@ fn reserve(
         Reservation::of(booking, reply)
     };
     bookings.into_iter().zip(costs).map(reservation).collect()
+}
+
+fn is_any_granted(reservations: &[Reservation]) -> bool {
+    reservations.iter().any(|one| one.reply.outcome == Outcome::Granted)
 }
 
 fn charge(

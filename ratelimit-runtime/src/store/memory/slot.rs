@@ -11,7 +11,7 @@ use crate::{
         self, Left,
         reconcile::{Change, Epoch, Reconciled, Reconciliation, Stored, reconcile},
     },
-    store::{Assertion, Config, Reply, Request},
+    store::{Assertion, Config, Outcome, Reply, Request},
 };
 
 /// The configuration and the usage of one limiter. All its holders share one state.
@@ -238,7 +238,7 @@ impl State {
         if matches!(request.assertion, Assertion::Follow { .. }) && self.stored.is_none() {
             return None;
         }
-        let kept = self.is_kept_alive();
+        let kept_ms = self.keep_alive_ms();
         let (mut stored, outcome) =
             reconcile(self.stored.take(), request.config, epoch, request.assertion, now);
         if outcome.reconciled.is_some() {
@@ -252,25 +252,33 @@ impl State {
         if outcome.reconciled.is_some() {
             self.withdraw();
         }
-        self.end_keep_alive(kept);
-        self.prepare(config, now);
+        let written = matches!(
+            outcome.reconciled,
+            Some(Reconciled::Created | Reconciled::Reset | Reconciled::Carried)
+        );
+        if written || config.keep_alive_ms != kept_ms {
+            self.end_keep_alive(kept_ms > 0);
+            self.keep_alive(config, now);
+        }
+        self.used.keep_for(&config);
         Some((config, outcome))
     }
 
     /// Sets the stored configuration explicitly.
     pub(super) fn write(&mut self, config: Config, change: Change, now: u64) {
-        let kept = self.is_kept_alive();
+        let kept = self.keep_alive_ms() > 0;
         self.stored = Some(Stored::written(config, change, self.stored.take(), now));
         self.end_keep_alive(kept);
+        self.keep_alive(config, now);
     }
 
-    fn is_kept_alive(&self) -> bool {
-        self.stored.as_ref().is_some_and(|stored| stored.config().keep_alive_ms > 0)
+    fn keep_alive_ms(&self) -> u64 {
+        self.stored.as_ref().map_or(0, |stored| stored.config().keep_alive_ms)
     }
 
     /// Clears the expiry of a keep-alive, if the state was `kept` alive before and is not now.
     fn end_keep_alive(&mut self, kept: bool) {
-        if kept && !self.is_kept_alive() {
+        if kept && self.keep_alive_ms() == 0 {
             self.expires_ms = NEVER;
         }
     }
@@ -299,19 +307,19 @@ impl State {
         self.stored.is_none() && self.lease.is_none()
     }
 
-    /// Prepares the state for counting with this configuration.
-    pub(super) fn prepare(&mut self, config: Config, now: u64) {
-        self.used.keep_for(&config);
-        self.keep_alive(config, now);
-    }
-
     /// Takes permits under this configuration.
     pub(super) fn count(&mut self, config: Config, permits: u32, now: u64) -> Reply {
-        self.keep_alive(config, now);
         let used = &mut self.used;
-        Reply::decided(permits, config, now, |permits| used.acquire(&config, permits, now))
+        let reply =
+            Reply::decided(permits, config, now, |permits| used.acquire(&config, permits, now));
+        if reply.outcome == Outcome::Granted {
+            self.keep_alive(config, now);
+        }
+        reply
     }
 
+    /// Renews the keep-alive: after a grant, or with a new configuration. What grants nothing leaves the
+    /// expiry as it is.
     pub(super) fn keep_alive(&mut self, config: Config, now: u64) {
         if config.keep_alive_ms > 0 {
             // At least until the permits in use are free again.

@@ -10,7 +10,8 @@ local HEARTBEAT, ABANDONED_AFTER = 10000, 30000
 
 -- Our configuration keeps the usage. A heartbeat renews the expiry: see steady.lua.
 local function write_own(own, stored, now)
-  own.debt, own.owes, own.state, own.renews = stored.debt, stored.owes, stored.state, true
+  own.debt, own.owes, own.state = stored.debt, stored.owes, stored.state
+  own.renews, own.is_new = true, true
   write_config(own, stored)
   redis.call('HSET', KEYS[1], 'epoch', epoch_of(own, now))
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end
@@ -18,7 +19,10 @@ end
 
 -- Announces a configuration that is already stored. A keep-alive of a peer stays if we have none.
 local function announce(own, stored, now)
-  if own.keep_alive > 0 then stored.keep_alive = own.keep_alive end
+  if own.keep_alive > 0 then
+    stored.is_new = own.keep_alive ~= stored.keep_alive
+    stored.keep_alive = own.keep_alive
+  end
   stored.renews = true
   redis.call('HSET', KEYS[1], 'epoch', epoch_of(own, now), 'keepAliveTime', decimal(stored.keep_alive))
   if stored.changed ~= '' then redis.call('HDEL', KEYS[1], 'changed') end

@@ -82,10 +82,10 @@ local function renew(config, lasts)
   redis.call('PEXPIRE', KEYS[1], math.min(idle + math.floor(idle / 4), LONGEST))
 end
 
--- Writes the state if it changed. Deletes what a previous sliding window left.
-local function store_meter(meter, config, changed)
-  local lasts = (meter.kept_for or meter.full_after)()
-  if changed or config.renews then renew(config, lasts) end
+-- Writes the state if it changed, and renews the keep-alive if it `renews` it: what grants nothing
+-- leaves it. Deletes what a previous sliding window left.
+local function store_meter(meter, config, changed, renews)
+  if renews or config.renews then renew(config, (meter.kept_for or meter.full_after)()) end
   if not changed then return end
   if not config.state then redis.call('UNLINK', KEYS[2], KEYS[3]) end
   store_debt(config, 0)

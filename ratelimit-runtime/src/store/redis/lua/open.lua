@@ -46,7 +46,8 @@ local function commit(limiter)
   if meter.store then
     meter.store()
   else
-    store_meter(meter, config, limiter.taken or limiter.found or meter.ahead > 0)
+    local counts = limiter.taken or limiter.found
+    store_meter(meter, config, counts or meter.ahead > 0, counts)
   end
   local more = (meter.more_after or more_after)(meter)
   local reply =

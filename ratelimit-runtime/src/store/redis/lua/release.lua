@@ -23,7 +23,7 @@ if is_metered(config) then
   local meter, found = read_meter(config, now)
   if not meter then return { FOREIGN, 0, 0 } end
   local back = meter.give_back(wanted)
-  store_meter(meter, config, back > 0 or found)
+  store_meter(meter, config, back > 0 or found, found)
   return { DONE, back, 0 }
 end
 local text = read_counter(config, '', now)
@@ -49,8 +49,8 @@ for _, entry in ipairs(read_log()) do
 end
 local back = wanted - owed - left
 if whole then
-  store_counter(rate - used + back, config)
+  keep_counter(rate - used + back)
 elseif integer(text) then
-  store_counter(math.min(rate, integer(text) + released + dropped + back), config)
+  keep_counter(math.min(rate, integer(text) + released + dropped + back))
 end
 return { DONE, owed + back, (left > 0 and not whole) and 1 or 0 }

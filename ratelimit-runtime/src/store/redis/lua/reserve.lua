@@ -41,7 +41,7 @@ for n, cost in ipairs(costs) do
     warm and stored or 0 }
   taken = true
 end
-store_meter(meter, config, taken or found or meter.ahead > 0)
+store_meter(meter, config, taken or found or meter.ahead > 0, taken or found)
 local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead,
   more_after(meter), moved_by(meter))
 for n, cost in ipairs(costs) do

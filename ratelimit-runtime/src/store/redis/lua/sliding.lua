@@ -25,6 +25,8 @@ local function sliding_meter(config, text, runs, event, now)
   if not expired then return nil end
   free = fresh and rate or free and free + released + dropped
   local changed, agreed, members, ahead = fresh or expired + dropped > 0, false, 0, 0
+  -- A new configuration and usage that counts from now renew the keep-alive, as a grant does.
+  local renews = config.is_new or not text
 
   -- A counter of another configuration: above the rate, or in a process that follows and used
   -- another one so far.
@@ -49,7 +51,7 @@ local function sliding_meter(config, text, runs, event, now)
       -- and of a counter that is even lower, as many as it can.
       local lost = math.min(rate - used - free, 4294967295)
       redis.call('ZADD', KEYS[3], now, struct.pack('<Bc0I', #ARGV[7] + 1, ARGV[7] .. '?', lost))
-      free, changed = rate - used - lost, true
+      free, changed, renews = rate - used - lost, true, true
     end
     if whole and used > 0 and (expired > 0 or free < wanted) then ahead = restamp(now, now + bucket) end
   end
@@ -69,9 +71,12 @@ local function sliding_meter(config, text, runs, event, now)
   function meter.store()
     local owed = config.debt
     store_debt(config, debt)
-    if debt ~= owed then changed = true end
     if taken > 0 then score = record(taken, rate, bucket, now) end
-    if taken > 0 or changed then store_counter(free, config) end
+    if taken > 0 or debt > owed or renews then
+      store_counter(free, config)
+    elseif changed or debt < owed then
+      keep_counter(free)
+    end
     -- A grant leaves the note to the first rejection, unless it had many members to count.
     noting = agreed and (taken == 0 or members > 16)
     newest = (taken == 0 or noting) and newest_score()
