@@ -13,6 +13,7 @@ use self::admission::admission;
 use self::annotation::annotation;
 use self::settlement::{settled, settles};
 use crate::args::{Args, quota};
+use crate::fragments::parenthesize;
 use crate::function::{Body, Code, Function};
 use crate::hygiene::{generated, reported_at};
 use crate::limits_file::Lookup;
@@ -24,8 +25,8 @@ use crate::validate::{Guard, bound_names_differ, keys_differ, needs_an_async_bod
 /// Expands an attribute with these arguments on an item.
 pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> TokenStream {
     let mut problems = Problems::default();
-    let mut all = vec![Args::parse(args, &mut problems)];
-    let mut function: Function = match syn::parse2(item.clone()) {
+    let mut all = vec![Args::parse(parenthesize(args), &mut problems)];
+    let mut function: Function = match syn::parse2(parenthesize(item.clone())) {
         Ok(function) => function,
         Err(error) => {
             problems.at(

@@ -1,6 +1,7 @@
 //! Spans of generated code.
 
-use proc_macro2::Span;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::ToTokens;
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
 macro_rules! generated {
@@ -13,4 +14,14 @@ pub(crate) use generated;
 /// Returns the span for generated code that rustc should report at a location in the user's source.
 pub(crate) fn reported_at(place: Span) -> Span {
     Span::mixed_site().located_at(place)
+}
+
+/// Returns the user's code as one operand of generated code. The parentheses count as generated: in the user's place,
+/// rustc would report them as unnecessary.
+pub(crate) fn parenthesized(code: impl ToTokens) -> TokenStream {
+    let code = code.into_token_stream();
+    let place = code.clone().into_iter().next().map_or_else(Span::call_site, |first| first.span());
+    let mut group = Group::new(Delimiter::Parenthesis, code);
+    group.set_span(reported_at(place));
+    group.into_token_stream()
 }

@@ -9,6 +9,7 @@ use proc_macro::TokenStream;
 mod args;
 mod async_trait;
 mod expand;
+mod fragments;
 mod function;
 mod hygiene;
 mod key;

@@ -9,7 +9,8 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprAssign, ExprField, ExprMethodCall, Ident, LitStr, Member, Path, Token};
 
 use crate::args::{krate, ungrouped};
-use crate::hygiene::{generated, reported_at};
+use crate::fragments::parenthesize;
+use crate::hygiene::{generated, parenthesized, reported_at};
 use crate::key::{Key, written};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
@@ -97,13 +98,13 @@ fn name(place: &Expr) -> Option<String> {
 //         static __LIMIT: CallSite = CallSite::new(Annotation::new(..).handle());
 //         submit! { &__LIMIT }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
-//         match (&42,) {
+//         match (&(42),) {
 //             (__part0,) => __LIMIT.limiter(&[key_part(&tenant), key_part(__part0)]),
 //         }
 //     }
 pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     let mut problems = Problems::default();
-    let call: Call = match syn::parse2(input) {
+    let call: Call = match syn::parse2(parenthesize(input)) {
         Ok(call) => call,
         Err(error) => {
             problems.add(error);
@@ -150,7 +151,7 @@ fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
     if call.bindings.is_empty() {
         return generated!(__LIMIT.limiter(#parts));
     }
-    let values = call.bindings.iter().map(|binding| &binding.value);
+    let values = call.bindings.iter().map(|binding| parenthesized(&binding.value));
     let names = (0..call.bindings.len()).map(part_name);
     generated! {
         match (#(&#values,)*) {

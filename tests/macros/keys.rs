@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, rc::Rc, sync::Arc};
 
-use ratelimit_runtime::{KeyPart, Reason, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{KeyPart, Limiter, Reason, Rejection, limiter, rate_limit};
 use ulid::Ulid;
 use uuid::Uuid;
 
@@ -180,6 +180,49 @@ async fn a_placeholder_calls_methods_without_arguments() {
         );
         user.session = Some("a".into());
         assert_eq!(service.answer(again, &user).await.unwrap(), 8081);
+    })
+    .await;
+}
+
+macro_rules! name_of_double {
+    ($id:expr) => {
+        limiter!("keys:{value}", value = $id * 2).name().to_owned()
+    };
+}
+
+#[tokio::test]
+async fn a_value_of_a_placeholder_is_any_expression() {
+    alone(async {
+        let (id, small) = (41_u64, 42_usize);
+        let name = |limiter: Limiter| limiter.name().to_owned();
+        assert_eq!(name(limiter!("keys:{value}", value = id + 1)), "keys:42");
+        assert_eq!(name(limiter!("keys:{value}", value = small as u64)), "keys:42");
+        assert_eq!(name(limiter!("keys:{value}", value = id == 41)), "keys:true");
+        assert_eq!(
+            name(limiter!("keys:{value}", value = if id > 0 { "a" } else { "b" })),
+            "keys:a"
+        );
+        assert_eq!(name_of_double!(1 + 2), "keys:6", "a fragment is one operand");
+    })
+    .await;
+}
+
+macro_rules! costs_double {
+    ($name:ident, $cost:expr) => {
+        #[rate_limit(key = "doubled", rate = 6, per = "1h", wait = "none", permits = $cost * 2)]
+        async fn $name() -> Result<u32, Rejection> {
+            Ok($cost * 2)
+        }
+    };
+}
+
+costs_double!(doubled, 1_u32 + 2);
+
+#[tokio::test]
+async fn a_fragment_is_one_operand_in_the_attribute_and_in_the_body() {
+    alone(async {
+        assert_eq!(doubled().await.unwrap(), 6);
+        assert_eq!(refused(doubled().await), Some(Reason::Limited));
     })
     .await;
 }

@@ -23,7 +23,7 @@ fn handle() -> Limiter {
         const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
             "RATELIMIT_LIMITS"
         );
-        match (&session.user(),) {
+        match (&(session.user()),) {
             (__part0,) => __LIMIT.limiter(&[__rt::key_part(__part0)]),
         }
     }
