@@ -2,7 +2,7 @@
 //! notice.
 
 use std::{
-    future::{Future, Ready, ready},
+    future::{Future, Pending},
     marker::PhantomData,
 };
 
@@ -75,16 +75,42 @@ pub struct Answer<T, Output>(Option<T>, PhantomData<fn() -> Output>);
 #[derive(Debug)]
 pub enum Unnamed {}
 
+/// What a function returns instead: a value, or what a future resolves to. Expanded code returns a value without
+/// awaiting anything, because whatever lives across an await is a part of the function's future. The type of the variant
+/// that does not occur is left to inference.
+#[derive(Debug)]
+pub enum Resolved<T, F> {
+    /// The answer of a plain fallback.
+    Now(Plain<T>),
+    /// The future of an asynchronous one.
+    Later(F),
+}
+
+/// The answer of a plain fallback.
+#[derive(Debug)]
+pub struct Plain<T>(T);
+
+impl<T> Plain<T> {
+    /// Returns the answer. A call, so that a mistake in its type is reported at the whole fallback.
+    pub fn get(self) -> T {
+        self.0
+    }
+}
+
 impl<T, Output> Answer<T, Output> {
     fn take(&mut self) -> T {
         self.0.take().expect("expanded code resolves an answer once")
+    }
+
+    fn now<Never>(&mut self) -> Resolved<T, Pending<Never>> {
+        Resolved::Now(Plain(self.take()))
     }
 }
 
 impl<T> Answer<T, T> {
     /// A plain fallback.
-    pub fn resolve(mut self) -> Ready<T> {
-        ready(self.take())
+    pub fn resolve<Never>(mut self) -> Resolved<T, Pending<Never>> {
+        self.now()
     }
 }
 
@@ -94,14 +120,14 @@ pub trait ResolveFuture {
     type Future;
 
     /// Returns the future of the result.
-    fn resolve(self) -> Self::Future;
+    fn resolve<Never>(self) -> Resolved<Never, Self::Future>;
 }
 
 impl<F: Future, Output> ResolveFuture for Answer<F, Output> {
     type Future = F;
 
-    fn resolve(mut self) -> F {
-        self.take()
+    fn resolve<Never>(mut self) -> Resolved<Never, F> {
+        Resolved::Later(self.take())
     }
 }
 
@@ -110,14 +136,14 @@ pub trait ResolvePlain {
     /// What the fallback returned.
     type Output;
 
-    /// Returns a future that is ready.
-    fn resolve(self) -> Ready<Self::Output>;
+    /// Returns the result.
+    fn resolve<Never>(self) -> Resolved<Self::Output, Pending<Never>>;
 }
 
 impl<T, Output> ResolvePlain for &mut Answer<T, Output> {
     type Output = T;
 
-    fn resolve(self) -> Ready<T> {
-        ready(self.take())
+    fn resolve<Never>(self) -> Resolved<T, Pending<Never>> {
+        self.now()
     }
 }

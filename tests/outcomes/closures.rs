@@ -1,4 +1,7 @@
-//! Closures in place of paths.
+//! Closures in place of paths, and what a fallback adds to the function's future.
+
+use std::error::Error;
+use std::future::Future;
 
 use ratelimit_runtime::{Reason, Rejection, limiter, rate_limit};
 
@@ -139,6 +142,68 @@ async fn closures_read_the_result() {
             assert_eq!(complete(tokens).await.unwrap().tokens, tokens);
             assert_eq!(free(&limiter).await, left, "after {tokens}");
         }
+    })
+    .await;
+}
+
+/// What cannot be sent to another thread.
+type Outcome = Result<u8, Box<dyn Error>>;
+
+fn instead(_: Rejection) -> Outcome {
+    Err("instead".into())
+}
+
+#[rate_limit(key = "sent", rate = 1, per = "1h", wait = "none", fallback = instead)]
+async fn sent() -> Outcome {
+    Ok(1)
+}
+
+#[rate_limit(key = "sent-closure", rate = 1, per = "1h", wait = "none", fallback = |_| Ok(2))]
+async fn sent_by_a_closure() -> Outcome {
+    Ok(1)
+}
+
+#[rate_limit(
+    key = "sent-settled",
+    rate = 1,
+    per = "1h",
+    wait = "none",
+    refund_on = "err",
+    fallback = instead
+)]
+async fn sent_and_settled() -> Outcome {
+    Ok(1)
+}
+
+#[rate_limit(key = "sent-async", rate = 1, per = "1h", wait = "none", fallback = async |_| Ok(2))]
+async fn sent_later() -> Outcome {
+    Ok(1)
+}
+
+#[rate_limit(key = "large", rate = 1, per = "1h", wait = "none", fallback = |_| [1; 4096])]
+async fn large() -> [u8; 4096] {
+    [0; 4096]
+}
+
+fn sendable<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[tokio::test]
+async fn what_a_fallback_answers_is_no_part_of_the_future() {
+    alone(async {
+        assert_eq!(sendable(sent()).await.unwrap(), 1);
+        assert!(sendable(sent()).await.is_err());
+        assert_eq!(sendable(sent_by_a_closure()).await.unwrap(), 1);
+        assert_eq!(sendable(sent_by_a_closure()).await.unwrap(), 2);
+        assert_eq!(sendable(sent_and_settled()).await.unwrap(), 1);
+        assert!(sendable(sent_and_settled()).await.is_err());
+        assert_eq!(sendable(sent_later()).await.unwrap(), 1);
+        assert_eq!(sendable(sent_later()).await.unwrap(), 2);
+        let size = size_of_val(&large());
+        assert!(size < 1024, "{size} bytes");
+        assert_eq!(large().await[0], 0);
+        assert_eq!(large().await[0], 1);
     })
     .await;
 }

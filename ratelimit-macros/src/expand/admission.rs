@@ -1,6 +1,6 @@
 //! Generates the code that acquires the permits of a call, or leaves the function.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use super::numbered;
@@ -143,11 +143,17 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let (start, end) = (runtime.private_at(from), reported_at(to));
     let answer =
         quote_spanned!(reported_at(from)=> #start::answer::<#output, _>(__rejection, #code));
-    let resolved = quote_spanned!(end=> #answer.resolve().await);
+    let resolved = quote_spanned!(end=> #answer.resolve());
+    let [plain, later] = ["__plain", "__later"].map(|name| Ident::new(name, reported_at(from)));
+    let (value, output) = (quote_spanned!(end=> #plain.get()), quote_spanned!(end=> #later.await));
     generated! {
         {
             use #private::{ResolveFuture as _, ResolvePlain as _};
-            #resolved
+            let #later = match #resolved {
+                #private::Resolved::Now(#plain) => return #value,
+                #private::Resolved::Later(#later) => #later,
+            };
+            #output
         }
     }
 }

@@ -28,8 +28,16 @@ async fn quote() -> Price {
     if let ::core::result::Result::Err(__rejection) = __request_0.await {
         return {
             use __rt::{ResolveFuture as _, ResolvePlain as _};
-            __rt::answer::<Price, _>(__rejection, cache::last_price).resolve().await
+            let __later = match __rt::answer::<Price, _>(__rejection, cache::last_price)
+                .resolve()
+            {
+                __rt::Resolved::Now(__plain) => return __plain.get(),
+                __rt::Resolved::Later(__later) => __later,
+            };
+            __later.await
         };
     }
-    { price().await }
+    {
+        price().await
+    }
 }

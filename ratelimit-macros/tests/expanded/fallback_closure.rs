@@ -28,10 +28,19 @@ async fn quote(item: &str) -> Price {
     if let ::core::result::Result::Err(__rejection) = __request_0.await {
         return {
             use __rt::{ResolveFuture as _, ResolvePlain as _};
-            __rt::answer::<Price, _>(__rejection, |rejection| cached(item, rejection))
+            let __later = match __rt::answer::<
+                Price,
+                _,
+            >(__rejection, |rejection| cached(item, rejection))
                 .resolve()
-                .await
+            {
+                __rt::Resolved::Now(__plain) => return __plain.get(),
+                __rt::Resolved::Later(__later) => __later,
+            };
+            __later.await
         };
     }
-    { price(item).await }
+    {
+        price(item).await
+    }
 }

@@ -73,12 +73,21 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
                 0 => __rt::reject(__rejection),
                 _ => {
                     use __rt::{ResolveFuture as _, ResolvePlain as _};
-                    __rt::answer::<Result<(), ImportError>, _>(__rejection, later)
+                    let __later = match __rt::answer::<
+                        Result<(), ImportError>,
+                        _,
+                    >(__rejection, later)
                         .resolve()
-                        .await
+                    {
+                        __rt::Resolved::Now(__plain) => return __plain.get(),
+                        __rt::Resolved::Later(__later) => __later,
+                    };
+                    __later.await
                 }
             };
         }
     };
-    { store(user, rows).await }
+    {
+        store(user, rows).await
+    }
 }
