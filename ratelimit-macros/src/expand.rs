@@ -72,7 +72,7 @@ fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStrea
             tokens.extend(match code {
                 Code::Async(body) | Code::Sync(body) => change(body.clone()),
                 Code::Boxed(boxed) => {
-                    boxed.with_guarded(|body| braced(change(body), braces.span.join()))
+                    boxed.with_guarded(|body| braced(change(body), reported_at(braces.span.join())))
                 }
             });
         }),
@@ -162,7 +162,7 @@ fn guarded(
     let body = if settles(guards) {
         settled(runtime, guards, function, body)
     } else {
-        braced(body.clone(), function.body_span())
+        block(body, function)
     };
     generated! {
         #import
@@ -178,10 +178,15 @@ fn numbered(name: &str, n: usize) -> Ident {
     Ident::new(&format!("{name}_{n}"), Span::mixed_site())
 }
 
-/// Adds braces that count as generated: with the user's braces, rustc would report an unnecessary block.
-fn braced(code: TokenStream, place: Span) -> TokenStream {
+/// Generates the user's block. Its braces are the user's, because their edition decides when the temporaries of the last
+/// expression are dropped. The empty statement keeps rustc from reporting them as unnecessary.
+fn block(body: &TokenStream, function: &Function) -> TokenStream {
+    braced(generated!(; #body), function.body_span())
+}
+
+fn braced(code: TokenStream, span: Span) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, code);
-    block.set_span(reported_at(place));
+    block.set_span(span);
     block.into_token_stream()
 }
 

@@ -30,5 +30,7 @@ pub(crate) async unsafe fn quote() -> Price {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     let _ = __request_0.await;
-    { price().await }
+    {
+        price().await
+    }
 }

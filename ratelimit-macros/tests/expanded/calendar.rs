@@ -29,5 +29,7 @@ async fn mail(letter: Letter) -> Receipt {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     let _ = __request_0.await;
-    { post.send(letter).await }
+    {
+        post.send(letter).await
+    }
 }

@@ -29,5 +29,7 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
     if let ::core::result::Result::Err(__rejection) = __request_0.await {
         return __rt::reject(__rejection);
     }
-    { store(tenant, rows).await }
+    {
+        store(tenant, rows).await
+    }
 }

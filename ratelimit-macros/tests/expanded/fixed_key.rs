@@ -26,5 +26,7 @@ pub async fn quote(item: &str) -> Price {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     let _ = __request_0.await;
-    { prices().await.of(item) }
+    {
+        prices().await.of(item)
+    }
 }

@@ -44,5 +44,7 @@ where
             ],
         );
     let _ = __request_0.await;
-    { self.ledger.append(order).await }
+    {
+        self.ledger.append(order).await
+    }
 }

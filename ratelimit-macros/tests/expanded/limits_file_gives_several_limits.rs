@@ -41,5 +41,7 @@ async fn export() -> Rows {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     let _ = __request_0.await;
-    { rows().await }
+    {
+        rows().await
+    }
 }

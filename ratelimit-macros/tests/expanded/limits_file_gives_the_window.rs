@@ -25,5 +25,7 @@ async fn place(user_id: u64) -> Receipt {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
     let _ = __request_0.await;
-    { order(user_id).await }
+    {
+        order(user_id).await
+    }
 }

@@ -28,5 +28,7 @@ async fn quote() -> Result<Price, Rejection> {
     if let ::core::result::Result::Err(__rejection) = __request_0.await {
         return __rt::reject(__rejection);
     }
-    { Ok(price().await) }
+    {
+        Ok(price().await)
+    }
 }

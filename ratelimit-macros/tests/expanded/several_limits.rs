@@ -23,5 +23,7 @@ async fn quote() -> Price {
     );
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     let _ = __request_0.await;
-    { price().await }
+    {
+        price().await
+    }
 }

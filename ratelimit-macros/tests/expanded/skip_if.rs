@@ -29,5 +29,7 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
         __LIMIT_0.acquire(1, &[__rt::key_part(&user.id)])
     };
     let _ = __request_0.await;
-    { index().find(query).await }
+    {
+        index().find(query).await
+    }
 }

@@ -45,5 +45,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         ::core::result::Result::Ok(__permits) => __permits,
         ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
-    { price(user).await }
+    {
+        price(user).await
+    }
 }

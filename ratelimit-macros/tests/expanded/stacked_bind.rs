@@ -73,5 +73,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
         ::core::result::Result::Err((_, __rejection)) => return __rt::reject(__rejection),
     };
     let own = (!__skip_0).then_some(__permit_0);
-    { model().answer(own, tokens).await }
+    {
+        model().answer(own, tokens).await
+    }
 }

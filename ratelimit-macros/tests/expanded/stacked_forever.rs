@@ -40,5 +40,7 @@ async fn price(user: u64) -> Price {
     let __request_0 = __LIMIT_0.request(1, &[__rt::key_part(&user)]);
     let __request_1 = __LIMIT_1.request(1, &[]);
     let [_, _] = __rt::admit([__request_0, __request_1]).await;
-    { prices().of(user).await }
+    {
+        prices().of(user).await
+    }
 }

@@ -48,6 +48,13 @@ impl Shop {
         fs::write(self.dir.join(name), text).unwrap();
     }
 
+    /// Changes the edition of this package.
+    pub(crate) fn in_edition(&self, edition: &str) {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).unwrap();
+        let edition = format!("edition = \"{edition}\"");
+        self.write("Cargo.toml", &manifest.replace("edition = \"2024\"", &edition));
+    }
+
     /// What cargo says to this state of the package.
     pub(crate) fn check(&self, limits: Option<&str>) -> String {
         let mut cargo = self.cargo("check");
