@@ -4,8 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::parse::Parser;
 use syn::{
-    Block, Expr, ExprAsync, ExprCall, GenericArgument, Local, Pat, PathArguments, ReturnType,
-    Signature, Stmt, Type, TypeParamBound,
+    Attribute, Block, Expr, ExprAsync, ExprCall, GenericArgument, Local, Pat, PathArguments,
+    ReturnType, Signature, Stmt, Type, TypeParamBound,
 };
 
 /// `Box::pin(async move { .. })`, split at the point where the guard belongs.
@@ -57,10 +57,10 @@ impl Boxed {
         Some(Self { call, before, after })
     }
 
-    /// Returns the patterns of the parameters.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Pat> {
+    /// Returns the attributes and the patterns of the parameters.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&[Attribute], &Pat)> {
         self.before.iter().filter_map(|statement| match statement {
-            Stmt::Local(local) => Some(&local.pat),
+            Stmt::Local(local) => Some((&*local.attrs, &local.pat)),
             _ => None,
         })
     }

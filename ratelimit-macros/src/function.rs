@@ -6,7 +6,8 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{
-    AttrStyle, Attribute, FnArg, Pat, ReturnType, Signature, Token, Type, Visibility, braced, token,
+    AttrStyle, Attribute, FnArg, Pat, PatIdent, ReturnType, Signature, Token, Type, Visibility,
+    braced, token,
 };
 
 use crate::async_trait::{self, Boxed};
@@ -33,6 +34,13 @@ pub(crate) enum Code {
     Boxed(Boxed),
     /// No future to guard.
     Sync(TokenStream),
+}
+
+/// A variable that a parameter binds.
+pub(crate) struct Variable {
+    pub(crate) cfgs: Vec<Attribute>,
+    pub(crate) mutability: Option<Token![mut]>,
+    pub(crate) name: Ident,
 }
 
 impl Parse for Function {
@@ -93,15 +101,32 @@ impl Function {
         let constants = self.sig.generics.const_params().map(|constant| constant.ident.clone());
         let parameters = self.sig.inputs.iter().flat_map(|input| match input {
             FnArg::Receiver(receiver) => vec![receiver.self_token.into()],
-            FnArg::Typed(typed) => bound_by(&typed.pat),
+            FnArg::Typed(typed) => names_of(&typed.pat),
         });
         let mut names: Vec<Ident> = parameters.chain(constants).collect();
         if let Some(boxed) = self.boxed() {
             // The signature then has `__arg1` for a pattern, which is in the body.
-            names.extend(boxed.parameters().flat_map(bound_by));
+            names.extend(boxed.parameters().flat_map(|(_, pat)| names_of(pat)));
             names.retain(|name| name != "__self" && !name.to_string().starts_with("__arg"));
         }
         names
+    }
+
+    /// Returns the variables that the parameters bind, in order of declaration, without the receiver.
+    pub(crate) fn variables(&self) -> Vec<Variable> {
+        let parameters: Vec<(&[Attribute], &Pat)> = match self.boxed() {
+            Some(boxed) => boxed.parameters().collect(),
+            None => self.sig.inputs.iter().filter_map(parameter).collect(),
+        };
+        let variables = parameters.into_iter().flat_map(|(attrs, pat)| {
+            let cfgs = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+            let cfgs: Vec<_> = cfgs.cloned().collect();
+            bound_by(pat).into_iter().map(move |bound| {
+                let mutability = bound.mutability.filter(|_| bound.by_ref.is_none());
+                Variable { cfgs: cfgs.clone(), mutability, name: bound.ident.clone() }
+            })
+        });
+        variables.filter(|variable| variable.name != "__self").collect()
     }
 
     /// Returns the identifier of the receiver at the guard.
@@ -191,13 +216,26 @@ fn replace_self(code: TokenStream, receiver: &Ident) -> TokenStream {
     replaced
 }
 
-/// Returns the names that a pattern binds.
-fn bound_by(pat: &Pat) -> Vec<Ident> {
-    let all = |pats: &Punctuated<Pat, Token![,]>| pats.iter().flat_map(bound_by).collect();
+fn parameter(input: &FnArg) -> Option<(&[Attribute], &Pat)> {
+    match input {
+        FnArg::Receiver(_) => None,
+        FnArg::Typed(typed) => Some((&typed.attrs, &typed.pat)),
+    }
+}
+
+fn names_of(pat: &Pat) -> Vec<Ident> {
+    bound_by(pat).into_iter().map(|bound| bound.ident.clone()).collect()
+}
+
+/// Returns the variables that a pattern binds.
+fn bound_by(pat: &Pat) -> Vec<&PatIdent> {
+    fn all(pats: &Punctuated<Pat, Token![,]>) -> Vec<&PatIdent> {
+        pats.iter().flat_map(bound_by).collect()
+    }
     match pat {
         Pat::Ident(bound) => {
             let within = bound.subpat.iter().flat_map(|(_, pat)| bound_by(pat));
-            std::iter::once(bound.ident.clone()).chain(within).collect()
+            std::iter::once(bound).chain(within).collect()
         }
         Pat::Tuple(tuple) => all(&tuple.elems),
         Pat::TupleStruct(tuple) => all(&tuple.elems),

@@ -11,7 +11,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use ratelimit_spec::{OnStoreError, Settings, Wait, parse_duration};
+use syn::ext::IdentExt;
 use syn::{Expr, Ident, LitStr};
 
 use crate::args::{Arg, Args, Number, Slot};
@@ -50,10 +52,31 @@ impl Guard<'_> {
         !waits || asks_the_store || computed || self.fallback.is_some()
     }
 
+    /// Returns whether the key or an expression of the annotation has this name in it.
+    pub(crate) fn mentions(&self, name: &Ident) -> bool {
+        let permits = match self.permits {
+            Permits::Computed(expr) => Some(expr),
+            Permits::Fixed(_) => None,
+        };
+        let code = [permits, self.skip_if, self.fallback, self.refund_if, self.actual];
+        self.key.placeholders().iter().any(|placeholder| name.unraw() == placeholder.path[0])
+            || code.into_iter().flatten().any(|code| holds(code.to_token_stream(), name))
+    }
+
     /// Returns whether the result of the body decides how many permits the call keeps.
     pub(crate) fn settles(&self) -> bool {
         self.said.refund_on.is_some() || self.refund_if.is_some() || self.actual.is_some()
     }
+}
+
+fn holds(code: TokenStream, name: &Ident) -> bool {
+    code.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => holds(group.stream(), name),
+        // A format string may use it.
+        TokenTree::Literal(literal) => literal.to_string().contains(&name.unraw().to_string()),
+        TokenTree::Punct(_) => false,
+    })
 }
 
 /// With two attributes for one key, every call would take permits from one limiter twice.

@@ -1,7 +1,7 @@
 //! Functions whose result is read before it leaves them: every shape that `refund_on` has to keep.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit};
 
@@ -202,4 +202,79 @@ fn futures_can_be_sent_when_the_body_can() {
     sent(&generic::<_, 2>(1, &mut String::new(), (0.5, 0), "b"));
     sent(&Shop { name: String::new() }.by_mutable_reference(true));
     sent(&with_a_type_of_its_own(1));
+}
+
+/// Records its name when it is dropped.
+struct Dropped<'a>(&'static str, &'a Mutex<Vec<&'static str>>);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+struct Pair<'a> {
+    left: Dropped<'a>,
+    right: Dropped<'a>,
+}
+
+/// Each function without the attribute, and with it.
+macro_rules! plain_and_settled {
+    ($($plain:ident, $settled:ident ($($parameters:tt)*) $body:block)*) => {$(
+        async fn $plain($($parameters)*) -> Result<(), Rejection> $body
+
+        #[rate_limit(key = "settled-drops", rate = 1000, per = "1h", wait = "none", refund_on = "err")]
+        async fn $settled($($parameters)*) -> Result<(), Rejection> $body
+    )*};
+}
+
+plain_and_settled! {
+    by_name, by_name_settled (a: Dropped<'_>, b: Dropped<'_>, _unused: Dropped<'_>) {
+        let _ = (&b, &a);
+        Ok(())
+    }
+    by_change, by_change_settled (
+        mut a: Dropped<'_>,
+        #[cfg(any())] absent: u8,
+        mut b: Option<Dropped<'_>>,
+        c: Dropped<'_>,
+    ) {
+        a.0 = "changed";
+        drop(b.take());
+        drop(c);
+        Ok(())
+    }
+    by_pattern, by_pattern_settled (
+        (a, mut b): (Dropped<'_>, Dropped<'_>),
+        Pair { left, mut right }: Pair<'_>,
+    ) {
+        (b.0, right.0) = ("second", "fourth");
+        let _ = (&left, &a);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_dropped_as_in_a_plain_function() {
+    let names = Mutex::default();
+    let dropped = |name| Dropped(name, &names);
+    let pair = || Pair { left: dropped("c"), right: dropped("d") };
+    let taken = || std::mem::take(&mut *names.lock().unwrap());
+    alone(async {
+        by_name(dropped("a"), dropped("b"), dropped("c")).await.unwrap();
+        let plain = taken();
+        by_name_settled(dropped("a"), dropped("b"), dropped("c")).await.unwrap();
+        assert_eq!(taken(), plain);
+
+        by_change(dropped("a"), Some(dropped("b")), dropped("c")).await.unwrap();
+        let plain = taken();
+        by_change_settled(dropped("a"), Some(dropped("b")), dropped("c")).await.unwrap();
+        assert_eq!(taken(), plain);
+
+        by_pattern((dropped("a"), dropped("b")), pair()).await.unwrap();
+        let plain = taken();
+        by_pattern_settled((dropped("a"), dropped("b")), pair()).await.unwrap();
+        assert_eq!(taken(), plain);
+    })
+    .await;
 }

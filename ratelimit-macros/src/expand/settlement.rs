@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
 
-use super::{braced, numbered};
-use crate::function::{Function, ends};
+use super::{block, numbered};
+use crate::function::{Function, Variable, ends};
 use crate::hygiene::{generated, reported_at};
 use crate::runtime::Runtime;
 use crate::validate::Guard;
@@ -25,21 +25,43 @@ pub(super) fn settled(
         Some(output) => output.to_token_stream(),
         None => generated!(()),
     };
-    let body = braced(body.clone(), function.body_span());
+    let body = block(body, function);
+    let (mutable, moved) = moves(guards, function);
     let settlements = guards.iter().enumerate().filter(|(_, guard)| guard.settles());
     let settlements = settlements.map(|(n, guard)| settlement(runtime, guard, n, function));
     generated! {
+        #mutable
         let __result: #output = async move {
             // Gives `?` and `return` in the body their type.
             if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<#output> {
                 return __result;
             }
+            #moved
             #body
         }
         .await;
         #(#settlements)*
         __result
     }
+}
+
+/// Generates the statements that move all variables of the function into its body, so that they are dropped in reverse
+/// order of declaration: what an `async` block captures is dropped in the order of its use. The statements in front of
+/// the block use the parameters that are declared as mutable, for which rustc would report the `mut`. A parameter that
+/// the attribute uses may be unused in the body.
+fn moves(guards: &[Guard<'_>], function: &Function) -> (TokenStream, TokenStream) {
+    let parameters = function.variables();
+    let mutable = parameters.iter().filter(|variable| variable.mutability.is_some());
+    let mutable =
+        mutable.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* let _ = &mut #name;));
+    let parameters = parameters.iter().map(|Variable { cfgs, mutability, name }| {
+        let is_used = guards.iter().any(|guard| guard.mentions(name));
+        let lint = is_used.then(|| generated!(#[allow(unused_variables)]));
+        generated!(#(#cfgs)* #lint let #mutability #name = #name;)
+    });
+    let permits = guards.iter().filter_map(|guard| guard.bind);
+    let permits = permits.map(|permit| generated!(let #permit = #permit;));
+    (generated!(#(#mutable)*), generated!(#(#parameters)* #(#permits)*))
 }
 
 /// Generates the statements that settle the permits of one attribute; the first argument that yields `Some` decides.

@@ -43,7 +43,13 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
         > {
             return __result;
         }
-        { model().complete(prompt).await }
+        #[allow(unused_variables)]
+        let tenant = tenant;
+        #[allow(unused_variables)]
+        let prompt = prompt;
+        {
+            model().complete(prompt).await
+        }
     }
         .await;
     let __used_0 = __rt::refund_if(&__result, LlmError::is_ours)

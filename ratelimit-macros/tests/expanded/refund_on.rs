@@ -31,7 +31,10 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        { Ok(self.prices().await?.of(item)) }
+        let item = item;
+        {
+            Ok(self.prices().await?.of(item))
+        }
     }
         .await;
     let __used_0 = __rt::refund_on(&__permit_0, &__result);

@@ -52,7 +52,11 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        { price(user).await }
+        #[allow(unused_variables)]
+        let user = user;
+        {
+            price(user).await
+        }
     }
         .await;
     let __used_0 = __rt::refund_on(&__permit_0, &__result);
