@@ -1,6 +1,6 @@
 //! Spans of generated code.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
 /// `quote!` with names that neither capture the user's nor can be captured by them.
@@ -24,4 +24,17 @@ pub(crate) fn parenthesized(code: impl ToTokens) -> TokenStream {
     let mut group = Group::new(Delimiter::Parenthesis, code);
     group.set_span(reported_at(place));
     group.into_token_stream()
+}
+
+/// Returns the user's code with outer parentheses or braces that count as generated: as an operand of generated code,
+/// rustc would report them as unnecessary.
+pub(crate) fn delimited(code: TokenStream) -> TokenStream {
+    let mut tokens = code.clone().into_iter();
+    match (tokens.next(), tokens.next()) {
+        (Some(TokenTree::Group(mut group)), None) => {
+            group.set_span(reported_at(group.span()));
+            group.into_token_stream()
+        }
+        _ => code,
+    }
 }

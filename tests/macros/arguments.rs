@@ -191,6 +191,19 @@ async fn skipped(user: &str) -> Result<usize, Rejection> {
     Ok(user.len())
 }
 
+/// In parentheses and braces that rustc reports where they are unnecessary.
+#[rate_limit(
+    key = "skipped-delimited:{user}",
+    rate = 1,
+    per = "1h",
+    wait = "none",
+    skip_if = (user == "admin" || user.is_empty()),
+    permits = { user.len() }
+)]
+async fn skipped_by_parentheses(user: &str) -> Result<usize, Rejection> {
+    Ok(user.len())
+}
+
 #[tokio::test]
 async fn a_condition_lets_calls_through() {
     alone(async {
@@ -201,6 +214,8 @@ async fn a_condition_lets_calls_through() {
         }
         let admin = limiter!("skipped:{user}", user = "admin");
         assert!(admin.try_acquire(1).await.is_ok(), "its permit was never taken");
+        assert!(skipped_by_parentheses("admin").await.is_ok());
+        assert_eq!(refused(skipped_by_parentheses("ann").await), Some(Reason::ExceedsCapacity));
     })
     .await;
 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 
 use super::numbered;
 use crate::function::{Function, ends};
-use crate::hygiene::{generated, reported_at};
+use crate::hygiene::{delimited, generated, reported_at};
 use crate::runtime::Runtime;
 use crate::site;
 use crate::validate::{Guard, Permits, holds_impl};
@@ -56,7 +56,7 @@ fn request(
         return generated!(let #name = #request;);
     };
     let skip = numbered("__skip", n);
-    let condition = function.in_its_body(condition.to_token_stream());
+    let condition = delimited(function.in_its_body(condition.to_token_stream()));
     let ty = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
     generated! {
         let #skip: #ty = #condition;
@@ -69,7 +69,7 @@ fn permits(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenSt
     match guard.permits {
         Permits::Fixed(permits) => Literal::u32_unsuffixed(permits).into_token_stream(),
         Permits::Computed(expr) => {
-            let code = function.in_its_body(expr.to_token_stream());
+            let code = delimited(function.in_its_body(expr.to_token_stream()));
             runtime.call("permits", ends(expr), &code)
         }
     }
