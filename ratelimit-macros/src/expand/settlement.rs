@@ -41,7 +41,7 @@ pub(super) fn settled(
         }
         .await;
         #(#settlements)*
-        __result
+        return __result;
     }
 }
 
@@ -53,14 +53,19 @@ fn moves(guards: &[Guard<'_>], function: &Function) -> (TokenStream, TokenStream
     let parameters = function.variables();
     let mutable = parameters.iter().filter(|variable| variable.mutability.is_some());
     let mutable =
-        mutable.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* let _ = &mut #name;));
+        mutable.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* #[allow(clippy::used_underscore_binding)] let _ = &mut #name;));
     let parameters = parameters.iter().map(|Variable { cfgs, mutability, name }| {
         let is_used = guards.iter().any(|guard| guard.mentions(name));
-        let lint = is_used.then(|| generated!(#[allow(unused_variables)]));
-        generated!(#(#cfgs)* #lint let #mutability #name = #name;)
+        let unused = is_used.then(|| generated!(, unused_variables));
+        generated! {
+            #[allow(clippy::shadow_same, clippy::used_underscore_binding #unused)]
+            #(#cfgs)*
+            let #mutability #name = #name;
+        }
     });
     let permits = guards.iter().filter_map(|guard| guard.bind);
-    let permits = permits.map(|permit| generated!(let #permit = #permit;));
+    let permits =
+        permits.map(|permit| generated!(#[allow(clippy::shadow_same)] let #permit = #permit;));
     (generated!(#(#mutable)*), generated!(#(#parameters)* #(#permits)*))
 }
 

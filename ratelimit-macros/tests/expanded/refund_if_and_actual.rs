@@ -43,9 +43,9 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
         > {
             return __result;
         }
-        #[allow(unused_variables)]
+        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
         let tenant = tenant;
-        #[allow(unused_variables)]
+        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
         let prompt = prompt;
         {
             model().complete(prompt).await
@@ -58,5 +58,5 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
             |answer| answer.as_ref().ok().map(|answer| answer.tokens),
         ));
     __rt::settle_later(__permit_0, __used_0);
-    __result
+    return __result;
 }

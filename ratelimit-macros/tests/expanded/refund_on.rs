@@ -31,6 +31,7 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         > {
             return __result;
         }
+        #[allow(clippy::shadow_same, clippy::used_underscore_binding)]
         let item = item;
         {
             Ok(self.prices().await?.of(item))
@@ -39,5 +40,5 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         .await;
     let __used_0 = __rt::refund_on(&__permit_0, &__result);
     __rt::settle_later(__permit_0, __used_0);
-    __result
+    return __result;
 }

@@ -52,7 +52,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        #[allow(unused_variables)]
+        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
         let user = user;
         {
             price(user).await
@@ -61,5 +61,5 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         .await;
     let __used_0 = __rt::refund_on(&__permit_0, &__result);
     __rt::settle_later(__permit_0, __used_0);
-    __result
+    return __result;
 }
