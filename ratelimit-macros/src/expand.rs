@@ -14,7 +14,7 @@ use self::annotation::annotation;
 use self::settlement::{settled, settles};
 use crate::args::{Args, quota};
 use crate::fragments::parenthesize;
-use crate::function::{Body, Code, Function};
+use crate::function::{Body, Code, Function, Variable};
 use crate::hygiene::{generated, reported_at};
 use crate::limits_file::Lookup;
 use crate::problems::Problems;
@@ -47,15 +47,35 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
     let krate = all.iter().find_map(|args| args.krate.value());
     let runtime = Runtime::find(krate, all[0].place(), &mut problems);
     if !problems.is_empty() {
-        return unguarded(&function, problems);
+        return unguarded(&runtime, &all, &function, problems);
     }
     with_body(&function, |body| guarded(&runtime, &guards, &function, lookup, &body))
 }
 
-/// Emits the function without a guard, so that its callers compile.
-fn unguarded(function: &Function, problems: Problems) -> TokenStream {
+/// Emits the function without a guard, so that its callers compile. Its body sees the variables that the guard would
+/// bind, and counts as using those that the guard would use.
+fn unguarded(
+    runtime: &Runtime,
+    all: &[Args],
+    function: &Function,
+    problems: Problems,
+) -> TokenStream {
     let (errors, checks) = problems.into_tokens();
-    let function = with_body(function, |body| generated!(#checks #body));
+    let parameters = function.variables().into_iter();
+    let parameters =
+        parameters.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* let _ = &#name;));
+    let names = function.names();
+    let permits = all.iter().filter_map(|args| {
+        let name = args.bind.value().filter(|name| !names.contains(name))?;
+        let (ty, option) = (runtime.permit(), generated!(::core::option::Option));
+        let ty = if args.skip_if.is_absent() { ty } else { generated!(#option<#ty>) };
+        Some(generated! {
+            let #name: #ty = #option::None.unwrap();
+            let _ = &#name;
+        })
+    });
+    let variables = generated!(#(#parameters)* #(#permits)*);
+    let function = with_body(function, |body| generated!(#checks #variables #body));
     generated!(#errors #function)
 }
 

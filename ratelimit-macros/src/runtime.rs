@@ -38,6 +38,12 @@ impl Runtime {
         generated!(#krate::Limiter)
     }
 
+    /// `::ratelimit_runtime::Permit`
+    pub(crate) fn permit(&self) -> TokenStream {
+        let krate = &self.0;
+        generated!(#krate::Permit)
+    }
+
     /// `use ::ratelimit_runtime::__private as __rt;`
     ///
     /// No other code names the crate, so that an unresolved path is one error. The tokens of the path keep their spans,

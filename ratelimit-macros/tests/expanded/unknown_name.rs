@@ -13,5 +13,6 @@ async fn place(&self, user_id: u64) -> Receipt {
             "{}", "`{usr_id}` is not a parameter of `place`; did you mean `user_id`?"
         )
     };
+    let _ = &user_id;
     order(user_id).await
 }
