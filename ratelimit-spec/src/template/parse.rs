@@ -9,9 +9,9 @@ use crate::quote::Quoted;
 const EXAMPLE: &str = "write a parameter or a field path, such as `{user_id}` or `{order.tenant}`";
 
 pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
-    if text.is_empty() {
+    if text.trim().is_empty() {
         let message = "empty key; write a name such as `checkout` or `orders:{user_id}`";
-        return Err(TemplateError::new(0..0, message.to_owned()));
+        return Err(TemplateError::new(0..text.len(), message.to_owned()));
     }
     if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control()) {
         let message = format!(
@@ -77,7 +77,8 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
     let whole = Quoted(&whole);
     let message = match content.split_once(':') {
         _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
-        Some((path, _)) if !path.is_empty() => {
+        // The `::` of a path is none.
+        Some((path, specifier)) if !path.is_empty() && !specifier.starts_with(':') => {
             format!("{whole} has a format specifier; write {}", Quoted(&format!("{{{path}}}")))
         }
         // The attribute itself adds the prefix if a name is a keyword.

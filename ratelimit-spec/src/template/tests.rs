@@ -59,6 +59,7 @@ fn a_bad_template_says_where_and_what_to_write() {
     };
     for (text, span, message) in [
         ("", 0..0, "empty key; write a name such as `checkout` or `orders:{user_id}`".to_owned()),
+        (" ", 0..1, "empty key; write a name such as `checkout` or `orders:{user_id}`".to_owned()),
         ("a\nb", 1..2, "control character `\\n` in the key; write printable characters only".into()),
         ("a:{", 2..3, unclosed.into()),
         ("a:{id", 2..3, unclosed.into()),
@@ -81,6 +82,8 @@ fn a_bad_template_says_where_and_what_to_write() {
         ("{a.b(}", 0..6, not_a_call("{a.b(}")),
         ("{a.0()}", 0..7, not_a_call("{a.0()}")),
         ("{a.()}", 0..6, not_a_call("{a.()}")),
+        ("{Self::X}", 0..9, not_a_path("{Self::X}")),
+        ("{a.b::<u8>()}", 0..13, not_a_call("{a.b::<u8>()}")),
         ("{user-id}", 0..9, not_a_path("{user-id}")),
         ("{r#match}", 0..9, "`{r#match}` has a raw prefix; write `{match}`".into()),
         ("{order.r#type?}", 0..15, "`{order.r#type?}` has a raw prefix; write `{order.type?}`".into()),
