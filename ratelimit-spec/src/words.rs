@@ -12,13 +12,26 @@ use crate::suggest::nearest;
 /// The greatest rate, 2³¹ − 1: the greatest that every peer of the shared state supports.
 pub const MAX_RATE: u32 = 2_147_483_647;
 
+/// Words that other tools use, or that are nearly right.
+const SYNONYMS: [(&str, &str); 6] = [
+    ("error", "err"),
+    ("errors", "err"),
+    ("failure", "err"),
+    ("per_instance", "per_client"),
+    ("per_process", "per_client"),
+    ("success", "ok"),
+];
+
 /// A word that is not one of those expected. Its [`Display`](fmt::Display) names the nearest one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordError(String);
 
 impl WordError {
     pub(crate) fn unknown(what: &str, word: &str, known: &[&str], or: &str) -> Self {
-        let hint = match nearest(word, known.iter().copied()) {
+        let synonym =
+            SYNONYMS.iter().find(|(synonym, _)| *synonym == word).map(|(_, meant)| *meant);
+        let synonym = synonym.filter(|meant| known.contains(meant));
+        let hint = match synonym.or_else(|| nearest(word, known.iter().copied())) {
             Some(known) => format!("did you mean `{known}`?"),
             None if or.is_empty() => format!("expected {}", either(known)),
             None => format!("expected `{}` or {or}", known.join("`, `")),
@@ -233,6 +246,14 @@ mod tests {
             (
                 message("shared".parse::<Mode>().map(drop)),
                 "unknown `mode` value `shared`; expected `overall` or `per_client`",
+            ),
+            (
+                message("per_process".parse::<Mode>().map(drop)),
+                "unknown `mode` value `per_process`; did you mean `per_client`?",
+            ),
+            (
+                message("error".parse::<RefundOn>().map(drop)),
+                "unknown `refund_on` value `error`; did you mean `err`?",
             ),
             (
                 message("open".parse::<OnStoreError>().map(drop)),
