@@ -252,7 +252,7 @@ impl std::error::Error for Rejection {
 #[diagnostic::on_unimplemented(
     message = "a `#[rate_limit]` function that can reject a call must be able to return the rejection",
     label = "`{Self}` cannot be created from a `ratelimit_runtime::Rejection`",
-    note = "return `Result<T, E>`, and implement `From<ratelimit_runtime::Rejection>` for `E`",
+    note = "return `Result<T, E>`, such as `Result<impl IntoResponse, Rejection>`, and implement `From<ratelimit_runtime::Rejection>` for `E`",
     note = "for a type of another crate, enable its feature of `ratelimit-runtime`, or wrap it in a newtype",
     note = "or name a fallback function, with `fallback = path::to::function`",
     note = "or let every call wait for its permit, with `wait = \"forever\"`"
