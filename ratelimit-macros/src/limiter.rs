@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use ratelimit_spec::Placeholder;
+use ratelimit_spec::{Placeholder, Template};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
@@ -18,6 +18,9 @@ use crate::runtime::Runtime;
 use crate::site;
 use crate::suggest::did_you_mean;
 use crate::validate::{Part, declared, identifier, reference};
+
+/// Arguments of the attribute that set the limits.
+const LIMITS: [&str; 3] = ["rate", "per", "limits"];
 
 /// `"orders:{user_id}", user_id = 42`
 struct Call {
@@ -40,7 +43,11 @@ impl Parse for Call {
         })?;
         let (mut runtime, mut bindings) = (None, Vec::new());
         while !input.is_empty() {
-            input.parse::<Token![,]>()?;
+            let place = input.span();
+            if input.parse::<Token![,]>().is_err() {
+                let message = "expected `,`; write `limiter!(\"orders:{user_id}\", user_id = 42)`";
+                return Err(syn::Error::new(place, message));
+            }
             if input.is_empty() {
                 break;
             }
@@ -49,23 +56,41 @@ impl Parse for Call {
                 input.parse::<Token![=]>()?;
                 runtime = Some(krate(&name, ungrouped(input.parse()?))?);
             } else {
-                bindings.push(input.parse()?);
+                bindings.push(Binding::parse(input, &key)?);
             }
         }
         Ok(Self { key, krate: runtime, bindings })
     }
 }
 
-impl Parse for Binding {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+impl Binding {
+    fn parse(input: ParseStream<'_>, key: &LitStr) -> syn::Result<Self> {
         let start = input.span();
-        let written = input.parse()?;
+        let name_of_value = || match Template::parse(&key.value()) {
+            Ok(template) if template.placeholders().len() == 1 => {
+                written(&template.placeholders()[0])
+            }
+            _ => "name".to_owned(),
+        };
+        let written = input.parse::<Expr>().map_err(|error| {
+            // The end of the macro's input has no span of its own.
+            let at_the_end = error.to_string().starts_with("unexpected end of input");
+            let place = if at_the_end { start } else { error.span() };
+            let message =
+                format!("expected a placeholder value; write `{} = value`", name_of_value());
+            syn::Error::new(place, message)
+        })?;
         if let Expr::Assign(ExprAssign { left, right, .. }) = &written
             && let Some(name) = name(left)
         {
             return Ok(Self { name, span: start, value: Expr::clone(right) });
         }
-        Err(syn::Error::new_spanned(written, "expected a placeholder value; write `name = value`"))
+        let value = written.to_token_stream();
+        let value =
+            if matches!(written, Expr::Lit(_)) { value.to_string() } else { "value".to_owned() };
+        let message =
+            format!("expected a placeholder value; write `{} = {value}`", name_of_value());
+        Err(syn::Error::new_spanned(written, message))
     }
 }
 
@@ -167,6 +192,11 @@ fn parts(key: &Key<'_>, bindings: &[Binding], problems: &mut Problems) -> Vec<Pa
     for (position, Binding { name, span, .. }) in bindings.iter().enumerate() {
         if bindings[..position].iter().any(|earlier| earlier.name == *name) {
             problems.at(*span, format!("duplicate value for `{name}`; remove one"));
+        } else if LIMITS.contains(&name.as_str()) && placeholders().all(|known| known != name) {
+            problems.at(
+                *span,
+                format!("`limiter!` does not set `{name}`; set it in an attribute with this key, or in the limits file"),
+            );
         } else if placeholders().next().is_none() {
             problems.at(
                 *span,
