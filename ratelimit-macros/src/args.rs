@@ -8,6 +8,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use ratelimit_spec::Per;
 use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token};
 
@@ -38,7 +39,7 @@ macro_rules! arguments {
             fn store(&mut self, name: Ident, value: syn::Result<Expr>) -> syn::Result<()> {
                 match name.to_string().as_str() {
                     $(name!($field $($name)?) => self.$field.set(name, value, $read),)*
-                    unknown => Err(self.unknown(unknown, &name)),
+                    unknown => Err(self.unknown(unknown, &name, value.ok().as_ref())),
                 }
             }
 
@@ -88,6 +89,9 @@ macro_rules! name {
 macro_rules! settings_and_more {
     ($($(#[$doc:meta])* $setting:ident: $of_file:ty $(= $default:expr)? =>
         $(number $range:tt)? $(argument($ty:ty, $example:literal))?;)+) => {
+        /// The settings of the limits file, most of which are arguments too.
+        const SETTINGS: &[&str] = &[$(stringify!($setting)),+];
+
         arguments! {
             key: LitStr = Value::read, "\"orders:{user_id}\"";
             $($($setting: $ty = Value::read, $example;)?)+
@@ -146,8 +150,23 @@ impl Args {
         end_of_argument(&name, input)
     }
 
-    fn unknown(&mut self, unknown: &str, name: &Ident) -> syn::Error {
-        let (meant, suggestion) = suggest::argument(unknown, NAMES);
+    fn unknown(&mut self, unknown: &str, name: &Ident, value: Option<&Expr>) -> syn::Error {
+        if SETTINGS.contains(&unknown) {
+            let message = format!("`{unknown}` is no argument; set it in the limits file");
+            return syn::Error::new(name.span(), message);
+        }
+        let (meant, suggestion) = match value {
+            Some(Expr::Lit(ExprLit { lit: Lit::Int(_), .. })) if unknown == "limit" => {
+                (Some("rate"), "did you mean `rate`?".to_owned())
+            }
+            _ => suggest::argument(unknown, NAMES),
+        };
+        if let Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = value
+            && quota(text).is_some()
+        {
+            // Such a value has the window too.
+            self.per.give_up();
+        }
         // A misspelled argument is not also a missing one.
         if let Some(meant) = meant {
             self.give_up(meant);
@@ -197,7 +216,7 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
 
 /// Parses the code after `name =`, even for unknown names, so that only the name is reported.
 fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
-    if !input.peek(Token![=]) || input.peek(Token![==]) {
+    if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
         let message = format!("expected `=` after `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(name.span(), message));
     }
@@ -206,12 +225,23 @@ fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
         let message = format!("missing value for `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(equals.span, message));
     }
-    input.parse().map(ungrouped).map_err(|error: syn::Error| {
-        // The end of the arguments has no span of its own.
-        let half_written = error.to_string().starts_with("unexpected end of input");
-        let message = format!("incomplete value for `{name}`; write `{name} = {}`", example(name));
-        if half_written { syn::Error::new(name.span(), message) } else { error }
-    })
+    // On a fork, since syn would also report what remains in the brackets of such a value.
+    let value = input.fork();
+    let expr = value.parse().map_err(|error: syn::Error| unreadable(name, &error))?;
+    input.advance_to(&value);
+    Ok(ungrouped(expr))
+}
+
+/// Returns the error for code that is no expression.
+fn unreadable(name: &Ident, error: &syn::Error) -> syn::Error {
+    let example = example(name);
+    // The end of the arguments has no span of its own.
+    if error.to_string().starts_with("unexpected end of input") {
+        let message = format!("incomplete value for `{name}`; write `{name} = {example}`");
+        return syn::Error::new(name.span(), message);
+    }
+    let message = format!("invalid value for `{name}`; write `{name} = {example}`");
+    syn::Error::new(error.span(), message)
 }
 
 fn end_of_argument(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {

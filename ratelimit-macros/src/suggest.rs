@@ -12,13 +12,19 @@ pub(crate) fn did_you_mean<'a>(
 }
 
 /// The names of our arguments in other tools.
-const SYNONYMS: [(&str, &str); 9] = [
+const SYNONYMS: [(&str, &str); 15] = [
     ("capacity", "burst"),
     ("cost", "permits"),
     ("count", "permits"),
+    ("duration", "per"),
     ("interval", "per"),
+    ("max", "rate"),
+    ("max_wait", "wait"),
     ("name", "key"),
+    ("on_error", "on_store_error"),
     ("period", "per"),
+    ("quota", "rate"),
+    ("requests", "rate"),
     ("timeout", "wait"),
     ("weight", "permits"),
     ("window", "per"),

@@ -9,10 +9,11 @@ mod settlement;
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use ratelimit_spec::{OnStoreError, Settings, Wait, parse_duration};
+use ratelimit_spec::{OnStoreError, Settings, Wait, WordError, parse_duration};
 use syn::ext::IdentExt;
 use syn::{Expr, Ident, LitStr};
 
@@ -26,6 +27,9 @@ pub(crate) use declared::{Declared, FromFile, Numbers, declared};
 pub(crate) use names::{Part, identifier, reference};
 pub(crate) use numbers::Permits;
 pub(crate) use settlement::{bound_names_differ, holds_impl};
+
+/// The message about a wait of no time.
+const NO_WAIT: &str = "`wait` is 0; write `wait = \"none\"`";
 
 /// A valid annotation.
 pub(crate) struct Guard<'a> {
@@ -114,7 +118,7 @@ pub(crate) fn validate<'a>(
         mode: args.mode.value().and_then(|word| parsed(word, problems)),
         algorithm: args.algorithm.value().and_then(|word| parsed(word, problems)),
         warm_up: args.warm_up.value().and_then(|text| read(text, parse_duration, problems)),
-        wait: args.wait.value().and_then(|word| parsed(word, problems)),
+        wait: args.wait.value().and_then(|word| read(word, wait, problems)),
         on_store_error: args.on_store_error.value().and_then(|word| parsed(word, problems)),
         refund_on: args.refund_on.value().and_then(|word| parsed(word, problems)),
         ..Settings::default()
@@ -202,6 +206,16 @@ fn read<T, E: Display>(
     problems: &mut Problems,
 ) -> Option<T> {
     parse(&text.value()).map_err(|error| problems.at(text.span(), error)).ok()
+}
+
+fn wait(word: &str) -> Result<Wait, String> {
+    match word.parse() {
+        Ok(Wait::UpTo(Duration::ZERO)) => Err(NO_WAIT.to_owned()),
+        Err(_) if matches!(word.trim_end_matches(char::is_alphabetic), "0") => {
+            Err(NO_WAIT.to_owned())
+        }
+        wait => wait.map_err(|error: WordError| error.to_string()),
+    }
 }
 
 /// A fallback that is never called shows that the author expected rejections.

@@ -1,6 +1,6 @@
 //! `limits = [(10, "1s"), (1000, "1h")]`.
 
-use syn::{Expr, ExprArray, ExprTuple, Ident, LitStr};
+use syn::{Expr, ExprArray, ExprLit, ExprTuple, Ident, Lit, LitStr};
 
 use super::slot::Arg;
 use super::value::{Number, Value, expected, ungrouped};
@@ -41,6 +41,15 @@ fn limit(source: Expr) -> syn::Result<Limit> {
             return Err(syn::Error::new_spanned(other, message));
         }
     };
+    if let (
+        Expr::Lit(ExprLit { lit: Lit::Str(per), .. }),
+        Expr::Lit(ExprLit { lit: Lit::Int(rate), .. }),
+    ) = (&parts[0], &parts[1])
+    {
+        let (rate, per) = (rate.to_string(), per.token());
+        let message = format!("expected the rate before the window; write `({rate}, {per})`");
+        return Err(syn::Error::new_spanned(source, message));
+    }
     let named = |name: &str, part: &Expr| Ident::new(name, syn::spanned::Spanned::span(part));
     let (amount, window) = (ungrouped(parts[0].clone()), ungrouped(parts[1].clone()));
     let rate_name = named("rate", &amount);

@@ -1,6 +1,6 @@
 //! Converts the code after `=` to a value, or to an error that shows a valid one.
 
-use ratelimit_spec::parse_duration;
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, Wait, parse_duration};
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
@@ -24,8 +24,42 @@ impl Value for LitStr {
     fn read(name: &Ident, value: Expr) -> syn::Result<Self> {
         match value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
-            other => Err(expected(name, "a string literal", &other)),
+            other => match word(name, &other) {
+                Some(word) => Err(not_a_string(name, &other, &format!("\"{word}\""))),
+                None => Err(not_a_string(name, &other, example(name))),
+            },
         }
+    }
+}
+
+fn not_a_string(name: &Ident, found: &Expr, example: &str) -> syn::Error {
+    let message = format!("expected a string literal for `{name}`; write `{name} = {example}`");
+    syn::Error::new_spanned(found, message)
+}
+
+/// Returns the word that was meant by a value without quotes.
+fn word(name: &Ident, value: &Expr) -> Option<String> {
+    let is_wait = name == "wait";
+    match value {
+        Expr::Path(path) => {
+            let word = path.path.get_ident()?.to_string();
+            let known = match name.to_string().as_str() {
+                "mode" => word.parse::<Mode>().is_ok(),
+                "algorithm" => word.parse::<Algorithm>().is_ok(),
+                "on_store_error" => word.parse::<OnStoreError>().is_ok(),
+                "refund_on" => word.parse::<RefundOn>().is_ok(),
+                "wait" => word.parse::<Wait>().is_ok(),
+                _ => false,
+            };
+            known.then_some(word)
+        }
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) if is_wait => {
+            (number.base10_digits() == "0").then(|| "none".to_owned())
+        }
+        Expr::Lit(ExprLit { lit: Lit::Bool(waits), .. }) if is_wait => {
+            Some(if waits.value { "forever" } else { "none" }.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -54,11 +88,23 @@ fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
 }
 
+/// Units that are written out.
+const UNITS: [(&str, &str); 7] = [
+    ("sec", "s"),
+    ("second", "s"),
+    ("min", "m"),
+    ("minute", "m"),
+    ("hour", "h"),
+    ("hr", "h"),
+    ("day", "d"),
+];
+
 /// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
 pub(crate) fn quota(text: &LitStr) -> Option<(u32, String)> {
     let text = text.value();
     let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let (rate, per) = (rate.trim().parse().ok()?, per.trim());
+    let per = UNITS.iter().find(|(unit, _)| *unit == per).map_or(per, |(_, symbol)| *symbol);
     let written = [per.to_owned(), format!("1{per}")];
     let per = written.into_iter().find(|per| parse_duration(per).is_ok())?;
     Some((rate, per))
@@ -68,9 +114,23 @@ pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {
     match whole(&value) {
         Some(number) => Ok(Number::Literal { value: number, source: value }),
         None if matches!(value, Expr::Lit(_)) => {
-            Err(expected(name, "an integer or an expression", &value))
+            let code = quoted(&value).unwrap_or_else(|| example(name).to_owned());
+            let message = format!(
+                "expected an integer or an expression for `{name}`; write `{name} = {code}`"
+            );
+            Err(syn::Error::new_spanned(value, message))
         }
         None => Ok(Number::Code(value)),
+    }
+}
+
+/// Returns the code in a string literal.
+fn quoted(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            text.parse::<Expr>().is_ok().then(|| text.value())
+        }
+        _ => None,
     }
 }
 
