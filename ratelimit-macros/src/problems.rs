@@ -39,7 +39,8 @@ impl Problems {
     }
 
     /// Leaves mistakes to rustc: `item` cannot compile, and rustc's message for it has the better caret. The `messages`
-    /// replace it if there are other mistakes, because rustc then stops before it resolves names.
+    /// replace it if there are other mistakes, because rustc then stops before it resolves names. It also does if another
+    /// annotation of the module has a mistake, which cannot be known here: the item's is reported by a later build.
     pub(crate) fn leave_to_rustc(&mut self, item: TokenStream, messages: Vec<(Span, String)>) {
         self.checks.push(Check { item, messages });
     }
