@@ -167,7 +167,17 @@ impl fmt::Display for DurationError {
 impl std::error::Error for DurationError {}
 
 /// Returns the unit for a word that is spelled out or capitalized.
-fn spelled_out(unit: &str) -> Option<&'static str> {
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::duration::spelled_out;
+///
+/// assert_eq!(spelled_out("Minutes"), Some("m"));
+/// assert_eq!(spelled_out("week"), None);
+/// ```
+#[must_use]
+pub fn spelled_out(unit: &str) -> Option<&'static str> {
     let unit = unit.to_ascii_lowercase();
     Some(match unit.as_str() {
         "d" | "day" | "days" => "d",

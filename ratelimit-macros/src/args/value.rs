@@ -1,6 +1,8 @@
 //! Converts the code after `=` to a value, or to an error that shows a valid one.
 
-use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, Wait, parse_duration};
+use ratelimit_spec::{
+    Algorithm, Mode, OnStoreError, RefundOn, Wait, duration::spelled_out, parse_duration,
+};
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
@@ -88,23 +90,12 @@ fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
 }
 
-/// Units that are written out.
-const UNITS: [(&str, &str); 7] = [
-    ("sec", "s"),
-    ("second", "s"),
-    ("min", "m"),
-    ("minute", "m"),
-    ("hour", "h"),
-    ("hr", "h"),
-    ("day", "d"),
-];
-
 /// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
 pub(crate) fn quota(text: &LitStr) -> Option<(u32, String)> {
     let text = text.value();
     let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let (rate, per) = (rate.trim().parse().ok()?, per.trim());
-    let per = UNITS.iter().find(|(unit, _)| *unit == per).map_or(per, |(_, symbol)| *symbol);
+    let per = spelled_out(per).unwrap_or(per);
     let written = [per.to_owned(), format!("1{per}")];
     let per = written.into_iter().find(|per| parse_duration(per).is_ok())?;
     Some((rate, per))
