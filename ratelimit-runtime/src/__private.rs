@@ -76,7 +76,7 @@ pub struct Answer<T, Output>(Option<T>, PhantomData<fn() -> Output>);
 pub enum Unnamed {}
 
 /// What a function returns instead: a value, or what a future resolves to. Expanded code returns a value without
-/// awaiting anything, because whatever lives across an await is a part of the function's future. The type of the variant
+/// awaiting anything, because a value that lives across an await is a part of the function's future. The type of the variant
 /// that does not occur is left to inference.
 #[derive(Debug)]
 pub enum Resolved<T, F> {

@@ -149,13 +149,11 @@ impl Permit {
 
     /// Returns which calls release permits to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
-        match &self.made {
-            Made::OfReply(replied, _) => (replied.permits() > 0).then(|| replied.core.refund_on()),
-            Made::OfDecision(made) => {
-                let taken = made.1.as_ref().filter(|taken| taken.permits() > 0);
-                taken.map(|taken| taken.core.refund_on())
-            }
-        }
+        let core = match &self.made {
+            Made::OfReply(replied, _) => &replied.core,
+            Made::OfDecision(made) => &made.1.as_ref()?.core,
+        };
+        (self.permits() > 0).then(|| core.refund_on())
     }
 
     /// Returns the permits left without building the decision.
@@ -166,9 +164,11 @@ impl Permit {
         }
     }
 
-    /// Returns the number of permits that this grant took: 0 if the call asked for none, which later costs
-    /// still charge, or if nothing was counted, because the limiter is disabled, shadow mode admitted a call that
-    /// would have been rejected, or `on_store_error` is `allow`. The methods below do nothing in these cases.
+    /// Returns the number of permits that this grant took: 0 if the call asked for none, or nothing was counted.
+    ///
+    /// Nothing is counted if the limiter is disabled, if shadow mode admits a call that would have been rejected,
+    /// or if `on_store_error` is `allow`; the methods below do nothing then. A call that asked for none is
+    /// charged for what it used.
     #[must_use]
     pub fn permits(&self) -> u64 {
         match &self.made {

@@ -68,6 +68,13 @@ impl Family {
         }
     }
 
+    /// Counts an admitted call, with the permits left and the capacity.
+    #[inline]
+    pub(crate) fn count_admitted(&self, remaining: u64, capacity: u64) {
+        self.tally.allowed.increase();
+        self.measured.admitted(remaining, capacity);
+    }
+
     /// Counts the outcome of a reconciliation.
     pub(crate) fn count_reconciled(&self, outcome: Reconciled) {
         self.tally.reconciled(outcome);

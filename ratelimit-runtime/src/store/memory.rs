@@ -163,12 +163,20 @@ impl MemoryStore {
         permits: u32,
         rule: impl FnOnce(&mut algorithm::State, u64, Config, u64) -> Verdict,
     ) -> Reply {
-        let decided = self.reconciled(request, |used, config, now| {
+        self.replied(request, |used, config, now| {
             let rule = |permits| rule(used, permits, config, now);
             let reply = Reply::decided(permits, config, now, rule);
             (reply, reply.outcome == Outcome::Granted)
-        });
-        match decided {
+        })
+    }
+
+    /// Like `reconciled`, for a single reply.
+    fn replied(
+        &self,
+        request: &Request<'_>,
+        reply: impl FnOnce(&mut algorithm::State, Config, u64) -> (Reply, bool),
+    ) -> Reply {
+        match self.reconciled(request, reply) {
             Ok((reply, outcome)) => reply.after(outcome),
             Err(UnknownAt(now)) => Reply::unknown(now),
         }
@@ -295,14 +303,10 @@ impl Store for MemoryStore {
 
     async fn assert(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
         // The process counts what it grants, so each announcement renews the keep-alive.
-        let announced = self.reconciled(request, |_, config, now| {
+        Ok(self.replied(request, |_, config, now| {
             let reply = Reply::decided(1, config, now, |_| Verdict::default());
             (Reply { outcome: Outcome::Granted, remaining: config.rate, ..reply }, true)
-        });
-        Ok(match announced {
-            Ok((reply, outcome)) => reply.after(outcome),
-            Err(UnknownAt(now)) => Reply::unknown(now),
-        })
+        }))
     }
 
     async fn release(&self, keys: &StateKeys, permits: u32) -> Result<u64, StoreError> {

@@ -54,7 +54,7 @@ pub(crate) fn decide_by_name(
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
-            count_granted(family, &reply);
+            family.count_admitted(reply.remaining, reply.config.capacity());
             Some(Ok(decision()))
         }
         Outcome::Refused if is_rejected(rejects) => {
@@ -113,17 +113,9 @@ fn begin(
 #[inline]
 fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
     if let Some((left, capacity)) = spent {
-        family.tally.allowed.increase();
-        family.measured.admitted(left.permits(), capacity);
+        family.count_admitted(left.permits(), capacity);
     }
     spent.is_some()
-}
-
-/// Counts a call that a reply admitted.
-#[inline]
-fn count_granted(family: &Family, reply: &Reply) {
-    family.tally.allowed.increase();
-    family.measured.admitted(reply.remaining, reply.config.capacity());
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
@@ -245,18 +237,17 @@ impl Core {
     /// Counts a call that a reply admitted.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
-        count_granted(&self.family, reply);
+        self.family.count_admitted(reply.remaining, reply.config.capacity());
     }
 
     /// Counts an admitted call.
     pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
-        self.family.tally.allowed.increase();
         // A call that was admitted without counting is close to no limit.
         let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
         let (remaining, capacity) = counted.map_or((u64::MAX, u64::MAX), |(remaining, quota)| {
             (remaining, quota.burst().unwrap_or(quota.rate()))
         });
-        self.family.measured.admitted(remaining, capacity);
+        self.family.count_admitted(remaining, capacity);
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {

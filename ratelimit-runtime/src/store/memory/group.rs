@@ -159,11 +159,11 @@ fn decide(
     let room = |caller: usize| verdicts.iter().all(|row: &Vec<Verdict>| row[caller].granted);
     let granted: Vec<bool> =
         (0..costs.first().map_or(0, |row| row.len())).map(|caller| admit && room(caller)).collect();
-    for (state, in_force) in states.iter_mut().zip(in_force) {
-        if let InForce::Counted(config, _) = in_force
-            && granted.contains(&true)
-        {
-            state.keep_alive(*config, now);
+    if granted.contains(&true) {
+        for (state, in_force) in states.iter_mut().zip(in_force) {
+            if let InForce::Counted(config, _) = in_force {
+                state.keep_alive(*config, now);
+            }
         }
     }
     let mut decided = verdicts.iter();

@@ -17,24 +17,24 @@ impl MemoryStore {
         within_ms: u64,
     ) -> Vec<Reservation> {
         let blocked = self.blocked_for(request);
-        let told = self.reconciled(request, |used, config, now| match blocked {
-            None => {
-                let told = reserve(used, config, costs, within_ms, now);
-                let granted = is_any_granted(&told);
-                (told, granted)
-            }
-            // More than any capacity, so nothing is taken.
-            blocked => {
-                let all = vec![u32::MAX; costs.len()];
-                let told = reserve(used, config, &all, within_ms, now).into_iter();
-                let told = told.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one });
-                (told.collect(), false)
-            }
+        let reserved = self.reconciled(request, |used, config, now| {
+            let each = match blocked {
+                None => reserve(used, config, costs, within_ms, now),
+                // More than any capacity, so nothing is taken.
+                blocked => {
+                    let all = vec![u32::MAX; costs.len()];
+                    let each = reserve(used, config, &all, within_ms, now).into_iter();
+                    each.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one })
+                        .collect()
+                }
+            };
+            let granted = is_any_granted(&each);
+            (each, granted)
         });
-        match told {
-            Ok((mut told, outcome)) => {
-                told.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));
-                told
+        match reserved {
+            Ok((mut each, outcome)) => {
+                each.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));
+                each
             }
             Err(UnknownAt(now)) => {
                 vec![Reservation::of(Booking::default(), Reply::unknown(now)); costs.len()]
@@ -52,11 +52,11 @@ impl MemoryStore {
     ) -> Vec<Reservation> {
         self.change(keys, |state, now| {
             state.used.keep_for(&config);
-            let told = reserve(&mut state.used, config, costs, within_ms, now);
-            if is_any_granted(&told) {
+            let reserved = reserve(&mut state.used, config, costs, within_ms, now);
+            if is_any_granted(&reserved) {
                 state.keep_alive(config, now);
             }
-            told
+            reserved
         })
     }
 
