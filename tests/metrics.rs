@@ -153,11 +153,11 @@ async fn the_number_of_series_does_not_grow_with_the_number_of_keys() {
         text.lines().filter(|line| own.iter().any(|own| line.contains(own))).count()
     };
     let mut counts = Vec::new();
-    for from in [0, 1_000, 50_000] {
-        for n in from..from + 50_000 {
+    for from in [0, 100, 5_000] {
+        for n in from..from + 5_000 {
             let request = Request::builder().header("tenant", n).body(()).unwrap();
             service.clone().oneshot(request).await.unwrap();
-            if n % 50 == 0 {
+            if n % 5 == 0 {
                 let quota = Quota::new(5, HOUR).unwrap();
                 limits.limiter(&format!("named-{n}"), quota).try_acquire(1).await.unwrap();
                 limits.configured(&format!("up-{n}")).try_acquire(1).await.unwrap();
@@ -168,6 +168,6 @@ async fn the_number_of_series_does_not_grow_with_the_number_of_keys() {
     // The second round has rejections too, of one reason.
     assert!(counts[2] <= counts[0] + 1, "{counts:?}");
     assert!(
-        of("admitted_total", "up-*") > 0.0 && of("admitted_total", "tenants:{tenant}") > 99_999.0
+        of("admitted_total", "up-*") > 0.0 && of("admitted_total", "tenants:{tenant}") > 9_999.0
     );
 }

@@ -6,6 +6,9 @@ use tokio::time::Instant;
 
 use super::{ms, window_begins};
 
+/// The bound of the limiters that are remembered where one has to be forgotten.
+const REMEMBERED: usize = 1_000;
+
 /// 5 000 charged to a limit of 1 000 by one process: taken and owed is one window each, and another
 /// process waits for both.
 async fn another_process_pays(charging: Limits, paying: Limits, other: Option<&Limits>) {
@@ -39,7 +42,7 @@ async fn another_process_pays(charging: Limits, paying: Limits, other: Option<&L
 /// Has so many limiters used that none of those before is remembered.
 async fn forget(limits: &Limits) {
     let quota = Quota::new(1, ms(1)).unwrap();
-    for n in 0..140_000 {
+    for n in 0..2 * REMEMBERED {
         drop(limits.limiter(&format!("other:{n}"), quota));
     }
 }
@@ -58,7 +61,7 @@ async fn the_same_process_pays_embedded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limiter_that_left_the_cache_still_pays_embedded() {
-    let limits = Place::Embedded.limits().await;
+    let limits = Place::Embedded.builder().max_remembered(REMEMBERED).build().await.unwrap();
     another_process_pays(limits.clone(), limits.clone(), Some(&limits)).await;
 }
 
