@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use ratelimit_runtime::RateChange;
 use redis::{Value, aio::MultiplexedConnection};
 use tests::redis_server::RedisServer;
 use tokio::task::JoinSet;
@@ -9,12 +10,16 @@ use tokio::task::JoinSet;
 use crate::{
     MINUTE,
     direct::Direct,
-    length, quota,
+    length, limits, quota,
     redisson::{Load, Redisson},
     state::State,
 };
 
-on_each_version!(what_rust_took_is_small_for_both, what_java_took_is_gone_through_in_steps);
+on_each_version!(
+    what_rust_took_is_small_for_both,
+    what_java_took_is_gone_through_in_steps,
+    what_java_took_is_carried_to_another_rate,
+);
 
 async fn what_rust_took_is_small_for_both(redisson: Redisson) {
     let permits: u32 = length(1_000, 100_000);
@@ -116,6 +121,30 @@ async fn what_java_took_is_gone_through_in_steps(redisson: Redisson) {
         "{redisson}: {taken} members of Java's are {} after {calls} calls: {shortened}",
         members(),
     );
+}
+
+/// A log that is too long to be counted at once counted as the whole quota: neither side was granted
+/// anything, and without calls of ours Java never had more than what the log held by then.
+async fn what_java_took_is_carried_to_another_rate(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 10000 60000"));
+    let mut taken = 0;
+    while taken <= 256 {
+        let load: Load = java.call("load shared 4 50 try 1");
+        taken += load.granted;
+    }
+    let operator = limits(&server, "").await.configured("shared");
+    let change = RateChange::new(quota(20_000, MINUTE)).carry();
+    assert!(operator.update_rate(change).await.unwrap());
+    State::of(&server, "shared").assert_whole();
+    assert_eq!(java.call::<u64>("availablePermits shared"), 20_000 - taken);
+
+    let yaml = "limiters:\n  shared: { rate: 5000, per: 1m, on_drift: carry }\n";
+    let limiter = limits(&server, yaml).await.configured("shared");
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 5_000 - taken - 1);
+    State::of(&server, "shared").assert_whole();
+    assert_eq!(java.call::<u64>("availablePermits shared"), 5_000 - taken - 1);
 }
 
 /// A script that counts to 4000, which takes about as long as ours, and touches next to nothing. How

@@ -235,3 +235,38 @@ async fn a_rate_of_0_applies_to_all_processes_if_a_process_starts_with_it() {
     }
     assert_eq!(older.try_acquire(1).await.unwrap_err().reason(), Reason::ExceedsCapacity);
 }
+
+/// Writes what a peer would have taken: a grant of one permit for each member of the log.
+fn take_as_a_peer(server: &RedisServer, permits: u32) {
+    let mut redis = server.connect().unwrap();
+    let now: (u64, u64) = redis::cmd("TIME").query(&mut redis).unwrap();
+    for n in 0..permits {
+        let member = [&[4][..], &n.to_le_bytes(), &1_u32.to_le_bytes()].concat();
+        let mut add = redis::cmd("ZADD");
+        add.arg("{shared}:permits").arg(now.0 * 1000).arg(member).exec(&mut redis).unwrap();
+    }
+    let _: i64 = server.cli(&["DECRBY", "{shared}:value", &permits.to_string()]);
+}
+
+#[tokio::test]
+async fn a_change_that_carries_leaves_the_rest_of_the_quota_beside_a_long_log() {
+    // The log was taken for the whole quota, because it is not counted at once.
+    let server = RedisServer::start();
+    let before = process(&server, 1000).await.configured("shared");
+    before.try_acquire(1).await.unwrap();
+    take_as_a_peer(&server, 599);
+    let counter = || server.cli::<i64>(&["GET", "{shared}:value"]);
+
+    for (rate, left) in [(2000, 1400), (500, -100), (900, 300)] {
+        assert!(before.update_rate(RateChange::new(quota(rate)).carry()).await.unwrap());
+        assert_eq!(counter(), left, "{rate} set on purpose");
+    }
+    later().await;
+    for (rate, left) in [(1800, 1199), (650, 48), (1000, 397)] {
+        let yaml = format!("limiters:\n  shared: {{ rate: {rate}, per: 1m, on_drift: carry }}\n");
+        let next = on(&server).limits_yaml(yaml).build().await.unwrap();
+        let granted = next.configured("shared").try_acquire(1).await.unwrap();
+        assert_eq!(granted.remaining(), left, "{rate} of a new process");
+        assert_eq!(counter(), i64::try_from(left).unwrap());
+    }
+}

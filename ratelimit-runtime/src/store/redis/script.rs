@@ -21,7 +21,7 @@ macro_rules! text {
         concat!(text!(numbers), text!(hash))
     };
     (reconcile) => {
-        concat!(text!(history), text!(config))
+        concat!(text!(history), text!(forget), text!(config))
     };
     (meters) => {
         concat!(

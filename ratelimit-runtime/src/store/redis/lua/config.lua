@@ -1,7 +1,7 @@
 -- Reconciles our configuration with the stored one.
 --
 -- KEYS[1]  hash     the configuration: see hash.lua
--- KEYS[2]  string   the counter, deleted by a reset or a change of mode, as the state is
+-- KEYS[2]  string   the counter: see forget.lua
 -- KEYS[3]  zset     the log, likewise
 local NOTHING, CREATED, UNCHANGED, RESET, CARRIED, FOLLOWED = 0, 1, 2, 3, 4, 5
 -- Heartbeat interval (ms), and the time without a heartbeat (ms) after which a stored
@@ -35,22 +35,6 @@ local function may_reset(own, name, stored, now)
   return cool and not is_recent(name, stored, now)
 end
 
-local function forget_state(config)
-  -- Reads first: a key of another type raises here and is never deleted.
-  redis.call('GET', KEYS[2])
-  redis.call('ZCARD', KEYS[3])
-  redis.call('UNLINK', KEYS[2], KEYS[3])
-  redis.call('HDEL', KEYS[1], 'debt', 'state')
-  config.debt, config.owes, config.state = 0, nil, nil
-end
-
--- A counter of another configuration is rebuilt from the log: now, or by a later call if this one
--- ends early. The state of another rule includes its own configuration, and keeps its meaning under
--- a new one.
-local function forget_counter()
-  if tonumber(redis.call('GET', KEYS[2]) or nil) then redis.call('UNLINK', KEYS[2]) end
-end
-
 -- Replaces the stored configuration with our own.
 local function take_over(own, stored, resets, now)
   local event, replaced, name = CARRIED, numbers_of(stored), name_of(numbers_of(own))
@@ -62,7 +46,7 @@ local function take_over(own, stored, resets, now)
   elseif own.mode == '1' and stored.mode ~= '1' then
     forget_state(stored)
   else
-    forget_counter()
+    move_counter(own, stored)
   end
   write_own(own, stored, now)
   remember(name_of(replaced), name, stored, now)

@@ -36,10 +36,11 @@ local function store_counter(free, config)
   redis.call('PEXPIRE', KEYS[3], idle)
 end
 
--- Returns the counter that the log implies; nil if a member has an unsupported format. A long log
--- counts as the whole quota until it is compacted.
-local function counter_of_log(config)
+-- Returns the counter that the log implies; nil if a member has an unsupported format. A log that is
+-- too long to be counted at once confirms the `known` counter, or counts as the whole quota if it is
+-- not known.
+local function counter_of_log(config, known)
   local used, whole = count(0)
   if not used then return nil end
-  return whole and config.rate - used or math.min(0, config.rate - used)
+  return whole and config.rate - used or math.min(known or 0, config.rate - used)
 end

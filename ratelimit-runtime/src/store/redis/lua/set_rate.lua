@@ -37,9 +37,11 @@ end
 if keep and config.algorithm then
   forget_counter()
 elseif keep and not config.state then
-  pay_as_freed(config, now)
-  drop(over(config.per, now) or 0)
-  local free = counter_of_log(config)
+  local counter = moved_counter(config, stored)
+  local dropped = pay_as_freed(config, now) or 0
+  local expired, released = over(config.per, now)
+  drop(expired or 0)
+  local free = counter_of_log(config, counter and counter + dropped + (released or 0))
   if free then store_counter(pay_now(config, free, now), config) end
 end
 return 1

@@ -43,7 +43,7 @@ local function sliding_meter(config, text, runs, event, now)
       -- A long log, written by a peer, is compacted before it is counted.
       compact(read_log(), bucket, now)
       free, changed = math.min(rate - used, free or 0), true
-    elseif not free or free + used >= rate then
+    elseif not free or free + used >= rate or event == CARRIED then
       changed = changed or free ~= rate - used
       free = rate - used
     else
