@@ -8,9 +8,7 @@ use std::{
 };
 
 use once_cell::sync::OnceCell;
-#[cfg(feature = "tower")]
-use ratelimit_spec::Template;
-use ratelimit_spec::safe_name;
+use ratelimit_spec::{Template, safe_name};
 
 use self::cores::Cores;
 pub(crate) use self::cores::REMEMBERED;
@@ -100,6 +98,7 @@ impl Registry {
         }
         let name = safe_name(name);
         let family = || match services.current().label(&name) {
+            Some(label) if *label == *name => self.written(&label),
             Some(label) => self.family(&label, keys),
             // There are many names, so only their limiters keep them.
             None => Arc::new(Family::unnamed(&name, keys)),
@@ -120,8 +119,13 @@ impl Registry {
         })
     }
 
-    /// Returns the key template of a key that has no annotation.
-    pub(crate) fn family(&self, key: &str, keys: Keys) -> Arc<Family> {
+    /// Returns the key template of an entry of the limits file that has no annotation.
+    pub(crate) fn written(&self, key: &str) -> Arc<Family> {
+        let is_fixed = Template::parse(key).is_ok_and(|template| template.is_static());
+        self.family(key, if is_fixed { Keys::One } else { Keys::Many })
+    }
+
+    fn family(&self, key: &str, keys: Keys) -> Arc<Family> {
         Arc::clone(&self.declared(key, || Family::unannotated(key, keys)).family)
     }
 

@@ -10,6 +10,7 @@ on_each_version!(
     javas_calls_renew_that_of_rust,
     rusts_calls_renew_that_of_java,
     that_of_java_outlives_a_start_of_rust,
+    a_start_of_rust_lets_no_limiter_of_java_expire,
     expired_limiters_leave_nothing_behind,
 );
 
@@ -120,6 +121,19 @@ async fn that_of_java_outlives_a_start_of_rust(redisson: Redisson) {
         assert!(java.call::<bool>("tryAcquire shared 1"));
     }
     assert_eq!(State::of(&server, "shared").config["keepAliveTime"], "600");
+}
+
+/// The limits file gave a limiter that Java made for good a keep-alive of a minute. When nobody had
+/// used it for longer, Java's next call failed, because the limiter was not initialized.
+async fn a_start_of_rust_lets_no_limiter_of_java_expire(redisson: Redisson) {
+    let server = RedisServer::start();
+    let mut java = redisson.connect(&server);
+    assert!(java.call::<bool>("trySetRate shared OVERALL 100 100"));
+    let yaml = "limiters:\n  shared: { rate: 100, per: 100ms }\n";
+    limits(&server, yaml).await.configured("shared").try_acquire(1).await.unwrap();
+    assert_eq!(java.call::<i64>("remainTimeToLive shared"), -1);
+    assert!(java.call::<bool>("tryAcquire shared 1"));
+    assert_eq!(left_ms(&server), [-1; 3]);
 }
 
 /// Java's `availablePermits` writes a counter without an expiry, or takes it away.

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use ratelimit_runtime::{Limits, report::Source};
 use serde_json::json;
+use tests::redis_server::RedisServer;
+
+use super::limits;
 
 #[tokio::test]
 async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
@@ -101,4 +104,26 @@ prefixes:
     assert_eq!((&*one.names, one.settings[0].source), ("orders:42", Source::Override));
     let report = serde_json::to_value(report).unwrap();
     assert_eq!(report["prefixes"][0]["names"], "test*");
+}
+
+#[tokio::test]
+async fn a_key_without_placeholders_in_the_limits_file_is_kept_for_good() {
+    // It was kept as long as one of many: under a Java service the limiter was gone after a minute,
+    // and its next call failed.
+    let yaml = "default: { rate: 9, per: 1s }
+limiters: { search: { rate: 5, per: 1s } }
+prefixes: [{ prefix: \"mail:\", rate: 7 }]
+";
+    for is_reported in [false, true] {
+        let server = RedisServer::start();
+        let limits = limits(&server, yaml).await;
+        if is_reported {
+            let _ = limits.report();
+        }
+        for (name, kept) in [("search", "0"), ("mail:ann", "60000"), ("visit:ann", "60000")] {
+            limits.configured(name).try_acquire(1).await.unwrap();
+            assert_eq!(server.cli::<String>(&["HGET", name, "keepAliveTime"]), kept, "{name}");
+            assert_eq!(server.cli::<i64>(&["TTL", name]) == -1, kept == "0", "{name}");
+        }
+    }
 }

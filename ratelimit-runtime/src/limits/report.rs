@@ -9,7 +9,7 @@ use super::Limits;
 use crate::{
     annotation::{self, Location},
     report::{LimiterReport, Report, Setting, Source},
-    settings::{Family, Keys},
+    settings::Family,
     store::AnyStore,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn report(limits: &Limits) -> Report {
     let (sites, current) = (annotation::all(), services.current());
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
-    let written = entries.map(|entry| registry.family(&entry.key, Keys::Many));
+    let written = entries.map(|entry| registry.written(&entry.key));
     let known: Vec<Arc<Family>> = annotated.chain(written).chain(registry.families()).collect();
     let families: BTreeMap<_, _> =
         known.into_iter().map(|family| (Arc::clone(&family.key), family)).collect();
