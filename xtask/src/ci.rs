@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::{
     Failed, Outcome,
     bench::instructions,
-    features, redis,
+    features, oldest, redis,
     shell::{cargo, root, run, say, seconds},
     test,
 };
@@ -23,6 +23,7 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     clippy(&["--workspace", "--all-targets", "--all-features"])?;
     docs()?;
     each_feature()?;
+    oldest::check()?;
     say(&format!("checks passed in {}", seconds(start.elapsed())));
     test::run_tests(&[])?;
     on_every_server()?;

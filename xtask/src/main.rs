@@ -10,6 +10,7 @@ mod ci;
 mod features;
 mod interop;
 mod java;
+mod oldest;
 mod packages;
 mod redis;
 mod schema;
@@ -51,7 +52,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        about: "formatting, lints, docs, each feature alone, all tests, then instructions counted",
+        about: "formatting, lints, docs, each feature alone, the oldest compiler, all tests, then instructions counted",
         run: ci::run_all,
     },
 ];

@@ -26,7 +26,16 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// Returns a command for the cargo that runs this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut command = built::cargo(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    built(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
+}
+
+/// Returns a command for rustup, which runs the cargo of another toolchain.
+pub(crate) fn rustup(arguments: &[&str]) -> Command {
+    built("rustup", arguments)
+}
+
+fn built(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+    let mut command = built::cargo(program);
     command.args(arguments).current_dir(root());
     command
 }

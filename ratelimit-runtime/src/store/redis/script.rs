@@ -126,7 +126,9 @@ pub(super) static EXPIRE: Lazy<Script> = script!(expire);
 pub(super) static CHECK: Lazy<Script> = script!(check);
 
 /// The scripts that are loaded when a connection opens.
-pub(super) const ALL: [&Lazy<Script>; 4] = [&DECIDE, &RESERVE, &PEEK, &ASSERT];
+///
+/// Not a `const`: Rust 1.88 rejects a constant that refers to a `Lazy`.
+pub(super) static ALL: [&Lazy<Script>; 4] = [&DECIDE, &RESERVE, &PEEK, &ASSERT];
 
 /// A Lua text with its name in Redis's script cache.
 pub(super) struct Script {
