@@ -92,6 +92,9 @@ async fn senseless_numbers_of_permits_are_refused_before_the_store() {
     for permits in [6, u32::MAX.into(), u64::from(u32::MAX) + 1, u64::MAX] {
         assert_eq!(limiter.try_acquire(permits).await.unwrap_err().reason(), reason, "{permits}");
         assert_eq!(limiter.acquire(permits).await.unwrap_err().reason(), reason, "{permits}");
+        // Several limiters add their permits up.
+        let both = limiter.clone().and(limits.limiter("m", quota(5, SECOND)));
+        assert_eq!(both.try_acquire(permits).await.unwrap_err().reason(), reason, "{permits}");
     }
     assert_eq!(limiter.peek(1).await.unwrap().remaining(), 5);
     assert!(Quota::new(0, SECOND).is_err());

@@ -151,7 +151,8 @@ pub(crate) async fn acquire(
     claims: &[Claim],
 ) -> Result<Got<Permit>, (usize, Rejection)> {
     let limiters = claims.iter().map(|claim| claim.core.family.label());
-    let span = limits.spans.begin(limiters, claims.iter().map(|claim| claim.permits).sum());
+    let permits = claims.iter().map(|claim| claim.permits).fold(0, u64::saturating_add);
+    let span = limits.spans.begin(limiters, permits);
     match acquire_claims(limits, claims).await {
         Ok(Got::One(permit)) => {
             span.admitted(Some(permit.left()), false);
