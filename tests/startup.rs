@@ -295,6 +295,31 @@ async fn a_revision_that_no_script_counts_with_is_refused() {
 }
 
 #[tokio::test]
+async fn numbers_of_the_builder_that_mean_nothing_are_refused() {
+    use std::time::Duration;
+
+    let builder = || Limits::builder().memory().limits_yaml("limiters: {}");
+    for (builder, name, expected) in [
+        (
+            builder().instances(0),
+            "instances",
+            "`instances` cannot be `0`; write a whole number from 1 to 4294967295",
+        ),
+        (builder().watch(Duration::ZERO), "watch", "`watch` cannot be `0s`; write `1ms` or longer"),
+    ] {
+        let error = builder.build().await.map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.problems()[0].setting(), Some(name));
+    }
+    builder().instances(1).watch(Duration::from_millis(1)).build().await.unwrap();
+    let refused = refused("limiters: {}\ninstances: 0\n").await;
+    assert_eq!(
+        refused,
+        "limits:2:12: `instances` cannot be `0`; write a whole number from 1 to 4294967295"
+    );
+}
+
+#[tokio::test]
 async fn a_bound_of_no_limiter_is_refused() {
     let expected = |limiters| {
         format!("`max_remembered` cannot be `{limiters}`; write a whole number from 1 to 100000000")

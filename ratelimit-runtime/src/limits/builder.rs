@@ -258,7 +258,7 @@ impl LimitsBuilder {
     pub async fn build(self) -> Result<Limits, SetupError> {
         metrics::describe();
         // Before the file is loaded, so that no change in between is missed.
-        let watch = self.watch.map(|every| (every, watch::Seen::of(&self.source)));
+        let watch = self.checked_watch()?.map(|every| (every, watch::Seen::of(&self.source)));
         #[cfg(all(unix, feature = "signal"))]
         let on_hangup = self.on_hangup;
         let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
@@ -317,7 +317,7 @@ impl LimitsBuilder {
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let (deadline, shown_deadline) = self.checked_deadline(loaded.as_ref())?;
         let (remembered, shown_remembered) = self.checked_max_remembered(loaded.as_ref())?;
-        let revision = self.checked_revision()?;
+        let (instances, revision) = (self.checked_instances()?, self.checked_revision()?);
         let trusted_proxies = self.networks()?;
         let address = self.address(loaded.as_ref(), &events)?;
         // Redis has its own time, which continues while tokio's is paused.
@@ -351,7 +351,7 @@ impl LimitsBuilder {
             spans: Spans::one_in(self.span_one_in),
             broken,
             revision,
-            instances: self.instances,
+            instances,
             members,
             limits: Reading::new(current),
             rules: Rules::default(),

@@ -47,6 +47,27 @@ impl LimitsBuilder {
         Ok((limiters, Setting { name: "max_remembered", value: limiters.to_string(), source }))
     }
 
+    /// Returns the builder's number of processes, which takes precedence over that of the limits file.
+    pub(super) fn checked_instances(&self) -> Result<Option<u32>, SetupError> {
+        if self.instances == Some(0) {
+            let why =
+                format!("`instances` cannot be `0`; write a whole number from 1 to {}", u32::MAX);
+            return Err(refused("instances", why));
+        }
+        Ok(self.instances)
+    }
+
+    /// Returns the interval at which the limits file is checked. An interval of 0 would keep a thread busy.
+    pub(super) fn checked_watch(&self) -> Result<Option<Duration>, SetupError> {
+        if self.watch == Some(Duration::ZERO) {
+            return Err(refused(
+                "watch",
+                "`watch` cannot be `0s`; write `1ms` or longer".to_owned(),
+            ));
+        }
+        Ok(self.watch)
+    }
+
     /// Returns the builder's revision, which takes precedence over that of each reading of the limits file.
     pub(super) fn checked_revision(&self) -> Result<Option<u64>, SetupError> {
         let checked = self.revision.map(check_revision).transpose();
