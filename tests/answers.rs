@@ -1,11 +1,12 @@
 //! What limiters answer: values that can be kept, sent to other threads and be traced to their cause.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, fmt::Debug, hash::Hash, time::Duration};
 
 use ratelimit_runtime::{
-    Decision, Event, Limiter, LimiterConfig, Limits, Permit, Quota, Quotas, RateChange, Reason,
-    Rejection, Settlement, SetupError, StoreError, StoreErrorKind, limiter, rate_limit,
+    Decision, Event, Limiter, LimiterConfig, Limits, Penalty, Permit, Quota, Quotas, RateChange,
+    Reason, Rejection, Settings, Settlement, SetupError, StoreError, StoreErrorKind, limiter,
+    rate_limit,
 };
 use tests::{proxy::Proxy, redis_server::RedisServer};
 
@@ -36,6 +37,20 @@ fn handles_and_answers_can_be_sent_and_shared() {
     anywhere::<SetupError>();
     anywhere::<Event>();
     assert_eq!(size_of::<Rejection>(), size_of::<usize>());
+}
+
+#[test]
+fn values_can_be_compared_and_used_as_keys() {
+    fn key<T: Clone + Debug + Eq + Hash>() {}
+    key::<Quota>();
+    key::<Quotas>();
+    key::<Penalty>();
+    key::<Settlement>();
+    key::<Reason>();
+    fn compared<T: Clone + Debug + Eq>() {}
+    compared::<Settings>();
+    compared::<Decision>();
+    compared::<LimiterConfig>();
 }
 
 #[tokio::test]

@@ -218,7 +218,7 @@ impl Reason {
 /// [`Limiter::charge`](crate::Limiter::charge).
 ///
 /// All permits that were charged are in `taken`, `debt` or `excess`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settlement {
     /// Permits that were returned to the limiter.

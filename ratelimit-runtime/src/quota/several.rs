@@ -25,10 +25,10 @@ use super::{Quota, QuotaError};
 /// );
 /// # Ok::<(), ratelimit_runtime::QuotaError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Quotas(Held);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Held {
     One(Quota),
     /// In the order in which they are counted and reported.

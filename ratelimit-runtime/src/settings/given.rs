@@ -32,7 +32,7 @@ use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Settings(spec::Settings);
 

@@ -9,7 +9,7 @@ use crate::clock::whole_ms;
 /// A block of keys that are rejected repeatedly: `penalty: { after: 3, block: 5m, up_to: 1d }` of
 /// the limits file, for [`Settings::penalty`](crate::Settings::penalty). [The
 /// guide](crate::guide::penalties) describes what counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Penalty(spec::Penalty);
 
