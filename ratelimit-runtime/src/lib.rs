@@ -87,6 +87,22 @@
 //! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
 //!   module `test_util`.
 //!
+//! # Runtimes
+//!
+//! Any executor can poll the futures of this crate. A tokio runtime needs its timers and, for Redis, its I/O, as with
+//! `enable_all` or `#[tokio::main]`. Without timers, the first call that has to wait panics; without I/O, Redis is
+//! unavailable.
+//!
+//! # Versions
+//!
+//! Rust 1.88 or later. A minor release may require a newer one.
+//!
+//! The features `tower`, `client`, `axum`, `actix` and `tonic` have types of the crates of these names and of `http` in their
+//! API. A new major version of one of these crates gets a feature of its own, next to the present one.
+//!
+//! The names and labels of [metrics](guide::metrics), and the text of a value in a key, are part of the API: a change of that
+//! text would start new counters. The packages `ratelimit-macros` and `ratelimit-spec` are not, nor is any hidden item.
+//!
 //! # What is counted
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
