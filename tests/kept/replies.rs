@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::calls::{
     HOUR, SECOND, admitted, admitted_of, carry, ms, on_redis, quota, rate_in_force, reason,
+    retry_after,
 };
 
 async fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
@@ -56,5 +57,25 @@ async fn a_limiter_that_expires_is_free_again_whatever_was_refused_before() {
         assert!(limiter.expire(ms(100)).await.unwrap(), "{name}");
         sleep(ms(200)).await;
         assert_eq!(admitted_of(&limiter, 5).await, 2, "{name}: as if it had never been used");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_repeated_after_a_grant_that_makes_the_wait_longer() {
+    // A refusal was remembered beyond a grant for another cost, and reported the time of before it.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "{}").await;
+    // A permit is free after 800 ms.
+    let two = quota(5, 4 * SECOND).token_bucket(2).unwrap();
+    for name in ["granted at once", "granted after a wait"] {
+        let limiter = limits.limiter(name, two);
+        limiter.try_acquire(2).await.unwrap();
+        assert!(retry_after(&limiter, 2).await > SECOND, "{name}: the refusal is remembered");
+        if name == "granted at once" {
+            sleep(ms(850)).await;
+        }
+        limiter.acquire(1).await.unwrap();
+        let wait = retry_after(&limiter, 2).await;
+        assert!(wait > SECOND, "{name}: two permits are free after {wait:?}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Nothing becomes free early, so until then the same request is rejected without a query. Permits
 //! that do become free early, such as those that another process releases, are noticed after one
-//! second at most; a change by this process ends a denial immediately.
+//! second at most; a change by this process ends a denial immediately. So does a grant for another
+//! cost, because the denied request then has to wait longer than was reported.
 //!
 //! Waiting callers take precedence over polling callers, across processes as within one: a polling
 //! caller is rejected for a few milliseconds longer, in which waiting callers query the store.
@@ -119,6 +120,8 @@ impl Denials {
         };
         let replies = replies();
         let Some(last) = replies.iter().rev().find(counted) else { return };
+        // A grant makes the waits of other costs longer.
+        let takes = replies.iter().any(|heard| heard.reply.outcome == Outcome::Granted);
         let now = clock::instant();
         let mut refusals: Vec<Refusal> = Vec::new();
         for (&permits, heard) in costs.iter().zip(&replies).filter(|(_, heard)| counted(heard)) {
@@ -131,7 +134,7 @@ impl Denials {
             if self.changes() != sent.changes {
                 return known.clone();
             }
-            let valid = known.as_ref().filter(|known| known.changes == sent.changes);
+            let valid = known.as_ref().filter(|known| known.changes == sent.changes && !takes);
             let others = valid.into_iter().flat_map(|known| &known.refusals);
             let others = others.filter(|one| now < one.ends() && !costs.contains(&one.permits));
             let refusals: Vec<_> =

@@ -50,6 +50,8 @@ impl Core {
             part.observe(limits, &first);
             if limits.store.is_shared() {
                 self.hear_left(&reserved.last()?.reply, limits.clock.now_ms());
+                // A request may have to wait longer than its cached denial.
+                self.denials.forget();
                 limits.local.end(limits, self);
             }
         }
