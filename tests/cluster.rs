@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Limiter, Limits, Quota};
+use ratelimit_runtime::{Limiter, Limits, OnDrift, OnStoreError, Quota, Reason, Settings};
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ async fn one_address_and_one_login_are_enough_for_all_nodes() {
     }
 }
 
-/// A bucket has one of its three keys, so while its slot moves no node decides for it.
+/// Of a sliding window whose keys are on two nodes, no node decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moves_costs_the_others_of_its_node_nothing() {
     let cluster = RedisCluster::start();
@@ -141,22 +141,90 @@ async fn a_slot_that_moves_costs_the_others_of_its_node_nothing() {
     };
     let near = (0..).map(|n| format!("near:{n}")).find(is_near).unwrap();
     let quota = Quota::new(1_000_000, 60 * SECOND).unwrap();
-    let bucket = limits.limiter("moving", quota.token_bucket(1_000_000).unwrap());
-    let [moving, near] = [vec![bucket], vec![limits.limiter(&near, quota)]];
+    let [moving, near] = ["moving", &near].map(|name| vec![limits.limiter(name, quota)]);
     assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0);
 
     cluster.start_migration(slot, to);
+    cluster.migrate_key("moving", to);
     let of_moving = {
         let moving = moving.clone();
         tokio::spawn(async move { calls(&moving, 3 * SECOND).await })
     };
     let (all, degraded) = calls(&near, 3 * SECOND).await;
-    println!("{:?} calls of the slot, {all} of one near it", of_moving.await.unwrap());
     assert_eq!(degraded, 0, "of {all}");
+    let (all, degraded) = of_moving.await.unwrap();
+    assert_eq!(degraded, all, "calls of the slot");
     assert!(limits.health().is_ok(), "{:?}", limits.health());
     cluster.move_rest(slot, to);
     tokio::time::sleep(2 * SECOND).await;
     assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0, "it has moved");
+}
+
+/// A bucket or a fixed window has its hash alone, which is on one node.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_one_key_is_decided_while_its_slot_moves() {
+    let cluster = RedisCluster::start();
+    let limits = limits(&cluster).await;
+    let quota = Quota::new(100, 60 * SECOND).unwrap();
+    let rules = [
+        ("token", quota.token_bucket(50).unwrap()),
+        ("leaky", Quota::new(100, SECOND).unwrap().leaky_bucket().unwrap()),
+        ("fixed", Quota::new(100, 3_600 * SECOND).unwrap().fixed_window()),
+    ];
+    let limiters = |state: &str| {
+        rules.map(|(rule, quota)| limits.limiter(&format!("{{moving}}:{rule}:{state}"), quota))
+    };
+    let take = async |when: &str, of: &[Limiter], left: u64| {
+        for limiter in of {
+            let permit = limiter.acquire(1).await.unwrap();
+            assert!(!permit.is_degraded(), "{} {when}", limiter.name());
+            if limiter.name().contains("fixed") {
+                assert_eq!(permit.remaining(), left, "{} {when}", limiter.name());
+            }
+        }
+    };
+    let used = limiters("used");
+    take("before", &used, 99).await;
+    let slot = cluster.slot_of("{moving}");
+    let to = (cluster.master_of(slot) + 1) % 3;
+    cluster.start_migration(slot, to);
+    take("while it is at its old node", &used, 98).await;
+    let new = limiters("new");
+    take("while it is new", &new, 99).await;
+    take("while it is at its new node", &new, 98).await;
+    // More than is free: it waits for a reservation.
+    let (token, wait) = (&used[0], Duration::from_secs(3));
+    while token.try_acquire(1).await.is_ok() {}
+    assert!(!token.acquire_timeout(1, wait).await.unwrap().is_degraded());
+    for limiter in &used {
+        cluster.migrate_key(limiter.name(), to);
+    }
+    take("after it went to its new node", &used[1..], 97).await;
+    assert!(!token.acquire_timeout(1, wait).await.unwrap().is_degraded());
+    cluster.finish_migration(slot, to);
+    take("when the slot has moved", &used[1..], 96).await;
+}
+
+/// A bucket that replaces a sliding window needs the log too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_replaces_another_one_keeps_the_usage_while_the_slot_moves() {
+    let cluster = RedisCluster::start();
+    let (before, after) = (limits(&cluster).await, limits(&cluster).await);
+    let quota = Quota::new(10, 3_600 * SECOND).unwrap();
+    before.limiter("moving", quota).acquire(4).await.unwrap();
+    let slot = cluster.slot_of("moving");
+    let to = (cluster.master_of(slot) + 1) % 3;
+    cluster.start_migration(slot, to);
+    cluster.migrate_key("moving", to);
+    let bucket = Settings::new(quota.token_bucket(10).unwrap())
+        .on_drift(OnDrift::Carry)
+        .on_store_error(OnStoreError::Reject);
+    let bucket = after.limiter("moving", bucket);
+    let rejection = bucket.try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+    assert!(rejection.to_string().contains("TRYAGAIN"), "{rejection}");
+    cluster.move_rest(slot, to);
+    assert_eq!(bucket.try_acquire(1).await.unwrap().remaining(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

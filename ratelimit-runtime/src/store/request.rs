@@ -1,6 +1,6 @@
 //! A request to a store.
 
-use ratelimit_spec::{Calendar, Penalty};
+use ratelimit_spec::{Calendar, Penalty, Rule};
 use tokio::time::Instant;
 
 use super::{Assertion, Config, MemberId, StateKeys};
@@ -81,6 +81,12 @@ impl<'a> Request<'a> {
     pub fn penalty(mut self, penalty: Option<&'a Penalty>) -> Self {
         self.penalty = penalty;
         self
+    }
+
+    /// Returns whether the limiter may have no key in Redis but its hash: only a sliding window has a counter and
+    /// a log.
+    pub(crate) fn may_have_hash_alone(&self) -> bool {
+        self.config.rule != Rule::SlidingWindow && self.penalty.is_none()
     }
 
     /// Announces the configuration with this request.

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use redis::Value;
+use redis::{Arg, Cmd, RedisResult, Value};
 
 use super::{
     call::Call,
-    fault::{Fault, NotDone, classify},
+    fault::{Fault, NotDone, classify, concerns_slot, failed, is_of_other_type, store_error},
     line::{Line, Live},
     link::Link,
 };
@@ -53,6 +53,7 @@ impl<'a> Attempt<'a> {
 
     pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause, mut home) = (true, FIRST_PAUSE, None);
+        let mut hash_alone = false;
         loop {
             let moved = home.take();
             let live = match &moved {
@@ -60,6 +61,7 @@ impl<'a> Attempt<'a> {
                 None => self.link.live(&self.line, call.keys()).await?,
             };
             let command = call.command(&live, by_name && moved.is_none());
+            let command = if hash_alone { on_hash_alone(&command) } else { command };
             self.progress().used = Some(Arc::clone(&live));
             self.progress().is_sent = true;
             let reply = match &moved {
@@ -67,6 +69,12 @@ impl<'a> Attempt<'a> {
                 None => live.query(&command).await,
             };
             self.progress().is_sent = false;
+            if hash_alone && needs_other_keys(&reply) {
+                hash_alone = false;
+                let excuse = self.excuse().expect("the reason for this attempt");
+                self.pause(&mut pause, excuse).await;
+                continue;
+            }
             let error = match reply {
                 Ok(value) => {
                     live.answered();
@@ -87,7 +95,11 @@ impl<'a> Attempt<'a> {
                     live.discard();
                     self.pause(&mut pause, error).await;
                 }
-                Fault::NotDone(NotDone::NotYet(error)) => self.pause(&mut pause, error).await,
+                Fault::NotDone(NotDone::NotYet(error)) => {
+                    // While a slot moves, no node has all the keys, but one may have all that exist.
+                    hash_alone = !hash_alone && concerns_slot(&error) && call.may_need_hash_alone();
+                    self.pause(&mut pause, error).await;
+                }
                 Fault::Permanent(error) => return Err(error),
                 Fault::Transient(store_error) => {
                     let dropped = error.is_connection_dropped();
@@ -104,5 +116,34 @@ impl<'a> Attempt<'a> {
         self.progress().excuse = Some(excuse);
         clock::sleep(self.link.engine(), *pause).await;
         *pause = (*pause * 2).min(LAST_PAUSE);
+    }
+}
+
+/// Names the hash in place of each of a limiter's keys, so that a node that has the hash executes the call. A
+/// script that needs another key then finds one of another type, and does nothing.
+fn on_hash_alone(command: &Cmd) -> Cmd {
+    // The name of the script and the number of keys come first.
+    const HASH: usize = 3;
+    let texts = command.args_iter().filter_map(|arg| match arg {
+        Arg::Simple(text) => Some(text),
+        _ => None,
+    });
+    let texts: Vec<&[u8]> = texts.collect();
+    let mut alone = Cmd::new();
+    for (n, text) in texts.iter().enumerate() {
+        alone.arg(if (HASH..HASH + 3).contains(&n) { texts[HASH] } else { text });
+    }
+    alone
+}
+
+/// Returns whether a script found the hash where it needed another key.
+fn needs_other_keys(reply: &RedisResult<Value>) -> bool {
+    match reply {
+        Ok(Value::Array(replies)) => {
+            let error = replies.first().and_then(failed);
+            error.is_some_and(|error| is_of_other_type(&error))
+        }
+        Ok(_) => false,
+        Err(error) => is_of_other_type(&store_error(error.clone())),
     }
 }

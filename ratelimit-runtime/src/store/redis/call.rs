@@ -22,6 +22,11 @@ pub(super) trait Call {
     /// Builds the command; with the script's text if the server does not know its name.
     fn command(&self, live: &Live, by_name: bool) -> Cmd;
 
+    /// Returns whether the call may need no key but the hash of its only limiter.
+    fn may_need_hash_alone(&self) -> bool {
+        false
+    }
+
     /// Returns whether a reply after the deadline is needed, because it contains grants to callers that are gone.
     fn needs_late_reply(&self) -> bool {
         false
@@ -55,6 +60,10 @@ impl Call for Ask<'_> {
         // In tests, the eighth argument is the time.
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
+    }
+
+    fn may_need_hash_alone(&self) -> bool {
+        self.request.may_have_hash_alone()
     }
 }
 

@@ -113,6 +113,11 @@ pub(super) fn concerns_slot(error: &StoreError) -> bool {
     error.to_string().contains("TRYAGAIN")
 }
 
+/// Returns whether a key holds data of another type.
+pub(super) fn is_of_other_type(error: &StoreError) -> bool {
+    error.to_string().contains("WRONGTYPE")
+}
+
 /// Formats the error in one line, with a hint if its text alone is not enough to act on.
 fn describe(error: &RedisError) -> String {
     // The driver rewords the server's codes; operators know the server's own.

@@ -56,6 +56,10 @@ impl Call for AskGroups<'_> {
         command
     }
 
+    fn may_need_hash_alone(&self) -> bool {
+        matches!(self.groups, [Group { requests: [request], .. }] if request.may_have_hash_alone())
+    }
+
     fn needs_late_reply(&self) -> bool {
         true
     }

@@ -43,6 +43,10 @@ impl Call for Reserve<'_> {
     fn command(&self, live: &Live, by_name: bool) -> Cmd {
         self.since(live.server_time(self.request.since), by_name)
     }
+
+    fn may_need_hash_alone(&self) -> bool {
+        self.request.may_have_hash_alone()
+    }
 }
 
 /// Reads the script's reply; an unknown shape is an error, never a grant.

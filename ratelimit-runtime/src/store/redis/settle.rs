@@ -82,6 +82,10 @@ impl Call for ChargeCall<'_> {
         self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
         command
     }
+
+    fn may_need_hash_alone(&self) -> bool {
+        self.request.may_have_hash_alone()
+    }
 }
 
 /// Reads the script's reply.
