@@ -111,6 +111,8 @@
 //! also use a token bucket, a fixed window or a leaky bucket (`algorithm`): [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Users enable a feature that includes it.
+#![cfg_attr(docsrs, doc(auto_cfg(hide(feature = "_web"))))]
 #![cfg_attr(
     not(all(feature = "limits-file", feature = "redis")),
     allow(dead_code, reason = "some of it is for the Redis store or the limits file alone")

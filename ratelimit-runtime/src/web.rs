@@ -1,5 +1,7 @@
 //! HTTP: the client of a request, and rate limits in the response.
 //!
+//! Available with each of the features `tower`, `axum`, `actix` and `tonic`.
+//!
 //! - [`ClientIp`] is the address of the client, also behind proxies.
 //! - [`Headers`] selects the headers that describe the limits.
 //! - [`response`] is the response to a rejected request, for frameworks without a feature here.

@@ -139,7 +139,7 @@ impl LimitsBuilder {
         self
     }
 
-    /// Sets how many processes share each quota while the store is unavailable. The default is the
+    /// Sets how many processes share each quota while the store is unavailable, at least 1. The default is the
     /// number that last shared the store: each sends a heartbeat every ten seconds.
     pub fn instances(mut self, instances: u32) -> Self {
         self.instances = Some(instances);
@@ -171,6 +171,10 @@ impl LimitsBuilder {
     /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
     /// `web::ClientIp` describes how they are used.
     #[cfg(feature = "_web")]
+    #[cfg_attr(
+        docsrs,
+        doc(cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower")))
+    )]
     pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
         self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
         self
