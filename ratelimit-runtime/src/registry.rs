@@ -16,7 +16,7 @@ use crate::{
     Settings,
     annotation::{self, Annotation},
     limiter::{Core, Services},
-    settings::{Family, Keys},
+    settings::{Family, Keys, Label},
     store::Sweep,
 };
 
@@ -31,7 +31,7 @@ const SWEEP_AT: usize = 1_000;
 
 #[derive(Default)]
 struct Known {
-    by_key: HashMap<Arc<str>, Arc<Declared>>,
+    by_label: HashMap<Label, Arc<Declared>>,
     sweep: Sweep,
 }
 
@@ -51,14 +51,14 @@ impl Registry {
     /// Returns the limiters of an annotated key, shared by all its call sites.
     pub(crate) fn annotated(&self, site: &Annotation) -> Arc<Declared> {
         let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
-        self.declared(site.key, || {
+        self.declared(site.key.into(), |label| {
             let mut annotations: Vec<_> = sites().map(Annotation::settings).collect();
             let mut declared: Vec<_> = sites().map(Annotation::declared_settings).collect();
             // On a platform without a list of call sites, the calling one is still known.
             annotations.push(site.settings());
             declared.push(site.declared_settings());
             let keys = if site.template().is_static() { Keys::One } else { Keys::Many };
-            Family::annotated(site.key, keys, &annotations, &declared)
+            Family::annotated(label, keys, &annotations, &declared)
         })
     }
 
@@ -75,7 +75,7 @@ impl Registry {
             return self.annotated(site);
         }
         let keys = if template.is_static() { Keys::One } else { Keys::Many };
-        let declared = self.declared(key, || Family::unannotated(key, keys));
+        let declared = self.declared(key.into(), |label| Family::unannotated(label, keys));
         if let Some(given) = given
             && declared.family.given.load().is_none()
         {
@@ -98,10 +98,10 @@ impl Registry {
         }
         let name = safe_name(name);
         let family = || match services.current().label(&name) {
-            Some(label) if *label == *name => self.written(&label),
-            Some(label) => self.family(&label, keys),
+            Some(Label::Key(key)) => self.written(&key),
+            Some(label) => self.family(label, keys),
             // There are many names, so only their limiters keep them.
-            None => Arc::new(Family::unnamed(&name, keys)),
+            None => Arc::new(Family::unnamed((&*name).into(), keys)),
         };
         if services.current().bounds_names()
             && let family = family()
@@ -122,31 +122,32 @@ impl Registry {
     /// Returns the key template of an entry of the limits file that has no annotation.
     pub(crate) fn written(&self, key: &str) -> Arc<Family> {
         let is_fixed = Template::parse(key).is_ok_and(|template| template.is_static());
-        self.family(key, if is_fixed { Keys::One } else { Keys::Many })
+        self.family(key.into(), if is_fixed { Keys::One } else { Keys::Many })
     }
 
-    fn family(&self, key: &str, keys: Keys) -> Arc<Family> {
-        Arc::clone(&self.declared(key, || Family::unannotated(key, keys)).family)
+    fn family(&self, label: Label, keys: Keys) -> Arc<Family> {
+        let make = |label| Family::unannotated(label, keys);
+        Arc::clone(&self.declared(label, make).family)
     }
 
     /// Returns all key templates so far.
     pub(crate) fn families(&self) -> Vec<Arc<Family>> {
-        self.lock().by_key.values().map(|declared| Arc::clone(&declared.family)).collect()
+        self.lock().by_label.values().map(|declared| Arc::clone(&declared.family)).collect()
     }
 
-    fn declared(&self, key: &str, make: impl FnOnce() -> Family) -> Arc<Declared> {
+    fn declared(&self, label: Label, make: impl FnOnce(Label) -> Family) -> Arc<Declared> {
         let mut all = self.lock();
-        if let Some(declared) = all.by_key.get(key) {
+        if let Some(declared) = all.by_label.get(&label) {
             return Arc::clone(declared);
         }
-        if all.sweep.is_due(all.by_key.len(), SWEEP_AT) {
-            all.by_key.retain(|_, declared| declared.is_used());
-            let left = all.by_key.len();
+        if all.sweep.is_due(all.by_label.len(), SWEEP_AT) {
+            all.by_label.retain(|_, declared| declared.is_used());
+            let left = all.by_label.len();
             all.sweep.done(left);
         }
         let (only, cores) = (OnceCell::new(), Arc::clone(&self.cores));
-        let declared = Arc::new(Declared { family: Arc::new(make()), only, cores });
-        all.by_key.insert(Arc::clone(&declared.family.key), Arc::clone(&declared));
+        let declared = Arc::new(Declared { family: Arc::new(make(label.clone())), only, cores });
+        all.by_label.insert(label, Arc::clone(&declared));
         declared
     }
 
@@ -224,7 +225,7 @@ fn others(
     let now = (generation, services.clock.now_ms());
     let bound = || services.current().bound(family, given);
     let exempt = || services.current().names(family, name);
-    let others = family.places.take(&family.key, name, now, bound, exempt)?;
+    let others = family.places.take(&family.label, name, now, bound, exempt)?;
     family.measured.shared();
     services.events.shared(&others.shared, &family.key, others.most);
     Some(others.name)

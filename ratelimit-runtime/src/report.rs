@@ -68,7 +68,8 @@ impl Report {
         Self { store, settings, limiters, prefixes }
     }
 
-    /// Returns the limiter with this key, as it is written.
+    /// Returns the limiter with this key, as it is written, or of a prefix with a `*`. If both are `a*`, it is that of
+    /// the key.
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterReport> {
         self.limiters.iter().find(|limiter| limiter.key == key)

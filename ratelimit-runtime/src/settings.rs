@@ -4,6 +4,7 @@ mod ages;
 mod current;
 mod family;
 mod given;
+mod label;
 mod penalty;
 mod places;
 mod several;
@@ -16,6 +17,7 @@ use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Source
 pub(crate) use self::{
     current::{Current, global},
     family::Family,
+    label::Label,
     places::Bound,
     several::{Unresolved, written},
 };

@@ -189,7 +189,7 @@ impl Core {
     pub(crate) fn report_given(&self, settings: Option<&Settings>) {
         if let Some(settings) = settings
             && !self.family.is_unnamed()
-            && *self.family.key == *self.name()
+            && self.family.label.key() == Some(self.name())
         {
             self.family.given.store(Some(Arc::new(settings.clone())));
         }
@@ -231,11 +231,11 @@ pub(super) fn resolve(
     (name, share): (&str, Option<Share>),
     given: Option<&Settings>,
 ) -> Result<Numbers, Unresolved> {
-    let (effective, follow) = match current.resolve(family, name, given) {
+    let (effective, follow) = match current.resolve(family, Some(name), given) {
         Ok(effective) => (effective, false),
         // A name that exists only at run time may be a limiter of another service.
         Err(Unresolved::Missing(_)) if family.annotation.is_none() => {
-            (current.resolve_following(family, name), true)
+            (current.resolve_following(family, Some(name)), true)
         }
         Err(missing) => return Err(missing),
     };

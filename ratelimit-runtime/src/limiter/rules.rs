@@ -8,7 +8,7 @@ use std::{
 use super::core::Rule;
 use crate::{
     Settings,
-    settings::{Current, Family, Keys},
+    settings::{Current, Family, Keys, Label},
 };
 
 /// The maximum number of rules kept per key template; the rules of its keys differ only while the
@@ -20,7 +20,7 @@ const MOST: usize = 4;
 pub(crate) struct Rules(Mutex<HashMap<Of, Vec<Kept>>>);
 
 /// The key template of a rule; names that are built at run time have none.
-type Of = (Option<Arc<str>>, Keys);
+type Of = (Option<Label>, Keys);
 
 struct Kept {
     given: Option<Settings>,
@@ -47,7 +47,7 @@ impl<'a> Wanted<'a> {
         if !current.says_nothing_of(family, name) {
             return None;
         }
-        let of = ((!family.is_unnamed()).then(|| Arc::clone(&family.key)), family.keys);
+        let of = ((!family.is_unnamed()).then(|| family.label.clone()), family.keys);
         Some(Self { generation: current.number, of, given, before: before.map(|rule| rule.number) })
     }
 

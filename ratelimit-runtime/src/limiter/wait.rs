@@ -150,7 +150,7 @@ pub(crate) async fn acquire(
     limits: &Arc<Services>,
     claims: &[Claim],
 ) -> Result<Got<Permit>, (usize, Rejection)> {
-    let limiters = claims.iter().map(|claim| claim.core.family.label());
+    let limiters = claims.iter().map(|claim| claim.core.family.measured_as());
     let permits = claims.iter().map(|claim| claim.permits).fold(0, u64::saturating_add);
     let span = limits.spans.begin(limiters, permits);
     match acquire_claims(limits, claims).await {

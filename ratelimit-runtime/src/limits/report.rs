@@ -18,18 +18,20 @@ pub(super) fn report(limits: &Limits) -> Report {
     let (sites, current) = (annotation::all(), services.current());
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
-    let written = entries.map(|entry| registry.written(&entry.key));
+    let written = entries.map(|entry| registry.written(entry.key.as_str()));
     let known: Vec<Arc<Family>> = annotated.chain(written).chain(registry.families()).collect();
-    let families: BTreeMap<_, _> =
-        known.into_iter().map(|family| (Arc::clone(&family.key), family)).collect();
+    let families: BTreeMap<_, _> = known
+        .into_iter()
+        .map(|family| ((Arc::clone(&family.key), family.label.clone()), family))
+        .collect();
     let limiters = families.values().map(|family| {
-        let sites = sites.iter().filter(|site| site.key == &*family.key).map(|site| {
+        let sites = sites.iter().filter(|site| family.label.key() == Some(site.key)).map(|site| {
             let Location { file, line, function } = site.location();
             format!("{function} ({file}:{line})")
         });
         let tally = &family.tally;
         let given = family.given.load();
-        let effective = current.resolve(family, &family.key, given.as_deref()).ok();
+        let effective = current.resolve(family, None, given.as_deref()).ok();
         LimiterReport {
             key: family.key.to_string(),
             quotas: effective
@@ -37,7 +39,7 @@ pub(super) fn report(limits: &Limits) -> Report {
                 .filter(|one| one.set.enabled())
                 .map(|one| one.quotas.clone()),
             settings: effective.map_or_else(Vec::new, |effective| effective.rows()),
-            overrides: current.overrides(&family.key),
+            overrides: current.overrides(&family.label),
             call_sites: sites.collect(),
             allowed: tally.allowed.get(),
             rejected: tally.rejected.get(),

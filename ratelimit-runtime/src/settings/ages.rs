@@ -49,10 +49,10 @@ impl Ages {
 
     /// Returns since when the limiter of this name has had its configuration; `prefixed` if the
     /// prefixes apply to it.
-    pub(super) fn of(&self, key: &str, name: &str, prefixed: bool) -> Instant {
+    pub(super) fn of(&self, key: Option<&str>, name: &str, prefixed: bool) -> Instant {
         let entry = |key| self.entries.get(key).copied().unwrap_or(self.first);
         let prefixes = if prefixed { self.prefixes } else { self.first };
-        self.default.max(prefixes).max(entry(key)).max(entry(name))
+        self.default.max(prefixes).max(entry(key.unwrap_or(name))).max(entry(name))
     }
 
     /// Returns whether an entry of this name changed.

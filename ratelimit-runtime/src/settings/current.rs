@@ -10,7 +10,7 @@ use ratelimit_spec::{
 
 use tokio::time::Instant;
 
-use super::{Bound, Effective, Family, Keys, Layers, Unresolved, ages::Ages};
+use super::{Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages};
 use crate::{
     clock,
     members::fingerprint,
@@ -76,7 +76,7 @@ impl Current {
 
     /// Returns since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
-        self.ages.of(&family.key, name, family.annotation.is_none())
+        self.ages.of(family.label.key(), name, family.annotation.is_none())
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
@@ -107,17 +107,17 @@ impl Current {
 
     /// Returns the label under which a name built at run time is counted and reported: its entry in
     /// the limits file, or the matching prefix.
-    pub(crate) fn label(&self, name: &str) -> Option<String> {
+    pub(crate) fn label(&self, name: &str) -> Option<Label> {
         let limits = self.limits()?;
         if limits.limiter(name).is_some() {
-            return Some(name.to_owned());
+            return Some(name.into());
         }
         let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
-        Some(format!("{}*", prefix.prefix))
+        Some(Label::prefix(&prefix.prefix))
     }
 
     /// Returns the settings of a limiter whose quota only the store has.
-    pub(crate) fn resolve_following(&self, family: &Family, name: &str) -> Effective {
+    pub(crate) fn resolve_following(&self, family: &Family, name: Option<&str>) -> Effective {
         let per = Per { length: Duration::from_secs(1), unit: None };
         let nothing = Settings { rate: Some(0), per: Some(per), ..Settings::default() };
         let mut layers = self.layers(family, name, None);
@@ -125,11 +125,11 @@ impl Current {
         Effective::resolve(layers, Keys::One).expect("the last layer has every number")
     }
 
-    /// Resolves the settings of one key of a template.
+    /// Resolves the settings of one key of a template, or without a name those of the template itself.
     pub(crate) fn resolve(
         &self,
         family: &Family,
-        name: &str,
+        name: Option<&str>,
         given: Option<&crate::Settings>,
     ) -> Result<Effective, Unresolved> {
         let given = given.map(crate::Settings::said);
@@ -141,8 +141,8 @@ impl Current {
 
     /// Returns how many keys of a template have limiters of their own, if that is bounded.
     pub(crate) fn bound(&self, family: &Family, given: Option<&crate::Settings>) -> Option<Bound> {
-        let effective = match self.resolve(family, &family.key, given) {
-            Err(Unresolved::Missing(_)) => self.resolve_following(family, &family.key),
+        let effective = match self.resolve(family, None, given) {
+            Err(Unresolved::Missing(_)) => self.resolve_following(family, None),
             resolved => resolved.ok()?,
         };
         let most = effective.set.max_keys.filter(|_| effective.set.enabled())?.value;
@@ -154,19 +154,22 @@ impl Current {
 
     /// Returns whether the limits file names this key of a family itself.
     pub(crate) fn names(&self, family: &Family, name: &str) -> bool {
-        let mut overrides = self.entry(family, name).into_iter().flat_map(|entry| &entry.overrides);
+        let mut overrides =
+            self.entry(family, Some(name)).into_iter().flat_map(|entry| &entry.overrides);
         overrides.any(|own| matches!(&own.matches, Match::Key(key) if key == name))
     }
 
-    /// Returns the layers that set something for one key of a template.
+    /// Returns the layers that set something for one key of a template, or for the template itself.
     fn layers<'a>(
         &'a self,
         family: &'a Family,
-        name: &str,
+        name: Option<&str>,
         given: Option<&'a Settings>,
     ) -> Layers<'a> {
         let mut layers = Vec::with_capacity(7);
-        if let Some(entry) = self.entry(family, name) {
+        let entry = self.entry(family, name);
+        let name = name.unwrap_or(family.label.text());
+        if let Some(entry) = entry {
             let own = entry.overrides.iter().find(|own| own.matches.matches(name));
             layers.extend(own.map(|own| (Source::Override, &own.settings)));
             layers.push((Source::LimitsFile, &entry.settings));
@@ -186,15 +189,16 @@ impl Current {
     }
 
     /// Returns the overrides of the limits file for some names of a limiter.
-    pub(crate) fn overrides(&self, key: &str) -> Vec<Entry> {
-        let limiter = self.limits().and_then(|limits| limits.limiter(key));
+    pub(crate) fn overrides(&self, label: &Label) -> Vec<Entry> {
+        let limiter = label.key().and_then(|key| self.limits()?.limiter(key));
         let overrides = limiter.into_iter().flat_map(|limiter| &limiter.overrides);
         let names = |matches: &Match| match matches {
-            Match::Key(name) => name.clone(),
-            Match::Prefix(start) => format!("{start}*"),
+            Match::Key(name) => Label::from(&**name),
+            Match::Prefix(start) => Label::prefix(start),
         };
-        let entry =
-            |own: &Override| Entry::new(names(&own.matches), said(Source::Override, &own.settings));
+        let entry = |own: &Override| {
+            Entry::new(names(&own.matches).to_string(), said(Source::Override, &own.settings))
+        };
         overrides.map(entry).collect()
     }
 
@@ -202,7 +206,7 @@ impl Current {
     pub(crate) fn prefixes(&self) -> Vec<Entry> {
         let prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
         let entry = |own: &PrefixEntry| {
-            Entry::new(format!("{}*", own.prefix), said(Source::Prefix, &own.settings))
+            Entry::new(Label::prefix(&own.prefix).to_string(), said(Source::Prefix, &own.settings))
         };
         prefixes.map(entry).collect()
     }
@@ -213,16 +217,17 @@ impl Current {
             return false;
         }
         let Some(limits) = self.limits() else { return true };
-        let mut overrides = self.entry(family, name).into_iter().flat_map(|entry| &entry.overrides);
+        let mut overrides =
+            self.entry(family, Some(name)).into_iter().flat_map(|entry| &entry.overrides);
         limits.limiter(name).is_none()
             && !overrides.any(|own| own.matches.matches(name))
             && (family.annotation.is_some()
                 || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
     }
 
-    fn entry(&self, family: &Family, name: &str) -> Option<&LimiterEntry> {
+    fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
         let limits = self.limits()?;
-        limits.limiter(&family.key).or(limits.limiter(name))
+        [family.label.key(), name].into_iter().flatten().find_map(|key| limits.limiter(key))
     }
 }
 

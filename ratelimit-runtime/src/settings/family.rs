@@ -8,7 +8,7 @@ use std::sync::{
 use arc_swap::ArcSwapOption;
 use ratelimit_spec::Settings;
 
-use super::{Keys, places::Places, tally::Tally};
+use super::{Keys, Label, places::Places, tally::Tally};
 use crate::{
     metrics::{Measured, UNNAMED},
     store::Reconciled,
@@ -18,7 +18,8 @@ use crate::{
 pub(crate) struct Family {
     /// Unique among the key templates of this process; 0 for a name that was built at run time.
     pub(crate) number: u32,
-    /// The key as it was written.
+    pub(crate) label: Label,
+    /// The label as it is shown: the key as it was written, or the prefix with a `*`.
     pub(crate) key: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) annotation: Option<Settings>,
@@ -33,7 +34,7 @@ pub(crate) struct Family {
 impl Family {
     /// Creates the template of a key with annotations; each setting is that of the first annotation that has it.
     pub(crate) fn annotated(
-        key: &str,
+        label: Label,
         keys: Keys,
         annotations: &[Settings],
         declared: &[Settings],
@@ -41,23 +42,28 @@ impl Family {
         Self {
             annotation: Some(merge(annotations)),
             declared: Some(merge(declared)),
-            ..Self::unannotated(key, keys)
+            ..Self::unannotated(label, keys)
         }
     }
 
     /// Creates the template of a key that exists only at run time.
-    pub(crate) fn unannotated(key: &str, keys: Keys) -> Self {
+    pub(crate) fn unannotated(label: Label, keys: Keys) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (tally, measured) = (Tally::of_many_threads(), Measured::new(key));
-        Self { number, tally, measured, ..Self::unnamed(key, keys) }
+        let this = Self::unnamed(label, keys);
+        let (tally, measured) = (Tally::of_many_threads(), Measured::new(&this.key));
+        Self { number, tally, measured, ..this }
     }
 
     /// Creates the template of a name that was built at run time; there may be any number of these.
-    pub(crate) fn unnamed(name: &str, keys: Keys) -> Self {
+    pub(crate) fn unnamed(label: Label, keys: Keys) -> Self {
         Self {
             number: 0,
-            key: name.into(),
+            key: match &label {
+                Label::Key(key) => Arc::clone(key),
+                Label::Prefix(_) => label.to_string().into(),
+            },
+            label,
             keys,
             annotation: None,
             declared: None,
@@ -83,11 +89,11 @@ impl Family {
 
     /// Returns whether its names are those with a prefix in the limits file.
     pub(crate) fn is_of_a_prefix(&self) -> bool {
-        self.annotation.is_none() && self.key.ends_with('*')
+        self.label.key().is_none()
     }
 
-    /// Returns the label in metrics and spans, which never contains a key value.
-    pub(crate) fn label(&self) -> &str {
+    /// Returns the name in metrics and spans, which never contains a key value.
+    pub(crate) fn measured_as(&self) -> &str {
         if self.is_unnamed() { UNNAMED } else { &self.key }
     }
 

@@ -14,6 +14,7 @@ use std::{
 use hashbrown::HashTable;
 use ratelimit_spec::Template;
 
+use super::Label;
 use crate::events::Occurrences;
 
 /// Replaces the values of keys beyond the bound; no real value is rendered like this.
@@ -82,13 +83,13 @@ impl Places {
     /// key that is `exempt` needs none.
     pub(crate) fn take(
         &self,
-        template: &str,
+        label: &Label,
         name: &str,
         (generation, now_ms): (u64, u64),
         bound: impl FnOnce() -> Option<Bound>,
         exempt: impl FnOnce() -> bool,
     ) -> Option<Others> {
-        let taken = self.taken.get_or_init(|| Box::new(Taken::of(template)));
+        let taken = self.taken.get_or_init(|| Box::new(Taken::of(label)));
         let mut table = taken.places.lock().unwrap_or_else(PoisonError::into_inner);
         if table.generation != Some(generation) {
             (table.generation, table.bound) = (Some(generation), bound());
@@ -114,15 +115,14 @@ impl Places {
 }
 
 impl Taken {
-    fn of(template: &str) -> Self {
-        let others = match Template::parse(template) {
-            Ok(template) if !template.is_static() => template.literals().join(OTHERS),
-            // A prefix, with a trailing `*`.
-            _ => format!("{}{OTHERS}", template.trim_end_matches('*')),
+    fn of(label: &Label) -> Self {
+        let others = match label {
+            Label::Key(key) => Template::parse(key).map(|key| key.literals().join(OTHERS)),
+            Label::Prefix(prefix) => Ok(format!("{prefix}{OTHERS}")),
         };
         Self {
             hasher: RandomState::new(),
-            others: others.into(),
+            others: others.map_or_else(|_| OTHERS.into(), Into::into),
             shared: Arc::default(),
             places: Mutex::default(),
         }

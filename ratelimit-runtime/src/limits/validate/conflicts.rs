@@ -3,7 +3,7 @@
 use ratelimit_spec::{Merged, Settings, Step};
 
 use super::refused;
-use crate::{Problem, error::Place, limits::file::LoadedFile, report::Source};
+use crate::{Problem, error::Place, limits::file::LoadedFile, report::Source, settings::Label};
 
 /// Reports the conflicts that involve settings of `own`, or all of them. `at` returns where a layer
 /// sets a setting.
@@ -67,6 +67,10 @@ pub(super) fn unannotated(
     }
     for (n, entry) in file.limits.prefixes.iter().enumerate() {
         let path = [Step::Key("prefixes"), Step::Index(n)];
-        look(&[(Source::Prefix, &entry.settings)], &format!("{}*", entry.prefix), &path);
+        look(
+            &[(Source::Prefix, &entry.settings)],
+            &Label::prefix(&entry.prefix).to_string(),
+            &path,
+        );
     }
 }

@@ -1,0 +1,56 @@
+//! Names that are built at run time, and the entries of the limits file that apply to them.
+
+use ratelimit_runtime::{Limits, report::LimiterReport};
+
+use crate::embedded;
+
+async fn admit(limits: &Limits, name: &str) {
+    limits.configured(name).try_acquire(1).await.unwrap();
+}
+
+fn rate(limits: &Limits, name: &str) -> u64 {
+    limits.configured(name).quotas().unwrap()[0].rate()
+}
+
+/// The rates and the admitted calls in the rows of a report with this key.
+fn rows(limits: &Limits, key: &str) -> Vec<(u64, u64)> {
+    let row = |row: LimiterReport| (row.quotas.unwrap()[0].rate(), row.allowed);
+    limits.report().limiters.into_iter().filter(|row| row.key == key).map(row).collect()
+}
+
+#[tokio::test]
+async fn an_entry_that_ends_in_a_star_is_not_that_of_a_prefix() {
+    let yaml = "limiters:
+  'test*': { rate: 9, per: 1h, overrides: [{ key: 'test*', burst: 5, algorithm: token_bucket }] }
+prefixes:
+  - { prefix: test, rate: 2, per: 1h, max_keys: 1 }
+";
+    let limits = embedded(yaml).build().await.unwrap();
+    assert_eq!((rate(&limits, "test*"), rate(&limits, "test1")), (9, 2));
+    admit(&limits, "test1").await;
+    assert_eq!(rows(&limits, "test*"), [(9, 0), (2, 1)]);
+    for _ in 0..3 {
+        admit(&limits, "test*").await;
+    }
+    assert_eq!(rows(&limits, "test*"), [(9, 3), (2, 1)]);
+    assert_eq!(limits.report().limiter("test*").unwrap().overrides.len(), 1);
+    let [_, prefix] = &limits.report().limiters[..] else { panic!("{}", limits.report()) };
+    assert_eq!(prefix.overrides, []);
+}
+
+#[tokio::test]
+async fn a_prefix_that_ends_in_a_star_is_not_the_shorter_one() {
+    let yaml = "prefixes:
+  - { prefix: 'a*', rate: 9, per: 1h, max_keys: 1 }
+  - { prefix: a, rate: 2, per: 1h, max_keys: 1 }
+limiters: { a: { rate: 7, per: 1h } }
+";
+    let limits = embedded(yaml).build().await.unwrap();
+    admit(&limits, "ab").await;
+    assert_eq!(rows(&limits, "a*"), [(2, 1)]);
+    admit(&limits, "a*b").await;
+    assert_eq!((rows(&limits, "a*"), rows(&limits, "a**")), (vec![(2, 1)], vec![(9, 1)]));
+    assert_eq!((rate(&limits, "a"), rate(&limits, "ac")), (7, 2));
+    assert_eq!(limits.configured("a*c").name(), "a*~others");
+    assert_eq!(limits.configured("ac").name(), "a~others");
+}
