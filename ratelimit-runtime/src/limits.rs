@@ -132,7 +132,7 @@ impl Limits {
     /// file, under `limiters`, then `prefixes`, take precedence over `settings`, one by one. A
     /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough.
     ///
-    /// Any text is a safe name. A name of only characters that keys may contain is used as it is,
+    /// Any text is a safe name, and the limits file matches it as it is given: `prefix: "50%"`. A name of only characters that keys may contain is used as it is,
     /// so `orders:42` is stored as the limiter of `"orders:{user_id}"` for 42, or of a Java service. The settings
     /// of a template do not apply to it: use [`limiter!`](crate::limiter) for a limiter of an annotated function.
     #[must_use]

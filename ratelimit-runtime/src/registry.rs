@@ -16,7 +16,7 @@ use crate::{
     Settings,
     annotation::{self, Annotation},
     limiter::{Core, Services},
-    settings::{Family, Keys, Label},
+    settings::{Family, Keys, Label, Name, Others},
     store::Sweep,
 };
 
@@ -96,24 +96,25 @@ impl Registry {
         if let Some(site) = annotation::of_fixed(name) {
             return self.annotated(site).only(services, name);
         }
-        let name = safe_name(name);
-        let family = || match services.current().label(&name) {
+        let name = Name { stored: &safe_name(name), given: name };
+        let family = || match services.current().label(name.given) {
             Some(Label::Key(key)) => self.written(&key),
             Some(label) => self.family(label, keys),
             // There are many names, so only their limiters keep them.
-            None => Arc::new(Family::unnamed((&*name).into(), keys)),
+            None => Arc::new(Family::unnamed(name, keys)),
         };
         if services.current().bounds_names()
             && let family = family()
             && family.is_of_a_prefix()
-            && let Some(others) = others(services, &family, &name, given)
+            && let Some(others) = others(services, &family, name.given, given)
         {
-            return self.cores.get_or_make(services, 0, &others, || {
-                Core::new(services, family, &others, given.cloned())
+            let name = others.name();
+            return self.cores.get_or_make(services, 0, name.stored, || {
+                Core::new(services, family, name, given.cloned())
             });
         }
-        self.cores.get_or_make(services, 0, &name, || {
-            let core = Core::new(services, family(), &name, given.cloned());
+        self.cores.get_or_make(services, 0, name.stored, || {
+            let core = Core::new(services, family(), name, given.cloned());
             core.report_given(given);
             core
         })
@@ -200,24 +201,20 @@ impl Declared {
         name: &str,
         given: Option<&Settings>,
     ) -> Arc<Core> {
-        let core = |name: &str| {
-            let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
-            self.cores.get_or_make(services, self.family.number, name, make)
-        };
-        match others(services, &self.family, name, given) {
-            Some(others) => core(&others),
-            None => core(name),
-        }
+        let others = others(services, &self.family, name, given);
+        let name = others.as_ref().map_or(name.into(), Others::name);
+        let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
+        self.cores.get_or_make(services, self.family.number, name.stored, make)
     }
 }
 
-/// Returns the name of the limiter that a key shares with others, if it has none of its own.
+/// Returns the limiter that a key shares with others, if it has none of its own.
 fn others(
     services: &Services,
     family: &Family,
     name: &str,
     given: Option<&Settings>,
-) -> Option<Arc<str>> {
+) -> Option<Others> {
     let generation = services.generation();
     if family.places.are_unbounded(generation) {
         return None;
@@ -228,7 +225,7 @@ fn others(
     let others = family.places.take(&family.label, name, now, bound, exempt)?;
     family.measured.shared();
     services.events.shared(&others.shared, &family.key, others.most);
-    Some(others.name)
+    Some(others)
 }
 
 impl std::fmt::Debug for Declared {

@@ -17,8 +17,8 @@ use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Source
 pub(crate) use self::{
     current::{Current, global},
     family::Family,
-    label::Label,
-    places::Bound,
+    label::{Label, Name, key_of},
+    places::{Bound, Others},
     several::{Unresolved, written},
 };
 pub use self::{given::Settings, penalty::Penalty};

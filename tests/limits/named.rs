@@ -1,6 +1,7 @@
 //! Names that are built at run time, and the entries of the limits file that apply to them.
 
-use ratelimit_runtime::{Limits, report::LimiterReport};
+use ratelimit_runtime::{Limiter, Limits, report::LimiterReport};
+use tests::limits_file::LimitsFile;
 
 use crate::embedded;
 
@@ -53,4 +54,35 @@ limiters: { a: { rate: 7, per: 1h } }
     assert_eq!((rate(&limits, "a"), rate(&limits, "ac")), (7, 2));
     assert_eq!(limits.configured("a*c").name(), "a*~others");
     assert_eq!(limits.configured("ac").name(), "a~others");
+}
+
+#[tokio::test]
+async fn an_entry_applies_to_the_name_as_it_is_given() {
+    let yaml = "limiters:
+  '50%': { rate: 9, per: 1h, overrides: [{ key: '50%', rate: 8 }] }
+  'a{{b}}~': { rate: 7, per: 1h }
+prefixes:
+  - { prefix: 'up:{', rate: 2, per: 1h }
+  - { prefix: '~', rate: 3, per: 1h, max_keys: 1 }
+";
+    let limits = embedded(yaml).build().await.unwrap();
+    for (name, expected, key) in
+        [("50%", 8, "50%"), ("a{b}~", 7, "a{{b}}~"), ("up:{1", 2, "up:{*"), ("~1", 3, "~*")]
+    {
+        assert_eq!(rate(&limits, name), expected, "{name}");
+        admit(&limits, name).await;
+        let admitted = limits.report().limiter(key).map(|row| row.allowed);
+        assert_eq!(admitted, Some(1), "{name}");
+    }
+    let others = limits.configured("~2");
+    assert_eq!((others.name(), others.quotas().unwrap()[0].rate()), ("%7E~others", 3));
+    // It applies after a reload as well, and the stored names stay safe.
+    let file = LimitsFile::new("limiters: { other: { rate: 1 } }\n");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    let [half, tagged] = ["50%", "up:{1"].map(|name| limits.configured(name));
+    file.write(yaml);
+    limits.reload().unwrap();
+    let rate = |limiter: &Limiter| limiter.quotas().unwrap()[0].rate();
+    assert_eq!((rate(&half), rate(&tagged)), (8, 2));
+    assert_eq!((half.name(), tagged.name()), ("50%25", "up:%7B1"));
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{denials::Denials, queue::Queue, rare::Rare, share::Share};
 use crate::{
-    settings::{Effective, Family, Unresolved},
+    settings::{Effective, Family, Name, Unresolved},
     store::{Config, MemberId, Outcome, Reply, Slot, StateKeys, Terms},
 };
 
@@ -162,6 +162,12 @@ impl Core {
     pub(crate) fn name(&self) -> &str {
         let Range { start, end } = self.name;
         self.keys.config().get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// Returns the name in the store and that in code, which the limits file matches.
+    pub(super) fn names(&self) -> Name<'_> {
+        let given = self.made().and_then(|rare| rare.given_name.as_deref());
+        Name { stored: self.name(), given: given.unwrap_or(self.name()) }
     }
 
     /// Returns the rarely needed state, if it exists.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Rejection, Settings, clock,
     report::Source,
-    settings::{Current, Family, Unresolved},
+    settings::{Current, Family, Name, Unresolved, key_of},
     store::{AnyStore, Assertion, Config, Lease, Rejects, Terms},
 };
 
@@ -189,7 +189,7 @@ impl Core {
     pub(crate) fn report_given(&self, settings: Option<&Settings>) {
         if let Some(settings) = settings
             && !self.family.is_unnamed()
-            && self.family.label.key() == Some(self.name())
+            && self.family.label.key() == Some(&*key_of(self.names().given))
         {
             self.family.given.store(Some(Arc::new(settings.clone())));
         }
@@ -201,7 +201,7 @@ impl Core {
 
     fn renew(&self, limits: &Services, rule: &Rule) -> Arc<Rule> {
         let given = self.given();
-        let (stored, itself) = ((&self.keys, &self.family), (self.name(), self.share()));
+        let (stored, itself) = ((&self.keys, &self.family), (self.names(), self.share()));
         let renewed = Rule::of(limits, stored, itself, given.as_ref(), Some(rule));
         self.adopt(&renewed);
         renewed
@@ -228,14 +228,14 @@ impl Core {
 pub(super) fn resolve(
     current: &Current,
     family: &Family,
-    (name, share): (&str, Option<Share>),
+    (name, share): (Name<'_>, Option<Share>),
     given: Option<&Settings>,
 ) -> Result<Numbers, Unresolved> {
-    let (effective, follow) = match current.resolve(family, Some(name), given) {
+    let (effective, follow) = match current.resolve(family, Some(name.given), given) {
         Ok(effective) => (effective, false),
         // A name that exists only at run time may be a limiter of another service.
         Err(Unresolved::Missing(_)) if family.annotation.is_none() => {
-            (current.resolve_following(family, Some(name)), true)
+            (current.resolve_following(family, Some(name.given)), true)
         }
         Err(missing) => return Err(missing),
     };

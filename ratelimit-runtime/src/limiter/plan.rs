@@ -28,7 +28,7 @@ use super::{
 use crate::{
     Quota, Quotas, Settings, StoreError,
     events::Event,
-    settings::{Current, Family},
+    settings::{Current, Family, Name},
     store::{AnyStore, Config, Outcome, Reconciled, Reply, Request, StateKeys},
 };
 
@@ -62,7 +62,7 @@ pub(super) struct Part<'a> {
 impl Additional {
     /// Creates the limits beside the first one of this name. Their previous state is kept.
     pub(super) fn of(
-        (keys, family, name): (&StateKeys, &Arc<Family>, &str),
+        (keys, family, name): (&StateKeys, &Arc<Family>, Name<'_>),
         current: &Current,
         rule: &Rule,
         before: &Members,
@@ -72,7 +72,7 @@ impl Additional {
             Members::All(additional) => additional.as_slice(),
             Members::Itself | Members::Any(_) => &[],
         };
-        let since = current.since_of(family, name);
+        let since = current.since_of(family, name.given);
         let additional = first.effective.further().into_iter().map(|config| {
             let keys = StateKeys::new(additional_name(keys.config(), &config));
             let numbers = Ok(Numbers { config, ..first.clone() });
@@ -83,7 +83,7 @@ impl Additional {
                 return Self { core: Arc::clone(core), rule };
             }
             let rule = Arc::new(Rule::new(&rule.services, current, since, numbers));
-            let core = Core::of(keys, Arc::clone(family), name, Arc::clone(&rule), true);
+            let core = Core::of(keys, Arc::clone(family), name.stored, Arc::clone(&rule), true);
             Self { core: Arc::new(core), rule }
         });
         additional.collect()
@@ -183,20 +183,20 @@ impl Rule {
     pub(super) fn of(
         limits: &Services,
         (keys, family): (&StateKeys, &Arc<Family>),
-        itself: (&str, Option<Share>),
+        itself: (Name<'_>, Option<Share>),
         given: Option<&Settings>,
         before: Option<&Self>,
     ) -> Arc<Self> {
         let current = limits.current();
         let wanted = match itself.1 {
-            None => Wanted::of(&current, (family, itself.0), given, before),
+            None => Wanted::of(&current, (family, itself.0.given), given, before),
             Some(_) => None,
         };
         if let Some(rule) = wanted.as_ref().and_then(|wanted| limits.rules.find(wanted)) {
             return rule;
         }
         let numbers = resolve(&current, family, itself, given);
-        let since = current.since_of(family, itself.0);
+        let since = current.since_of(family, itself.0.given);
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {
             Some(before) => Self::after(before, &current, since, numbers),
@@ -238,31 +238,32 @@ impl Rule {
 }
 
 impl Core {
-    pub(crate) fn new(
+    pub(crate) fn new<'a>(
         limits: &Services,
         family: Arc<Family>,
-        name: &str,
+        name: impl Into<Name<'a>>,
         given: Option<Settings>,
     ) -> Self {
-        Self::part(limits, family, (name, None), given)
+        Self::part(limits, family, (name.into(), None), given)
     }
 
     /// Creates a limiter, or one of its shards, which has the same settings and is stored under another name.
     fn part(
         limits: &Services,
         family: Arc<Family>,
-        itself: (&str, Option<Share>),
+        itself: (Name<'_>, Option<Share>),
         given: Option<Settings>,
     ) -> Self {
         let (name, share) = itself;
-        let whole = format!("{}{name}", limits.key_prefix);
+        let whole = format!("{}{}", limits.key_prefix, name.stored);
         let keys = StateKeys::new(share.map_or(whole.clone(), |share| share.name(&whole)));
         let rule = Rule::of(limits, (&keys, &family), itself, given.as_ref(), None);
-        let core = Self::of(keys, family, name, rule, false);
-        if given.is_some() || share.is_some() {
+        let core = Self::of(keys, family, name.stored, rule, false);
+        let given_name = (name.given != name.stored).then(|| name.given.into());
+        if given.is_some() || share.is_some() || given_name.is_some() {
             let given = Mutex::new(given);
             // The limiter is not shared yet.
-            let _ = core.rare.set(Box::new(Rare { given, share, ..Rare::default() }));
+            let _ = core.rare.set(Box::new(Rare { given, given_name, share, ..Rare::default() }));
         }
         if let AnyStore::Memory(store) = &limits.store
             && let Some(slot) = store.leased(&core.keys, core.rule_number.load(Ordering::Acquire))

@@ -16,6 +16,8 @@ pub(super) struct Rare {
     /// The cell that counts it, if each process has its own budget.
     pub(super) own: OnceCell<Arc<Slot>>,
     pub(super) looks: Looks,
+    /// The name as code gives it, if it is stored as another one.
+    pub(super) given_name: Option<Box<str>>,
     /// Which shard of a limiter this is, if it is one.
     pub(super) share: Option<Share>,
     /// Rotates over the limiter's own shards.

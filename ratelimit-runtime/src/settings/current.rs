@@ -10,7 +10,7 @@ use ratelimit_spec::{
 
 use tokio::time::Instant;
 
-use super::{Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages};
+use super::{Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, key_of};
 use crate::{
     clock,
     members::fingerprint,
@@ -76,7 +76,7 @@ impl Current {
 
     /// Returns since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
-        self.ages.of(family.label.key(), name, family.annotation.is_none())
+        self.ages.of(family.label.key(), &key_of(name), family.annotation.is_none())
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
@@ -109,8 +109,8 @@ impl Current {
     /// the limits file, or the matching prefix.
     pub(crate) fn label(&self, name: &str) -> Option<Label> {
         let limits = self.limits()?;
-        if limits.limiter(name).is_some() {
-            return Some(name.into());
+        if let Some(entry) = limits.limiter(&key_of(name)) {
+            return Some(entry.key.as_str().into());
         }
         let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
         Some(Label::prefix(&prefix.prefix))
@@ -213,13 +213,14 @@ impl Current {
 
     /// Returns whether the limits file has no settings for this name beyond those of its whole template.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
-        if self.ages.has(name) {
+        let key = key_of(name);
+        if self.ages.has(&key) {
             return false;
         }
         let Some(limits) = self.limits() else { return true };
         let mut overrides =
             self.entry(family, Some(name)).into_iter().flat_map(|entry| &entry.overrides);
-        limits.limiter(name).is_none()
+        limits.limiter(&key).is_none()
             && !overrides.any(|own| own.matches.matches(name))
             && (family.annotation.is_some()
                 || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
@@ -227,7 +228,8 @@ impl Current {
 
     fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
         let limits = self.limits()?;
-        [family.label.key(), name].into_iter().flatten().find_map(|key| limits.limiter(key))
+        let of_label = family.label.key().and_then(|key| limits.limiter(key));
+        of_label.or_else(|| limits.limiter(&key_of(name?)))
     }
 }
 

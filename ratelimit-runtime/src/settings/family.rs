@@ -8,7 +8,7 @@ use std::sync::{
 use arc_swap::ArcSwapOption;
 use ratelimit_spec::Settings;
 
-use super::{Keys, Label, places::Places, tally::Tally};
+use super::{Keys, Label, Name, key_of, places::Places, tally::Tally};
 use crate::{
     metrics::{Measured, UNNAMED},
     store::Reconciled,
@@ -19,7 +19,7 @@ pub(crate) struct Family {
     /// Unique among the key templates of this process; 0 for a name that was built at run time.
     pub(crate) number: u32,
     pub(crate) label: Label,
-    /// The label as it is shown: the key as it was written, or the prefix with a `*`.
+    /// As it is shown: the key as it was written, the prefix with a `*`, or the stored name.
     pub(crate) key: Arc<str>,
     pub(crate) keys: Keys,
     pub(crate) annotation: Option<Settings>,
@@ -50,20 +50,29 @@ impl Family {
     pub(crate) fn unannotated(label: Label, keys: Keys) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let this = Self::unnamed(label, keys);
-        let (tally, measured) = (Tally::of_many_threads(), Measured::new(&this.key));
-        Self { number, tally, measured, ..this }
+        let key: Arc<str> = match &label {
+            Label::Key(key) => Arc::clone(key),
+            Label::Prefix(_) => label.to_string().into(),
+        };
+        let (tally, measured) = (Tally::of_many_threads(), Measured::new(&key));
+        Self { number, tally, measured, ..Self::new(label, key, keys) }
     }
 
     /// Creates the template of a name that was built at run time; there may be any number of these.
-    pub(crate) fn unnamed(label: Label, keys: Keys) -> Self {
+    pub(crate) fn unnamed(name: Name<'_>, keys: Keys) -> Self {
+        let stored: Arc<str> = name.stored.into();
+        let label = match key_of(name.given) {
+            key if *key == *stored => Arc::clone(&stored),
+            key => key.into(),
+        };
+        Self::new(Label::Key(label), stored, keys)
+    }
+
+    fn new(label: Label, key: Arc<str>, keys: Keys) -> Self {
         Self {
             number: 0,
-            key: match &label {
-                Label::Key(key) => Arc::clone(key),
-                Label::Prefix(_) => label.to_string().into(),
-            },
             label,
+            key,
             keys,
             annotation: None,
             declared: None,

@@ -1,6 +1,6 @@
-//! What limiters are counted and reported under.
+//! The names of limiters, and what they are counted and reported under.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 /// A key or a prefix: `a*` is a key, and a prefix of `a` is shown like it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +38,30 @@ impl fmt::Display for Label {
             Self::Key(key) => f.write_str(key),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
         }
+    }
+}
+
+/// The name of a limiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name<'a> {
+    /// In the store.
+    pub(crate) stored: &'a str,
+    /// As code gives it, which the limits file matches.
+    pub(crate) given: &'a str,
+}
+
+impl<'a> From<&'a str> for Name<'a> {
+    /// A name that is stored as it is given.
+    fn from(name: &'a str) -> Self {
+        Self { stored: name, given: name }
+    }
+}
+
+/// Returns the key without placeholders that stands for a name: its braces are doubled.
+pub(crate) fn key_of(name: &str) -> Cow<'_, str> {
+    match name.contains(['{', '}']) {
+        true => name.replace('{', "{{").replace('}', "}}").into(),
+        false => name.into(),
     }
 }
 

@@ -12,9 +12,9 @@ use std::{
 };
 
 use hashbrown::HashTable;
-use ratelimit_spec::Template;
+use ratelimit_spec::{Template, safe_name};
 
-use super::Label;
+use super::{Label, Name};
 use crate::events::Occurrences;
 
 /// Replaces the values of keys beyond the bound; no real value is rendered like this.
@@ -41,8 +41,9 @@ pub(crate) struct Places {
 
 struct Taken {
     hasher: RandomState,
-    /// The limiter that keys beyond the bound share.
+    /// The limiter that keys beyond the bound share, and its name in the store.
     others: Arc<str>,
+    stored: Arc<str>,
     /// The calls of keys beyond the bound.
     shared: Arc<Occurrences>,
     places: Mutex<Table>,
@@ -61,10 +62,17 @@ struct Table {
 
 /// The limiter that a new key shares with others, and the bound that was reached.
 pub(crate) struct Others {
-    pub(crate) name: Arc<str>,
+    name: Arc<str>,
+    stored: Arc<str>,
     pub(crate) most: u32,
     /// The calls of such keys.
     pub(crate) shared: Arc<Occurrences>,
+}
+
+impl Others {
+    pub(crate) fn name(&self) -> Name<'_> {
+        Name { stored: &self.stored, given: &self.name }
+    }
 }
 
 impl Default for Places {
@@ -103,6 +111,7 @@ impl Places {
         drop(table);
         (!is_known && !exempt()).then(|| Others {
             name: Arc::clone(&taken.others),
+            stored: Arc::clone(&taken.stored),
             most: bound.most,
             shared: Arc::clone(&taken.shared),
         })
@@ -116,13 +125,21 @@ impl Places {
 
 impl Taken {
     fn of(label: &Label) -> Self {
-        let others = match label {
-            Label::Key(key) => Template::parse(key).map(|key| key.literals().join(OTHERS)),
-            Label::Prefix(prefix) => Ok(format!("{prefix}{OTHERS}")),
+        let (others, stored) = match label {
+            Label::Key(key) => {
+                let literals = Template::parse(key).map(|key| key.literals().join(OTHERS));
+                let others: Arc<str> = literals.unwrap_or_default().into();
+                (Arc::clone(&others), others)
+            }
+            Label::Prefix(prefix) => (
+                format!("{prefix}{OTHERS}").into(),
+                format!("{}{OTHERS}", safe_name(prefix)).into(),
+            ),
         };
         Self {
             hasher: RandomState::new(),
-            others: others.map_or_else(|_| OTHERS.into(), Into::into),
+            others,
+            stored,
             shared: Arc::default(),
             places: Mutex::default(),
         }

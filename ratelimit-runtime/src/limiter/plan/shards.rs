@@ -14,7 +14,7 @@ use crate::{
         services::Services,
         share::Share,
     },
-    settings::Family,
+    settings::{Family, Name},
 };
 
 /// Returns the shards that a configuration sets: the previous ones if their number is the same, or
@@ -22,7 +22,7 @@ use crate::{
 pub(in crate::limiter) fn shards(
     limits: &Services,
     family: &Arc<Family>,
-    (name, share): (&str, Option<Share>),
+    (name, share): (Name<'_>, Option<Share>),
     given: Option<&Settings>,
     rule: &Rule,
     before: &Members,
