@@ -67,7 +67,7 @@ pub struct Limits {
 
 /// The limiters created so far, and the sources of their settings.
 struct Made {
-    registry: Registry,
+    registry: Arc<Registry>,
     source: file::Source,
     shadow: Option<bool>,
     /// The program's settings that never change after startup.
@@ -175,8 +175,8 @@ impl Limits {
     /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
     /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used.
     pub fn reload(&self) -> Result<(), SetupError> {
-        let Made { source, shadow, .. } = &*self.made;
-        reload(&self.services, source, *shadow)
+        let Made { registry, source, shadow, .. } = &*self.made;
+        reload(&self.services, Some(registry), source, *shadow)
     }
 
     /// Returns whether the store replies and whether the limits file that was read last is in force, as far as this process
@@ -255,6 +255,7 @@ impl Limits {
 /// Reads the limits file again; an invalid one changes nothing.
 fn reload(
     services: &Services,
+    registry: Option<&Registry>,
     source: &file::Source,
     shadow: Option<bool>,
 ) -> Result<(), SetupError> {
@@ -269,6 +270,7 @@ fn reload(
     });
     match read {
         Ok(warnings) => {
+            registry.inspect(|registry| registry.relabel(services));
             services.events.emit(&Event::Reloaded);
             warnings.iter().for_each(|warning| services.events.emit(warning));
             Ok(())

@@ -98,8 +98,7 @@ impl Registry {
         }
         let name = Name { stored: &safe_name(name), given: name };
         let family = || match services.current().label(name.given) {
-            Some(Label::Key(key)) => self.written(&key),
-            Some(label) => self.family(label, keys),
+            Some(label) => self.written(label, keys),
             // There are many names, so only their limiters keep them.
             None => Arc::new(Family::unnamed(name, keys)),
         };
@@ -120,13 +119,23 @@ impl Registry {
         })
     }
 
-    /// Returns the key template of an entry of the limits file that has no annotation.
-    pub(crate) fn written(&self, key: &str) -> Arc<Family> {
-        let is_fixed = Template::parse(key).is_ok_and(|template| template.is_static());
-        self.family(key.into(), if is_fixed { Keys::One } else { Keys::Many })
+    /// Counts the calls of names without an entry in the limits file in the entry that a reload added.
+    pub(crate) fn relabel(&self, services: &Services) {
+        for core in self.cores.unnamed() {
+            if let Some(label) = services.current().label(core.names().given) {
+                core.count_in(self.written(label, core.family.keys));
+            }
+        }
     }
 
-    fn family(&self, label: Label, keys: Keys) -> Arc<Family> {
+    /// Returns the key template of an entry of the limits file that has no annotation. Names with a prefix are
+    /// those of `keys`.
+    pub(crate) fn written(&self, label: Label, keys: Keys) -> Arc<Family> {
+        let keys = match label.key().map(Template::parse) {
+            Some(Ok(template)) if template.is_static() => Keys::One,
+            Some(_) => Keys::Many,
+            None => keys,
+        };
         let make = |label| Family::unannotated(label, keys);
         Arc::clone(&self.declared(label, make).family)
     }

@@ -1,6 +1,6 @@
 //! Names that are built at run time, and the entries of the limits file that apply to them.
 
-use ratelimit_runtime::{Limiter, Limits, report::LimiterReport};
+use ratelimit_runtime::{Limiter, Limits, Quota, report::LimiterReport};
 use tests::limits_file::LimitsFile;
 
 use crate::embedded;
@@ -85,4 +85,24 @@ prefixes:
     let rate = |limiter: &Limiter| limiter.quotas().unwrap()[0].rate();
     assert_eq!((rate(&half), rate(&tagged)), (8, 2));
     assert_eq!((half.name(), tagged.name()), ("50%25", "up:%7B1"));
+}
+
+#[tokio::test]
+async fn a_name_is_counted_by_an_entry_that_a_reload_adds() {
+    let file = LimitsFile::new("{}");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    let quota = Quota::per_hour(5);
+    let (held, entry) = (limits.limiter("test:1", quota), limits.limiter("entry", quota));
+    for limiter in [&held, &entry, &limits.limiter("test:2", quota)] {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    file.write("limiters: { entry: { max_waiters: 1 } }\nprefixes: [{ prefix: 'test:' }]\n");
+    limits.reload().unwrap();
+    for limiter in [&held, &entry, &limits.limiter("test:2", quota)] {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    let report = limits.report();
+    let row = |key| report.limiter(key).map_or(0, |row| row.allowed);
+    assert_eq!((row("entry"), row("test:*")), (1, 2), "those since the reload");
+    assert_eq!(report.limiter("entry").unwrap().quotas.as_ref().unwrap()[0], quota);
 }

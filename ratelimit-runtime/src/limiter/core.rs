@@ -165,7 +165,7 @@ impl Core {
     }
 
     /// Returns the name in the store and that in code, which the limits file matches.
-    pub(super) fn names(&self) -> Name<'_> {
+    pub(crate) fn names(&self) -> Name<'_> {
         let given = self.made().and_then(|rare| rare.given_name.as_deref());
         Name { stored: self.name(), given: given.unwrap_or(self.name()) }
     }

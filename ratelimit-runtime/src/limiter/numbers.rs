@@ -187,12 +187,19 @@ impl Core {
 
     /// Shows settings in code in the report, if this limiter has a row of its own.
     pub(crate) fn report_given(&self, settings: Option<&Settings>) {
+        let row = self.family.row();
         if let Some(settings) = settings
-            && !self.family.is_unnamed()
-            && self.family.label.key() == Some(&*key_of(self.names().given))
+            && !row.is_unnamed()
+            && row.label.key() == Some(&*key_of(self.names().given))
         {
-            self.family.given.store(Some(Arc::new(settings.clone())));
+            row.given.store(Some(Arc::new(settings.clone())));
         }
+    }
+
+    /// Counts the calls in the row of the template that a reload added for this name.
+    pub(crate) fn count_in(&self, added: Arc<Family>) {
+        self.family.count_in(added);
+        self.report_given(self.given().as_ref());
     }
 
     fn given(&self) -> Option<Settings> {

@@ -92,7 +92,7 @@ impl Core {
         }
         if refused.began {
             let limiter = Arc::clone(&self.family.key);
-            self.family.measured.blocked();
+            self.family.row().measured.blocked();
             limits.events.emit(&Event::Blocked { limiter, block });
         }
         Ok(refused)

@@ -172,7 +172,7 @@ impl Taken {
             most = most.max(back);
         }
         if most > 0 {
-            self.core.family.measured.refunded(most);
+            self.core.family.row().measured.refunded(most);
         }
         Ok(most)
     }
@@ -242,7 +242,7 @@ impl Taken {
 
     /// Counts a call that was admitted after waiting.
     pub(super) fn count_wait(&self) {
-        self.core.family.tally.waited.fetch_add(1, Ordering::Relaxed);
+        self.core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     }
 }
 

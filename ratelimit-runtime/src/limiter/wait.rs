@@ -355,11 +355,11 @@ async fn in_line(
     begun: &Begun,
 ) -> Outcome {
     let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
-    let _waiting = (core.family.measured.waits(), core.family.tally.waits());
+    let _waiting = (core.family.row().measured.waits(), core.family.row().tally.waits());
     let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
-    core.family.measured.waited(clock::instant().saturating_duration_since(began));
+    core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
     if let Some(claim) = granted.first() {
         claim.taken.count_wait();
     }

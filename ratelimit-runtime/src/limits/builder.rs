@@ -360,7 +360,8 @@ impl LimitsBuilder {
             limits: Reading::new(current),
             rules: Rules::default(),
         });
-        let (registry, settings) = (Registry::new(remembered), [shown_deadline, shown_remembered]);
+        let (registry, settings) =
+            (Arc::new(Registry::new(remembered)), [shown_deadline, shown_remembered]);
         let (source, shadow) = (self.source, self.shadow);
         let made = Made { registry, source, shadow, settings, trusted_proxies };
         let limits = Limits { services, made: Arc::new(made) };

@@ -9,7 +9,7 @@ use super::Limits;
 use crate::{
     annotation::{self, Location},
     report::{LimiterReport, Report, Setting, Source},
-    settings::Family,
+    settings::{Family, Keys},
     store::AnyStore,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn report(limits: &Limits) -> Report {
     let (sites, current) = (annotation::all(), services.current());
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
-    let written = entries.map(|entry| registry.written(entry.key.as_str()));
+    let written = entries.map(|entry| registry.written(entry.key.as_str().into(), Keys::Many));
     let known: Vec<Arc<Family>> = annotated.chain(written).chain(registry.families()).collect();
     let families: BTreeMap<_, _> = known
         .into_iter()

@@ -1,6 +1,10 @@
 //! Reloads the limits file when it changes, or when an operator sends a signal.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::{task::spawn_blocking, time::sleep};
 
@@ -10,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Limits, file, reload};
 #[cfg(all(unix, feature = "signal"))]
 use crate::{Problem, ProblemKind, SetupError};
+use crate::{limiter::Services, registry::Registry};
 
 /// The time for which a changed file must stay as it is before it is loaded: some programs write it in steps.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -32,10 +37,33 @@ impl Seen {
     }
 }
 
+/// Reloads limits without keeping them alive.
+struct Again {
+    services: Weak<Services>,
+    registry: Weak<Registry>,
+    source: file::Source,
+    shadow: Option<bool>,
+}
+
+impl Again {
+    fn of(limits: &Limits) -> Self {
+        let (made, services) = (&limits.made, Arc::downgrade(&limits.services));
+        let registry = Arc::downgrade(&made.registry);
+        Self { services, registry, source: made.source.clone(), shadow: made.shadow }
+    }
+
+    /// Returns `None` once the limits and their limiters have ended.
+    fn reload(&self) -> Option<()> {
+        let (services, registry) = (self.services.upgrade()?, self.registry.upgrade());
+        // An invalid file is reported by an event, and the previous limits stay active.
+        let _ = reload(&services, registry.as_deref(), &self.source, self.shadow);
+        Some(())
+    }
+}
+
 /// Reloads if the file differs from what was `seen` before it was loaded. Ends with the limits and their limiters.
 pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
-    let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
-    let services = Arc::downgrade(&limits.services);
+    let (again, source) = (Again::of(limits), limits.made.source.clone());
     limits.services.engine.spawn_endless(async move {
         loop {
             sleep(every).await;
@@ -44,9 +72,9 @@ pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
                 sleep(SETTLED).await;
                 let Some(next) = Seen::later(&source).await else { return };
                 if next == now {
-                    let Some(services) = services.upgrade() else { return };
-                    // An invalid file is reported by an event, and the previous limits stay active.
-                    let _ = reload(&services, &source, shadow);
+                    if again.reload().is_none() {
+                        return;
+                    }
                     seen = next;
                 } else {
                     now = next;
@@ -59,8 +87,7 @@ pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
 /// Reloads at every `SIGHUP`, from now on. Ends with the limits and their limiters.
 #[cfg(all(unix, feature = "signal"))]
 pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
-    let (source, shadow) = (limits.made.source.clone(), limits.made.shadow);
-    let services = Arc::downgrade(&limits.services);
+    let again = Again::of(limits);
     let runtime = limits.services.engine.runtime();
     // The engine's runtime, so that reloading continues after the caller's runtime has ended.
     let entered = runtime.enter();
@@ -71,11 +98,7 @@ pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
         Problem::new(ProblemKind::File, message).caused_by(error)
     })?;
     limits.services.engine.spawn_endless(async move {
-        while hangup.recv().await.is_some() {
-            let Some(services) = services.upgrade() else { return };
-            // An invalid file is reported by an event, and the previous limits stay active.
-            let _ = reload(&services, &source, shadow);
-        }
+        while hangup.recv().await.is_some() && again.reload().is_some() {}
     });
     Ok(())
 }

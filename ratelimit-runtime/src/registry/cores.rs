@@ -98,6 +98,17 @@ impl Cores {
         core
     }
 
+    /// Returns the cached limiters that no row of the report counts.
+    pub(super) fn unnamed(&self) -> Vec<Arc<Core>> {
+        let mut unnamed = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let cores = shard.known.iter().map(|known| &known.core);
+            unnamed.extend(cores.filter(|core| core.family.row().is_unnamed()).cloned());
+        }
+        unnamed
+    }
+
     /// Evicts limiters that were not used for a while.
     fn age(&self, minute: u32) {
         let rehash = |known: &Known| self.hasher.hash_one((known.family, known.core.name()));

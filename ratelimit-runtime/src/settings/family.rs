@@ -1,7 +1,7 @@
 //! The state shared by all limiters of one declared key.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Family {
     pub(crate) tally: Tally,
     pub(crate) measured: Measured,
     pub(crate) places: Places,
+    /// For a name without an entry in the limits file: the one that a reload added.
+    added: OnceLock<Arc<Family>>,
 }
 
 impl Family {
@@ -80,20 +82,34 @@ impl Family {
             tally: Tally::default(),
             measured: Measured::new(UNNAMED),
             places: Places::default(),
+            added: OnceLock::new(),
         }
+    }
+
+    /// Returns the template in whose row of the report calls are counted.
+    #[inline]
+    pub(crate) fn row(&self) -> &Self {
+        self.added.get().map_or(self, |added| added)
+    }
+
+    /// Counts the calls from now on in the row of another template. The first one stays.
+    pub(crate) fn count_in(&self, added: Arc<Self>) {
+        let _ = self.added.set(added);
     }
 
     /// Counts an admitted call, with the permits left and the capacity.
     #[inline]
     pub(crate) fn count_admitted(&self, remaining: u64, capacity: u64) {
-        self.tally.allowed.increase();
-        self.measured.admitted(remaining, capacity);
+        let row = self.row();
+        row.tally.allowed.increase();
+        row.measured.admitted(remaining, capacity);
     }
 
     /// Counts the outcome of a reconciliation.
     pub(crate) fn count_reconciled(&self, outcome: Reconciled) {
-        self.tally.reconciled(outcome);
-        self.measured.reconciled(outcome.word());
+        let row = self.row();
+        row.tally.reconciled(outcome);
+        row.measured.reconciled(outcome.word());
     }
 
     /// Returns whether its names are those with a prefix in the limits file.
@@ -103,7 +119,8 @@ impl Family {
 
     /// Returns the name in metrics and spans, which never contains a key value.
     pub(crate) fn measured_as(&self) -> &str {
-        if self.is_unnamed() { UNNAMED } else { &self.key }
+        let row = self.row();
+        if row.is_unnamed() { UNNAMED } else { &row.key }
     }
 
     /// Returns whether it is a single name that was built at run time.

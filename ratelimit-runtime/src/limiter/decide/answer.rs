@@ -215,9 +215,9 @@ impl Core {
 
     /// Counts a call that only shadow mode admits, and reports the first one after a quiet period.
     pub(super) fn note_shadowed(&self, limits: &Services, rejection: impl FnOnce() -> Rejection) {
-        let tally = &self.family.tally;
+        let (tally, measured) = (&self.family.row().tally, &self.family.row().measured);
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
-        self.family.measured.shadowed();
+        measured.shadowed();
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {

@@ -119,8 +119,8 @@ fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
-    limits.events.rejected(&family.tally.rejected, rejection);
-    family.measured.rejected(rejection.reason());
+    limits.events.rejected(&family.row().tally.rejected, rejection);
+    family.row().measured.rejected(rejection.reason());
 }
 
 impl Core {
@@ -230,8 +230,8 @@ impl Core {
 
     /// Counts a decision of the policy, or a release that the store did not receive.
     pub(in crate::limiter) fn count_degraded(&self) {
-        self.family.tally.degraded.fetch_add(1, Ordering::Relaxed);
-        self.family.measured.degraded();
+        self.family.row().tally.degraded.fetch_add(1, Ordering::Relaxed);
+        self.family.row().measured.degraded();
     }
 
     /// Counts a call that a reply admitted.
