@@ -130,7 +130,8 @@ impl Limits {
 
     /// Returns the limiter with this name, creating it if necessary. Its settings in the limits
     /// file, under `limiters`, then `prefixes`, take precedence over `settings`, one by one. A
-    /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough.
+    /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough. Settings of the file that do not fit the
+    /// quota, such as a `burst` for a sliding window, have no effect and are reported as [`Event::NoEffect`].
     ///
     /// Any text is a safe name, and the limits file matches it as it is given: `prefix: "50%"`. A name of only characters that keys may contain is used as it is,
     /// so `orders:42` is stored as the limiter of `"orders:{user_id}"` for 42, or of a Java service. The settings

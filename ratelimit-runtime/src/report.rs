@@ -154,6 +154,13 @@ pub enum Source {
     BuiltIn,
 }
 
+impl Source {
+    /// Returns whether it is the limits file, or a part of it.
+    pub(crate) fn is_of_the_file(self) -> bool {
+        matches!(self, Self::Override | Self::LimitsFile | Self::Prefix | Self::Default)
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,5 +1,7 @@
 //! Names that are built at run time, and the entries of the limits file that apply to them.
 
+use std::sync::{Arc, Mutex};
+
 use ratelimit_runtime::{Limiter, Limits, Quota, report::LimiterReport};
 use tests::limits_file::LimitsFile;
 
@@ -105,4 +107,51 @@ async fn a_name_is_counted_by_an_entry_that_a_reload_adds() {
     let row = |key| report.limiter(key).map_or(0, |row| row.allowed);
     assert_eq!((row("entry"), row("test:*")), (1, 2), "those since the reload");
     assert_eq!(report.limiter("entry").unwrap().quotas.as_ref().unwrap()[0], quota);
+}
+
+/// The events about settings without effect.
+async fn without_effect(yaml: &str, give: impl FnOnce(&Limits)) -> Vec<String> {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let limits = embedded(yaml).on_event(move |event| {
+        seen.lock()
+            .unwrap()
+            .extend(event.to_string().split_once("no effect: ").map(|it| it.1.to_owned()));
+    });
+    give(&limits.build().await.unwrap());
+    let events = events.lock().unwrap();
+    events.clone()
+}
+
+#[tokio::test]
+async fn a_setting_that_does_not_fit_the_quota_in_code_is_reported() {
+    let yaml = "unmatched: ignore
+limiters:
+  mails: { per: day }
+  search: { burst: 9 }
+  fits: { burst: 9 }
+prefixes:
+  - { prefix: 'up:', keep_alive: 1s }
+default: { shards: 4 }
+";
+    let found = without_effect(yaml, |limits| {
+        let window = Quota::per_hour(8);
+        for name in ["mails", "search", "search", "other", "up:1"] {
+            let _ = limits.limiter(name, window);
+        }
+        let _ = limits.limiter("fits", window.token_bucket(8).unwrap());
+        let _ = limits.limiter("few", Quota::per_hour(3));
+        let _ = limits.configured("other");
+    });
+    assert_eq!(
+        found.await,
+        [
+            "calendar window `day` requires `fixed_window`, but the algorithm is `sliding_window`; write \
+             `fixed_window`, or a length such as `1d`",
+            "`burst` requires `token_bucket`, but the algorithm is `sliding_window`; set `algorithm` to \
+             `token_bucket`, or remove `burst`",
+            "`keep_alive` of `1s` is shorter than `per`; write at least `1h`",
+            "`shards: 4` leaves a shard without permits; write at most 3, which is the `rate`",
+        ]
+    );
 }

@@ -196,6 +196,13 @@ impl Rule {
             return rule;
         }
         let numbers = resolve(&current, family, itself, given);
+        if let (Some(given), None, Ok(_)) = (given, itself.1, &numbers) {
+            let limiter = || Arc::clone(&family.key);
+            for conflict in current.without_effect(family, itself.0.given, given) {
+                let conflict = conflict.to_string();
+                limits.events.emit(&Event::NoEffect { limiter: limiter(), conflict });
+            }
+        }
         let since = current.since_of(family, itself.0.given);
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {

@@ -5,12 +5,14 @@ use std::time::Duration;
 #[cfg(feature = "_web")]
 use ratelimit_spec::Network;
 use ratelimit_spec::{
-    LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings,
+    Conflict, LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings,
 };
 
 use tokio::time::Instant;
 
-use super::{Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, key_of};
+use super::{
+    Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, by_precedence, key_of,
+};
 use crate::{
     clock,
     members::fingerprint,
@@ -137,6 +139,28 @@ impl Current {
         // If the number of names is bounded, there are many.
         let many = family.is_of_a_prefix() && effective.set.max_keys.is_some();
         Ok(if many { Effective { keys: Keys::Many, ..effective } } else { effective })
+    }
+
+    /// Returns why settings of the limits file have no effect beside those in code.
+    pub(crate) fn without_effect(
+        &self,
+        family: &Family,
+        name: &str,
+        given: &crate::Settings,
+    ) -> Vec<Conflict> {
+        if self.file.is_none() {
+            return Vec::new();
+        }
+        let layers = by_precedence(self.layers(family, Some(name), Some(given.said())));
+        let set = Merged::of(&layers).or_built_in(Source::BuiltIn);
+        let mut conflicts = if set.enabled() { set.check() } else { Vec::new() };
+        // Those within the file were reported when it was read.
+        conflicts.retain(|conflict| {
+            let sources = || conflict.settings.iter().filter_map(|name| set.source_of(name));
+            sources().any(|source| source == Source::Annotation)
+                && sources().any(Source::is_of_the_file)
+        });
+        conflicts
     }
 
     /// Returns how many keys of a template have limiters of their own, if that is bounded.

@@ -1,0 +1,128 @@
+//! The text of events.
+
+use std::{fmt, sync::Arc};
+
+use super::Event;
+use crate::{Quota, store::Reconciled};
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmbeddedStore => f.write_str(
+                "no Redis is configured, so rate limits apply to this process only; \
+                 set `store` in the limits file or `RATELIMIT_STORE` to share them",
+            ),
+            Self::NotInstalled { error } => {
+                write!(
+                    f,
+                    "rate limits were used before `install`, and the default setup failed: {error}"
+                )
+            }
+            Self::Unmatched { key } => {
+                write!(f, "`{key}` in the limits file matches no limiter in this program")
+            }
+            Self::NoEffect { limiter, conflict } => write!(
+                f,
+                "a setting of the limits file for rate limit `{limiter}` has no effect: {conflict}"
+            ),
+            Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is disabled"),
+            Self::ShadowMode { limiter } => {
+                write!(f, "rate limit `{limiter}` is in shadow mode and is not enforced")
+            }
+            Self::WouldReject { rejection } => {
+                write!(
+                    f,
+                    "shadow mode admitted a call that would have been rejected or delayed: {rejection}"
+                )
+            }
+            Self::Rejected { rejection } => write!(f, "a call was rejected: {rejection}"),
+            Self::Blocked { limiter, block } => {
+                write!(f, "a key of rate limit `{limiter}` is blocked for {block:?}")
+            }
+            Self::Repeated { event, more } => write!(f, "{event} ({more} more in 10 s)"),
+            Self::Reconciled { limiter, outcome, old, new } => match outcome {
+                Reconciled::Created => {
+                    write!(f, "rate limit `{limiter}` created in the store: {new}")
+                }
+                Reconciled::Unchanged => {
+                    write!(f, "rate limit `{limiter}` matches the stored configuration: {new}")
+                }
+                Reconciled::Reset => {
+                    write!(
+                        f,
+                        "stored configuration of rate limit `{limiter}` replaced by ours; usage was \
+                         reset{}",
+                        Change(old, new)
+                    )
+                }
+                Reconciled::Carried => write!(
+                    f,
+                    "stored configuration of rate limit `{limiter}` replaced by ours; permits in use \
+                     still count{}",
+                    Change(old, new)
+                ),
+                Reconciled::Followed => write!(
+                    f,
+                    "rate limit `{limiter}` has a newer configuration in the store; this process uses \
+                     it{}",
+                    Change(old, new)
+                ),
+            },
+            Self::StoreDown { error, node, slots } => {
+                write!(f, "rate limit store is unavailable{}: {error}", Part(node, slots))
+            }
+            Self::StoreUp { node, slots } => {
+                write!(f, "rate limit store is available again{}", Part(node, slots))
+            }
+            Self::Misconfigured { limiter, error } => {
+                write!(f, "rate limit `{limiter}` cannot be enforced as configured: {error}")
+            }
+            Self::KeysShared { limiter, max_keys } => write!(
+                f,
+                "rate limit `{limiter}` has {max_keys} keys, the most that `max_keys` allows; new keys share \
+                 one limiter"
+            ),
+            Self::ClockAhead { limiter, ahead } => write!(
+                f,
+                "rate limit `{limiter}` has grants dated {ahead:?} in the future; check the clocks of the \
+                 Redis server and of Java clients"
+            ),
+            Self::EvictionPossible { policy } => write!(
+                f,
+                "Redis may evict rate limits under `maxmemory-policy {policy}`; \
+                 set `maxmemory-policy noeviction`"
+            ),
+            Self::MembersUnavailable { error } => {
+                write!(f, "the processes that share the rate limit store are unknown: {error}")
+            }
+            Self::Reloaded => f.write_str("limits file reloaded"),
+            Self::ReloadFailed { error } => {
+                write!(f, "limits file not reloaded, previous limits stay active: {error}")
+            }
+        }
+    }
+}
+
+/// The part of the store that an outage concerns: ` for slots 0-5460 (10.0.0.1:7001)`; empty for the whole store.
+struct Part<'a>(&'a Option<Arc<str>>, &'a Option<Arc<str>>);
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(Some(node), Some(slots)) => write!(f, " for slots {slots} ({node})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The quotas of a change, appended to its message: `: 10 per 1m to 5 per 1m`.
+struct Change<'a>(&'a Option<Quota>, &'a Quota);
+
+impl fmt::Display for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(Some(old), new) => write!(f, ": {old} to {new}"),
+            Self(None, new) => write!(f, ": {new}"),
+        }
+    }
+}
