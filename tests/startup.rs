@@ -262,15 +262,16 @@ async fn a_deadline_that_no_call_can_have_is_refused() {
     ] {
         let limits = Limits::builder().memory().no_limits_file().deadline(deadline).build().await;
         let error = limits.map(|_| ()).unwrap_err();
-        let expected =
-            format!("`deadline` cannot be `{shown}`; write a duration from `1ms` to `1m`");
+        let expected = format!(
+            "`deadline` cannot be `{shown}`; write a duration from `1ms` to `1m`, such as `100ms`"
+        );
         assert_eq!(error.to_string(), expected);
         let [problem] = error.problems() else { panic!("{error}") };
         assert_eq!((problem.kind(), problem.setting()), (ProblemKind::Setting, Some("deadline")));
     }
     assert_eq!(
         refused("deadline: 90s\n").await,
-        "limits:1:11: `deadline` cannot be `1m30s`; write a duration from `1ms` to `1m`"
+        "limits:1:11: `deadline` cannot be `1m30s`; write a duration from `1ms` to `1m`, such as `100ms`"
     );
     for yaml in ["deadline: 1ms\n", "deadline: 1m\n"] {
         accepted(yaml).await;

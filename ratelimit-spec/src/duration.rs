@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::quote::Quoted;
+use crate::quote::{Quoted, either};
 
 /// The shortest duration: limiters count in milliseconds.
 pub const MIN_PER: Duration = Duration::from_millis(1);
@@ -36,11 +36,15 @@ const UNITS: [(&str, u64); 5] =
 /// assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
 /// assert_eq!(
 ///     parse_duration("60").unwrap_err().to_string(),
-///     "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`",
+///     "missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`",
 /// );
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let error = |kind| Err(DurationError { text: text.to_owned(), kind });
+    // Zero needs no unit to be too short.
+    if !text.is_empty() && text.bytes().all(|byte| byte == b'0') {
+        return error(Kind::TooShort);
+    }
     match parse_any(text)? {
         short if short < MIN_PER => error(Kind::TooShort),
         long if long > MAX_PER => error(Kind::TooLong),
@@ -133,11 +137,17 @@ impl fmt::Display for DurationError {
             Kind::Empty => {
                 f.write_str("empty duration; write a duration such as `500ms`, `1s` or `1h30m`")
             }
-            Kind::NoUnit => write!(
-                f,
-                "missing unit in {text}; write {}, or use `d`, `h`, `m` or `ms`",
-                Quoted(&format!("{}s", self.text)),
-            ),
+            Kind::NoUnit => {
+                let with_unit = UNITS.iter().rev().map(|(unit, _)| format!("{}{unit}", self.text));
+                let valid: Vec<String> = with_unit
+                    .filter(|text| text.len() < 32 && parse_duration(text).is_ok())
+                    .collect();
+                let valid: Vec<&str> = valid.iter().map(String::as_str).collect();
+                match valid.is_empty() {
+                    true => write!(f, "missing unit in {text}; write a duration such as `1h30m`"),
+                    false => write!(f, "missing unit in {text}; write {}", either(&valid)),
+                }
+            }
             Kind::UnknownUnit(unit) => {
                 write!(f, "unknown unit {} in {text}; ", Quoted(unit))?;
                 match spelled_out(unit) {
@@ -161,6 +171,18 @@ impl fmt::Display for DurationError {
             Kind::TooShort => write!(f, "{text} is too short; write at least `1ms`"),
             Kind::TooLong => write!(f, "{text} is too long; write at most `366d`"),
         }
+    }
+}
+
+impl DurationError {
+    /// Returns whether the duration is zero.
+    pub(crate) fn is_too_short(&self) -> bool {
+        self.kind == Kind::TooShort
+    }
+
+    /// Returns whether the text ends with a number.
+    pub(crate) fn lacks_unit(&self) -> bool {
+        self.kind == Kind::NoUnit
     }
 }
 
@@ -219,8 +241,11 @@ mod tests {
         let order = "write the largest unit first, such as `1h30m`";
         for (text, message) in [
             ("", "empty duration; write a duration such as `500ms`, `1s` or `1h30m`".into()),
-            ("60", "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
-            ("1h30", "missing unit in `1h30`; write `1h30s`, or use `d`, `h`, `m` or `ms`".into()),
+            ("0", "`0` is too short; write at least `1ms`".into()),
+            ("60", "missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`".into()),
+            ("999", "missing unit in `999`; write `999ms`, `999s`, `999m` or `999h`".into()),
+            ("1h30", "missing unit in `1h30`; write `1h30ms`, `1h30s` or `1h30m`".into()),
+            ("1s5ms5", "missing unit in `1s5ms5`; write a duration such as `1h30m`".into()),
             ("5sec", "unknown unit `sec` in `5sec`; did you mean `s`?".into()),
             ("5M", "unknown unit `M` in `5M`; did you mean `m`?".into()),
             ("1e9s", "unknown unit `e` in `1e9s`; expected `d`, `h`, `m`, `s` or `ms`".into()),

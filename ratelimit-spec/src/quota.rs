@@ -265,7 +265,7 @@ mod tests {
                 "`rate` is 0, which rejects every call; write a number from 1 to 2147483647"
                     .to_owned(),
             ),
-            ("1 per 60", "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
+            ("1 per 60", "missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`".into()),
             (
                 "1 per day (Europe/Viena)",
                 "unknown time zone `Europe/Viena`; did you mean `Europe/Vienna`?".into(),

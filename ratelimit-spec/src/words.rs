@@ -182,7 +182,10 @@ impl FromStr for Wait {
             "none" => Ok(Self::None),
             // A digit, a sign or a point begins a duration.
             _ if word.starts_with(|c: char| !c.is_alphabetic()) => {
-                parse_duration(word).map(Self::UpTo).map_err(|error| WordError(error.to_string()))
+                parse_duration(word).map(Self::UpTo).map_err(|error| {
+                    let or_none = if error.is_too_short() { ", or `none`" } else { "" };
+                    WordError(format!("{error}{or_none}"))
+                })
             }
             _ => {
                 let or = "a duration such as `250ms`";
@@ -273,7 +276,7 @@ mod tests {
             ),
             (
                 message("250".parse::<Wait>().map(drop)),
-                "missing unit in `250`; write `250s`, or use `d`, `h`, `m` or `ms`",
+                "missing unit in `250`; write `250ms`, `250s`, `250m`, `250h` or `250d`",
             ),
             (
                 message("".parse::<Wait>().map(drop)),

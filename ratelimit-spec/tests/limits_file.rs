@@ -234,7 +234,11 @@ fn numbers_and_durations_are_what_they_seem() {
         ("rate: { per: 5 }", format!("3:5: `rate` cannot be a map; {a_rate}")),
         ("rate:", format!("3:5: `rate` has no value; {a_rate}, or remove it")),
         ("rate: ~", format!("3:11: `rate` has no value; {a_rate}, or remove it")),
-        ("per: 60", "3:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`".into()),
+        (
+            "per: 60",
+            "3:10: missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`".into(),
+        ),
+        ("per: 0", "3:10: `0` is too short; write at least `1ms`".into()),
         (
             "per: 1.5",
             "3:10: `1.5` has a fraction; write whole numbers, such as `1s500ms` or `1h30m`".into(),
@@ -308,7 +312,7 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "deadline: 100\n",
-            "1:11: missing unit in `100`; write `100s`, or use `d`, `h`, `m` or `ms`",
+            "1:11: missing unit in `100`; write a duration from `1ms` to `1m`, such as `100ms`",
         ),
         (
             "revision: 9007199254740992\n",
@@ -330,8 +334,14 @@ fn numbers_and_durations_are_what_they_seem() {
             "default: { max_keys: 0 }\n",
             "1:22: `max_keys` cannot be `0`; write a whole number from 1 to 100000000",
         ),
-        ("deadline: 0s\n", "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`"),
-        ("deadline: 1d\n", "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`"),
+        (
+            "deadline: 0s\n",
+            "1:11: `deadline` cannot be `0s`; write a duration from `1ms` to `1m`, such as `100ms`",
+        ),
+        (
+            "deadline: 1d\n",
+            "1:11: `deadline` cannot be `1d`; write a duration from `1ms` to `1m`, such as `100ms`",
+        ),
         (
             "default: { per: 1m, keep_alive: 30s }\n",
             "1:33: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
@@ -501,8 +511,10 @@ fn words_are_the_known_ones() {
         ),
         (
             "default: { wait: 250 }\n",
-            "1:18: missing unit in `250`; write `250s`, or use `d`, `h`, `m` or `ms`",
+            "1:18: missing unit in `250`; write `250ms`, `250s`, `250m`, `250h` or `250d`",
         ),
+        ("default: { wait: 0 }\n", "1:18: `0` is too short; write at least `1ms`, or `none`"),
+        ("default: { wait: 0s }\n", "1:18: `0s` is too short; write at least `1ms`, or `none`"),
         (
             "default: { wait: true }\n",
             "1:18: `wait` cannot be `true`; write `forever`, `none` or a duration such as `250ms`",
@@ -601,12 +613,16 @@ fn a_value_of_the_wrong_kind_is_refused() {
             "1:31: `trusted_proxies` cannot be `7`; write a list of address ranges such as `[10.0.0.0/8]`\n\
              1:34: `local` is no range of IP addresses; write one such as `10.0.0.0/8`",
         ),
+        (
+            "trusted_proxies: [10.0.0.0/8, ::1]\n",
+            "1:31: missing key before `:`; write `key: value`, or quote text that starts with `:`",
+        ),
         ("tls_ca: \"\"\n", "1:9: `tls_ca` is empty; write the path of a file, or remove it"),
         ("key_prefix: 5\n", "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`"),
         ("key_prefix: \"{a}:\"\n", "1:13: the key prefix contains a brace; remove it"),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
-            "5:3: missing key before `:`; write `key: value`",
+            "5:3: missing key before `:`; write `key: value`, or quote text that starts with `:`",
         ),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  ~: {}\n",
@@ -760,7 +776,7 @@ store: ''
     let expected = format!(
         "\
 3:11: `rate` cannot be `-1`; write a whole number from 0 (rejects every call) to 2147483647
-4:10: missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`
+4:10: missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`
 5:11: unknown `mode` value `overal`; did you mean `overall`?
 6:5: unknown field `quota` in limiter `checkout`; expected {settings} or `overrides`
 7:3: duplicate limiter `checkout`, first set on line 2; remove one

@@ -88,7 +88,7 @@ fn mistakes_have_the_messages_of_the_limits_file() {
         ),
         (
             quota(json!({ "rate": 5, "per": "60" })),
-            "missing unit in `60`; write `60s`, or use `d`, `h`, `m` or `ms`",
+            "missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`",
         ),
         (
             quota(json!({ "rate": 5 })),

@@ -127,7 +127,20 @@ impl Report {
 
     pub(super) fn deadline(&mut self, field: &Field<'_>, shape: Shape) -> Option<Duration> {
         let text = self.span(field, shape)?;
-        let deadline = parse_any(&text).map_err(|error| self.refuse(field, &error)).ok()?;
+        let deadline = parse_any(&text).map_err(|error| {
+            // Few of the units are within the bounds.
+            match error.lacks_unit() {
+                true => {
+                    let text = Quoted(&text);
+                    self.refuse(
+                        field,
+                        &format!("missing unit in {text}; write {}", shape.expected()),
+                    );
+                }
+                false => self.refuse(field, &error),
+            }
+        });
+        let deadline = deadline.ok()?;
         check_deadline(deadline).map_err(|error| self.refuse(field, &error)).ok()?;
         Some(deadline)
     }

@@ -233,7 +233,8 @@ impl Scanner {
         // In brackets, a `:` on the line after its key may continue the text.
         let is_here = |last: &Token| last.position.line == self.line;
         if !self.after_value || !self.tokens.last().is_some_and(is_here) {
-            let message = "missing key before `:`; write `key: value`";
+            let message =
+                "missing key before `:`; write `key: value`, or quote text that starts with `:`";
             return Err(self.problem(column, message));
         }
         if self.flow.is_empty() {
