@@ -64,7 +64,7 @@ pub struct LimitsFile {
     /// Where state is kept, as written: `${..}` is not expanded. It may hold a password, so the
     /// [`Debug`](fmt::Debug) of this type leaves it out.
     pub store: Option<String>,
-    /// The prefix of the name of every limiter.
+    /// The prefix of the name of every limiter, as written.
     pub key_prefix: Option<String>,
     /// The revision, which decides which of two different files is the later one.
     pub revision: Option<u64>,

@@ -620,6 +620,8 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ("tls_ca: \"\"\n", "1:9: `tls_ca` is empty; write the path of a file, or remove it"),
         ("key_prefix: 5\n", "1:13: `key_prefix` cannot be `5`; write a text such as `\"shop:\"`"),
         ("key_prefix: \"{a}:\"\n", "1:13: the key prefix contains a brace; remove it"),
+        ("key_prefix: \"${A}{a}:\"\n", "1:13: the key prefix contains a brace; remove it"),
+        ("key_prefix: \"${A:\"\n", "1:13: unclosed `${`; write `${NAME}`, or `$$` for a `$`"),
         (
             "limiters:\n  42: {}\n  true: {}\n  {user}: {}\n  : {}\n",
             "5:3: missing key before `:`; write `key: value`, or quote text that starts with `:`",

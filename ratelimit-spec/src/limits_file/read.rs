@@ -39,13 +39,13 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
     },
     FileField {
         name: "tls_ca",
-        about: "The file with the certificates that a TLS connection trusts.",
+        about: "The file with the certificates that a TLS connection trusts; `${..}` stands for environment variables.",
         shape: Shape::Text("the path of a file", "/etc/ssl/redis-ca.pem"),
         read: |field, shape, file, report| file.tls_ca = expandable(field, shape, report),
     },
     FileField {
         name: "key_prefix",
-        about: "What the name of every limiter starts with.",
+        about: "What the name of every limiter starts with; `${..}` stands for environment variables.",
         shape: Shape::Text("a text such as `\"shop:\"`", "shop:"),
         read: |field, shape, file, report| file.key_prefix = key_prefix(field, shape, report),
     },
@@ -177,9 +177,8 @@ fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Rep
 /// Reads a string that may contain `${..}`, which is not expanded here.
 fn expandable(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<String> {
     let text = report.text(field, &shape.expected())?;
-    if let Err(message) = expand_env(text, |_| Some(String::new())) {
-        report.refuse(field, &message);
-    }
+    let expanded = expand_env(text, |_| Some(String::new()));
+    expanded.map_err(|message| report.refuse(field, &message)).ok()?;
     Some(text.to_owned())
 }
 
@@ -207,9 +206,9 @@ fn key_prefix(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<St
         report.wrong(field, &shape.expected());
         return None;
     };
-    if let Err(error) = check_prefix(prefix) {
-        report.refuse(field, &error);
-    }
+    let expanded = expand_env(prefix, |_| Some(String::new()));
+    let expanded = expanded.map_err(|message| report.refuse(field, &message)).ok()?;
+    check_prefix(&expanded).map_err(|error| report.refuse(field, &error)).ok()?;
     Some(prefix.to_owned())
 }
 
