@@ -312,6 +312,22 @@ async fn stores_and_prefixes_that_cannot_be_are_refused() {
     assert_eq!(refused(prefix).await, "`a{b`: the key prefix contains a brace; remove it");
     let missing = Limits::builder().memory().limits_file("/nowhere/ratelimit.yaml");
     assert!(refused(missing).await.starts_with("/nowhere/ratelimit.yaml: cannot be read"));
+    // Each at its place, with the other problems of the file.
+    let yaml = "key_prefix: ${NO_SUCH_PREFIX}\nlimiters: { x: { rat: 5 } }\nstore: redis://127.0.0.1:1\n\
+                tls_ca: /nowhere/ca.pem\n";
+    let error = refused(Limits::builder().limits_yaml(yaml)).await;
+    let lines: Vec<&str> = error.lines().skip(1).map(str::trim_start).collect();
+    for (line, start) in lines.iter().zip([
+        "limits:1:13: `key_prefix`: the environment variable `NO_SUCH_PREFIX` is not set",
+        "limits:2:18: unknown field `rat`",
+        "limits:4:9: certificates `/nowhere/ca.pem`",
+    ]) {
+        assert!(line.starts_with(start), "{start} in\n{error}");
+    }
+    assert_eq!(lines.len(), 3, "{error}");
+    let several = "store: localhost:6379\nlimiters: { x: { rate: 1, per: 1s, burst: 2 } }\n";
+    let error = refused(Limits::builder().limits_yaml(several)).await;
+    assert!(error.contains("\n  limits:1:8: store `localhost:6379`: expected `memory`"), "{error}");
     let unset = embedded("store: redis://${NO_SUCH_VARIABLE_HERE}/0\n");
     // The builder's own store wins, so the file's is not even looked at.
     assert!(unset.build().await.is_ok());

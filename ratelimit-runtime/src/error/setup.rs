@@ -42,6 +42,12 @@ impl From<Problem> for SetupError {
     }
 }
 
+impl From<Box<Problem>> for SetupError {
+    fn from(problem: Box<Problem>) -> Self {
+        Self::from(*problem)
+    }
+}
+
 impl From<StoreError> for SetupError {
     fn from(error: StoreError) -> Self {
         let problem = Problem::new(ProblemKind::Store, error.to_string());
@@ -147,6 +153,12 @@ impl Problem {
     pub fn place(&self) -> Option<(&Path, u32, u32)> {
         let Place { path, line, column } = self.place.as_ref()?;
         Some((path, line.unwrap_or(1), column.unwrap_or(1)))
+    }
+
+    /// Returns the line and the column, if they are known.
+    pub(crate) fn line(&self) -> Option<(u32, Option<u32>)> {
+        let place = self.place.as_ref()?;
+        Some((place.line?, place.column))
     }
 
     /// Returns the key of the limiter, as it is written.

@@ -265,7 +265,8 @@ impl LimitsBuilder {
         let watch = self.checked_watch()?.map(|every| (every, watch::Seen::of(&self.source)));
         #[cfg(all(unix, feature = "signal"))]
         let on_hangup = self.on_hangup;
-        let (loaded, warnings) = validate::load(&self.source, self.shadow)?;
+        let (loaded, warnings) =
+            validate::load(&self.source, self.shadow, &|file| self.problems(file))?;
         let limits = self.assemble(loaded, None)?;
         let services = &limits.services;
         for warning in &warnings {
@@ -295,7 +296,8 @@ impl LimitsBuilder {
     pub(super) fn unattended() -> Limits {
         let attempt = || {
             let builder = Self::default();
-            let (loaded, warnings) = validate::load(&builder.source, builder.shadow)?;
+            let (loaded, warnings) =
+                validate::load(&builder.source, builder.shadow, &|file| builder.problems(file))?;
             let limits = builder.assemble(loaded, None)?;
             warnings.iter().for_each(|warning| limits.services.events.emit(warning));
             Ok(limits)
@@ -323,7 +325,7 @@ impl LimitsBuilder {
         let (remembered, shown_remembered) = self.checked_max_remembered(loaded.as_ref())?;
         let (instances, revision) = (self.checked_instances()?, self.checked_revision()?);
         let trusted_proxies = self.networks()?;
-        let address = self.address(loaded.as_ref(), &events)?;
+        let address = self.address(loaded.as_ref(), || events.emit(&Event::EmbeddedStore))?;
         // Redis has its own time, which continues while tokio's is paused.
         let pauses = address.is_none();
         let clock = self.clock.clone();

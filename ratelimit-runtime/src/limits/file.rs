@@ -135,6 +135,7 @@ impl LoadedFile {
         let mut problems: Vec<Problem> =
             problems.into_iter().map(|problem| file.problem(problem)).collect();
         problems.extend(check(&file));
+        problems.sort_by_key(|problem| problem.line().unwrap_or((u32::MAX, None)));
         Err(SetupError::new(problems))
     }
 

@@ -23,20 +23,22 @@ use crate::{
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
 
 /// Reads the limits file and validates it against the program. Returns the file and its warnings,
-/// or every problem in one report.
+/// or every problem in one report, with those that `other` finds.
 pub(super) fn load(
     source: &FileSource,
     shadow: Option<bool>,
+    other: &dyn Fn(&LoadedFile) -> Vec<Problem>,
 ) -> Result<(Option<LoadedFile>, Vec<Event>), SetupError> {
     let by_key = sites();
     let names = |file: &LoadedFile| {
-        let mut problems = Vec::new();
+        let mut problems = other(file);
         unmatched(file, &by_key, &mut problems, &mut Vec::new());
         problems
     };
     let file = source.load(&names)?;
     let global = global(file.as_ref().map(|file| &file.limits), shadow);
-    let warnings = check(file.as_ref(), &global, &by_key)?;
+    let problems = file.as_ref().map_or_else(Vec::new, other);
+    let warnings = check(file.as_ref(), &global, &by_key, problems)?;
     Ok((file, warnings))
 }
 
@@ -55,8 +57,9 @@ fn check(
     file: Option<&LoadedFile>,
     global: &Settings,
     by_key: &Sites,
+    mut problems: Vec<Problem>,
 ) -> Result<Vec<Event>, SetupError> {
-    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    let mut warnings = Vec::new();
     for (key, sites) in by_key {
         disagreements(key, sites, &mut problems);
         limiter(key, sites, (file, global), &mut problems, &mut warnings);

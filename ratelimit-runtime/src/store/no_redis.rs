@@ -11,13 +11,13 @@ use crate::{SetupError, StoreError, engine::Engine, events::Events};
 pub(crate) mod address {
     use std::{convert::Infallible, fmt};
 
-    use crate::{Problem, ProblemKind, SetupError};
+    use crate::{Problem, ProblemKind};
 
     pub(crate) struct Address(pub(super) Infallible);
 
     impl Address {
         /// Rejects every address, and does not show it, since it may contain a password.
-        pub(crate) fn parse(_: &str) -> Result<Self, SetupError> {
+        pub(crate) fn parse(_: &str) -> Result<Self, Box<Problem>> {
             let message = "`store` is an address, which requires the crate feature `redis`; enable it, \
                            or write `memory`";
             Err(Problem::new(ProblemKind::Store, message).about("store").into())

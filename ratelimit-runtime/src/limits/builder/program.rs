@@ -8,15 +8,14 @@ use std::{
 };
 
 use ratelimit_spec::{
-    Network, check_prefix, expand_env, format_duration,
+    LimitsFile, Network, Step, check_prefix, expand_env, format_duration,
     limits_file::{check_deadline, check_max_remembered, check_revision},
 };
 
 use super::LimitsBuilder;
 use crate::{
     Problem, ProblemKind, SetupError,
-    events::{Event, Events},
-    limits::file,
+    limits::file::LoadedFile,
     registry::REMEMBERED,
     report::{Setting, Source},
     store::redis::{Certificates, address::Address},
@@ -25,9 +24,20 @@ use crate::{
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
 impl LimitsBuilder {
+    /// Returns the problems of what is read at startup alone: the key prefix and the store.
+    pub(super) fn problems(&self, file: &LoadedFile) -> Vec<Problem> {
+        let address = self.address(Some(file), || {});
+        let certificates = match &address {
+            Ok(Some(_)) => self.certificates(Some(file)).err(),
+            Ok(None) | Err(_) => None,
+        };
+        let problems = [self.checked_prefix(Some(file)).err(), address.err(), certificates];
+        problems.into_iter().flatten().map(|problem| *problem).collect()
+    }
+
     pub(super) fn checked_deadline(
         &self,
-        loaded: Option<&file::LoadedFile>,
+        loaded: Option<&LoadedFile>,
     ) -> Result<(Duration, Setting), SetupError> {
         let written = loaded.and_then(|file| file.limits.deadline);
         let (deadline, source) = nearest(self.deadline, written, DEFAULT_DEADLINE);
@@ -38,7 +48,7 @@ impl LimitsBuilder {
 
     pub(super) fn checked_max_remembered(
         &self,
-        loaded: Option<&file::LoadedFile>,
+        loaded: Option<&LoadedFile>,
     ) -> Result<(usize, Setting), SetupError> {
         let written = loaded.and_then(|file| file.limits.max_remembered);
         let written = written.and_then(|limiters| usize::try_from(limiters).ok());
@@ -48,7 +58,7 @@ impl LimitsBuilder {
     }
 
     /// Returns the builder's number of processes, which takes precedence over that of the limits file.
-    pub(super) fn checked_instances(&self) -> Result<Option<u32>, SetupError> {
+    pub(super) fn checked_instances(&self) -> Result<Option<u32>, Box<Problem>> {
         if self.instances == Some(0) {
             let why =
                 format!("`instances` cannot be `0`; write a whole number from 1 to {}", u32::MAX);
@@ -58,12 +68,10 @@ impl LimitsBuilder {
     }
 
     /// Returns the interval at which the limits file is checked. An interval of 0 would keep a thread busy.
-    pub(super) fn checked_watch(&self) -> Result<Option<Duration>, SetupError> {
+    pub(super) fn checked_watch(&self) -> Result<Option<Duration>, Box<Problem>> {
         if self.watch == Some(Duration::ZERO) {
-            return Err(refused(
-                "watch",
-                "`watch` cannot be `0s`; write `1ms` or longer".to_owned(),
-            ));
+            let why = "`watch` cannot be `0s`; write `1ms` or longer";
+            return Err(refused("watch", why.to_owned()));
         }
         Ok(self.watch)
     }
@@ -77,41 +85,43 @@ impl LimitsBuilder {
 
     pub(super) fn checked_prefix(
         &self,
-        loaded: Option<&file::LoadedFile>,
-    ) -> Result<String, SetupError> {
-        let written = loaded.and_then(|file| file.limits.key_prefix.as_deref());
-        let prefix = match (&self.key_prefix, written) {
-            (Some(prefix), _) => prefix.clone(),
-            (None, Some(prefix)) => expanded("key_prefix", prefix)?,
-            (None, None) => String::new(),
+        loaded: Option<&LoadedFile>,
+    ) -> Result<String, Box<Problem>> {
+        let checked = |prefix: String| match check_prefix(&prefix) {
+            Ok(()) => Ok(prefix),
+            Err(why) => Err(refused("key_prefix", format!("`{}`: {why}", prefix.escape_debug()))),
         };
-        check_prefix(&prefix)
-            .map_err(|why| refused("key_prefix", format!("`{}`: {why}", prefix.escape_debug())))?;
-        Ok(prefix)
+        match (&self.key_prefix, written(loaded, |limits| &limits.key_prefix)) {
+            (Some(prefix), _) => checked(prefix.clone()),
+            (None, Some((file, prefix))) => expanded(file, "key_prefix", prefix, checked),
+            (None, None) => Ok(String::new()),
+        }
     }
 
-    /// Returns the store's address; `None` for the embedded store.
+    /// Returns the store's address; `None` for the embedded store, also if none is set.
     pub(super) fn address(
         &self,
-        loaded: Option<&file::LoadedFile>,
-        events: &Events,
-    ) -> Result<Option<Address>, SetupError> {
-        let written = loaded.and_then(|file| file.limits.store.as_deref());
-        let store = match (&self.store, written) {
-            (Some(store), _) => Some(store.clone()),
-            (None, written) => match (variable("RATELIMIT_STORE")?, written) {
-                (Some(store), _) => Some(store),
-                (None, Some(store)) => Some(expanded("store", store)?),
-                (None, None) => variable("REDIS_URL")?,
-            },
+        loaded: Option<&LoadedFile>,
+        unset: impl FnOnce(),
+    ) -> Result<Option<Address>, Box<Problem>> {
+        let address = |store: String| match &*store {
+            "memory" => Ok(None),
+            store => Address::parse(store).map(Some),
         };
-        match store.as_deref() {
-            None => {
-                events.emit(&Event::EmbeddedStore);
-                Ok(None)
-            }
-            Some("memory") => Ok(None),
-            Some(address) => Address::parse(address).map(Some),
+        let nearer = match &self.store {
+            Some(store) => Some(store.clone()),
+            None => variable("RATELIMIT_STORE")?,
+        };
+        match (nearer, written(loaded, |limits| &limits.store)) {
+            (Some(store), _) => address(store),
+            (None, Some((file, store))) => expanded(file, "store", store, address),
+            (None, None) => match variable("REDIS_URL")? {
+                Some(store) => address(store),
+                None => {
+                    unset();
+                    Ok(None)
+                }
+            },
         }
     }
 
@@ -133,24 +143,24 @@ impl LimitsBuilder {
 
     pub(super) fn certificates(
         &self,
-        loaded: Option<&file::LoadedFile>,
-    ) -> Result<Certificates, SetupError> {
-        let written = loaded.and_then(|file| file.limits.tls_ca.as_deref());
-        let ca = match (&self.tls_ca, written) {
-            (Some(path), _) => Some(path.clone()),
-            (None, Some(path)) => Some(expanded("tls_ca", path)?.into()),
+        loaded: Option<&LoadedFile>,
+    ) -> Result<Certificates, Box<Problem>> {
+        let root = match (&self.tls_ca, written(loaded, |limits| &limits.tls_ca)) {
+            (Some(path), _) => Some(read_certificates(path)?),
+            (None, Some((file, path))) => {
+                Some(expanded(file, "tls_ca", path, |path| read_certificates(Path::new(&path)))?)
+            }
             (None, None) => None,
         };
-        let root = ca.as_deref().map(read_certificates).transpose()?;
         Ok(Certificates { root })
     }
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
+fn read_certificates(path: &Path) -> Result<Vec<u8>, Box<Problem>> {
     if !cfg!(feature = "tls") {
         let message =
             format!("certificates `{}` require the crate feature `tls`; enable it", path.display());
-        return Err(Problem::new(ProblemKind::Setting, message).about("tls_ca").into());
+        return Err(refused("tls_ca", message));
     }
     fs::read(path).map_err(|error| {
         let message = format!("certificates `{}` cannot be read: {error}", path.display());
@@ -159,7 +169,7 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, SetupError> {
 }
 
 /// Returns a variable of the environment, unless it is unset or empty.
-fn variable(name: &'static str) -> Result<Option<String>, SetupError> {
+fn variable(name: &'static str) -> Result<Option<String>, Box<Problem>> {
     match env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(VarError::NotPresent) => Ok(None),
@@ -177,13 +187,29 @@ fn nearest<T>(built: Option<T>, written: Option<T>, default: T) -> (T, Source) {
     }
 }
 
-fn refused(setting: &'static str, why: String) -> SetupError {
+fn refused(setting: &'static str, why: String) -> Box<Problem> {
     Problem::new(ProblemKind::Setting, why).about(setting).into()
 }
 
-/// Replaces variables in the text by the environment's values.
-fn expanded(field: &'static str, text: &str) -> Result<String, SetupError> {
+/// Returns the text of a field of the limits file, if it is set there.
+fn written(
+    loaded: Option<&LoadedFile>,
+    field: impl FnOnce(&LimitsFile) -> &Option<String>,
+) -> Option<(&LoadedFile, &str)> {
+    let file = loaded?;
+    Some((file, field(&file.limits).as_deref()?))
+}
+
+/// Replaces variables in the text of a field by the environment's values, and reads the result. A problem is that of
+/// the field.
+fn expanded<T>(
+    file: &LoadedFile,
+    field: &'static str,
+    text: &str,
+    read: impl FnOnce(String) -> Result<T, Box<Problem>>,
+) -> Result<T, Box<Problem>> {
     expand_env(text, |name| env::var(name).ok())
-        .map_err(|why| format!("`{field}` in the limits file: {why}"))
-        .map_err(|message| refused(field, message))
+        .map_err(|why| refused(field, format!("`{field}`: {why}")))
+        .and_then(read)
+        .map_err(|problem| problem.at(file.place(&[Step::Key(field)])).into())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
-use crate::{Problem, ProblemKind, SetupError};
+use crate::{Problem, ProblemKind};
 
 /// A parsed store address.
 #[derive(Clone)]
@@ -31,10 +31,10 @@ const SCHEMES: &str = "`redis://`, `rediss://`, `unix://`, `redis-cluster://`, `
                        `redis-sentinel://` or `rediss-sentinel://`";
 
 impl Address {
-    pub(crate) fn parse(url: &str) -> Result<Self, SetupError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, Box<Problem>> {
         let shown = redact(url);
         let refuse = |why: &str| {
-            SetupError::from(Problem::new(ProblemKind::Store, format!("store `{shown}`: {why}")))
+            Box::new(Problem::new(ProblemKind::Store, format!("store `{shown}`: {why}")))
         };
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(refuse(&format!("expected `memory` or a URL with {SCHEMES}")));
