@@ -93,6 +93,13 @@ fn split_term(text: &str) -> Result<(u64, &str, &str), Kind> {
     }
 }
 
+/// Returns a regular expression for durations of any length and for some words; empty text matches too.
+pub(crate) fn pattern(words: &[&str]) -> String {
+    let terms: String = UNITS.iter().map(|(unit, _)| format!("([0-9]+{unit})?")).collect();
+    let words: String = words.iter().map(|word| format!("|{word}")).collect();
+    format!("^({terms}{words})$")
+}
+
 /// Writes a duration the way [`parse_duration`] reads it, with the largest units that fit: `1h30m`,
 /// not `90m`.
 ///

@@ -48,7 +48,7 @@ pub fn check_max_remembered(limiters: usize) -> Result<u32, String> {
 
 /// The text contains the bounds.
 pub(super) const DEADLINE: Shape =
-    Shape::Text("a duration from `1ms` to `1m`, such as `100ms`", "100ms");
+    Shape::Duration("a duration from `1ms` to `1m`, such as `100ms`", "100ms", &[]);
 
 /// Checks how long one decision may take. A message says what to write.
 ///

@@ -27,6 +27,8 @@ pub(super) struct FileField {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) shape: Shape,
+    /// The default, in JSON.
+    pub(super) default: Option<&'static str>,
     read: fn(&Field<'_>, Shape, &mut LimitsFile, &mut Report),
 }
 
@@ -35,36 +37,45 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
         name: "store",
         about: "Where state is kept; `${..}` stands for environment variables.",
         shape: Shape::Text("`memory` or a URL such as `redis://127.0.0.1:6379/0`", "memory"),
+        default: None,
         read: |field, shape, file, report| file.store = expandable(field, shape, report),
     },
     FileField {
         name: "tls_ca",
         about: "The file with the certificates that a TLS connection trusts; `${..}` stands for environment variables.",
         shape: Shape::Text("the path of a file", "/etc/ssl/redis-ca.pem"),
+        default: None,
         read: |field, shape, file, report| file.tls_ca = expandable(field, shape, report),
     },
     FileField {
         name: "key_prefix",
         about: "What the name of every limiter starts with; `${..}` stands for environment variables.",
-        shape: Shape::Text("a text such as `\"shop:\"`", "shop:"),
+        shape: Shape::Other(
+            "a text such as `\"shop:\"`",
+            r#""type": "string", "examples": ["shop:"]"#,
+        ),
+        default: None,
         read: |field, shape, file, report| file.key_prefix = key_prefix(field, shape, report),
     },
     FileField {
         name: "revision",
         about: "Of two programs with different files, the one with the higher revision decides.",
         shape: REVISION,
+        default: None,
         read: |field, shape, file, report| file.revision = report.number(field, shape),
     },
     FileField {
         name: "strict",
         about: "Whether every annotated key must be declared.",
         shape: Shape::Flag,
+        default: Some("true"),
         read: |field, _, file, report| file.strict = report.boolean(field).unwrap_or(true),
     },
     FileField {
         name: "unmatched",
         about: "What happens when an entry matches no limiter of the program.",
         shape: Shape::Word(Unmatched::WORDS),
+        default: Some("\"warn\""),
         read: |field, shape, file, report| {
             file.unmatched = report.word(field, shape).unwrap_or_default();
         },
@@ -73,24 +84,28 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
         name: "shadow",
         about: "Whether all limiters are in shadow mode.",
         shape: Shape::Flag,
+        default: Some("false"),
         read: |field, _, file, report| file.shadow = report.boolean(field).unwrap_or(false),
     },
     FileField {
         name: "deadline",
         about: "How long one decision may take.",
         shape: DEADLINE,
+        default: Some("\"100ms\""),
         read: |field, shape, file, report| file.deadline = report.deadline(field, shape),
     },
     FileField {
         name: "instances",
         about: "How many processes share the limits.",
         shape: Shape::Number(1, "", u32::MAX as u64),
+        default: None,
         read: |field, shape, file, report| file.instances = report.number(field, shape),
     },
     FileField {
         name: "max_remembered",
         about: "How many limiters a process remembers.",
         shape: REMEMBERED,
+        default: Some("100000"),
         read: |field, shape, file, report| file.max_remembered = report.number(field, shape),
     },
     FileField {
@@ -100,6 +115,7 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
             "a list of address ranges such as `[10.0.0.0/8]`",
             r#""type": "array", "items": { "type": "string" }"#,
         ),
+        default: None,
         read: |field, shape, file, report| file.trusted_proxies = networks(field, shape, report),
     },
     FileField {
@@ -109,6 +125,7 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
             "fields such as `{ rate: 5, per: 1s }`",
             r##""$ref": "#/definitions/settings""##,
         ),
+        default: None,
         read: |field, _, file, report| file.default = default(field, report),
     },
     FileField {
@@ -118,6 +135,7 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
             "a map such as `checkout: { rate: 5, per: 1s }`",
             r##""type": ["object", "null"], "additionalProperties": { "$ref": "#/definitions/limiter" }"##,
         ),
+        default: None,
         read: |field, shape, file, report| file.limiters = limiters(field, shape, report),
     },
     FileField {
@@ -127,6 +145,7 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
             "a list of entries such as `- { prefix: \"test:\", rate: 2, per: 1s }`",
             r##""type": ["array", "null"], "items": { "$ref": "#/definitions/prefix" }"##,
         ),
+        default: None,
         read: |field, shape, file, report| file.prefixes = entries::prefixes(field, shape, report),
     },
 ];

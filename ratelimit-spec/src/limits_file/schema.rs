@@ -1,8 +1,8 @@
 //! The JSON schema of the limits file, written from the tables that the reader uses.
 
 use super::read::{FILE_FIELDS, LIMIT_FIELDS, settings};
-use super::shape::Shape;
-use crate::settings::Settings;
+use super::shape::{DURATION, Shape};
+use crate::settings::{Merged, Settings};
 
 const HEAD: &str = r##"{
   "$schema": "http://json-schema.org/draft-07/schema#",
@@ -30,11 +30,13 @@ const OVERRIDES: Shape = Shape::Other(
 /// ```
 #[must_use]
 pub fn schema() -> String {
-    let fields = FILE_FIELDS.iter().map(|field| member(field.name, field.about, field.shape));
-    let key = member("key", "Exactly this name.", NAME);
-    let prefix = member("prefix", "Every name that starts like this.", NAME);
-    let overrides =
-        member("overrides", "Other limits for some names; the first match decides.", OVERRIDES);
+    let fields = FILE_FIELDS.iter().map(|field| {
+        member(field.name, field.about, field.shape, field.default.map(str::to_owned))
+    });
+    let key = member("key", "Exactly this name.", NAME, None);
+    let prefix = member("prefix", "Every name that starts like this.", NAME, None);
+    let about = "Other limits for some names; the first match decides.";
+    let overrides = member("overrides", about, OVERRIDES, None);
     let limit =
         LIMIT_FIELDS.iter().map(|(name, shape)| format!("{name:?}: {{ {} }}", shape.schema()));
     let definitions = [
@@ -53,8 +55,13 @@ pub fn schema() -> String {
             lines(limit, 6)
         ),
     ];
-    let settings = settings().map(|(name, about, shape)| member(name, about, shape));
-    let definitions = definitions.into_iter().chain(settings);
+    let built_in = Merged::of(&[]).or_built_in(()).rows();
+    let settings = settings().map(|(name, about, shape)| {
+        let default = built_in.iter().find(|(known, ..)| *known == name);
+        member(name, about, shape, default.map(|(_, shown, ())| shape.json(shown)))
+    });
+    let duration = format!("\"duration\": {{ {} }}", DURATION.schema());
+    let definitions = definitions.into_iter().chain([duration]).chain(settings);
     format!(
         "{HEAD}    {}\n  }},\n  \"definitions\": {{\n    {}\n  }}\n}}\n",
         lines(fields, 4),
@@ -65,15 +72,18 @@ pub fn schema() -> String {
 /// Returns the schema of an object with every setting and some fields of its own.
 fn object<const N: usize>(name: &str, ty: &str, more: &str, own: [String; N]) -> String {
     let setting = |name: &&str| format!("{name:?}: {{ \"$ref\": \"#/definitions/{name}\" }}");
-    let properties = own.into_iter().chain(Settings::NAMES.iter().map(setting));
+    // The keys of an override are those of its limiter.
+    let names = Settings::NAMES.iter().filter(|field| (name, **field) != ("override", "max_keys"));
+    let properties = own.into_iter().chain(names.map(setting));
     format!(
         "{name:?}: {{ \"type\": {ty}, {more}\"additionalProperties\": false, \"properties\": {{\n      {}\n    }} }}",
         lines(properties, 6)
     )
 }
 
-fn member(name: &str, about: &str, shape: Shape) -> String {
-    format!("{name:?}: {{ \"description\": {about:?}, {} }}", shape.schema())
+fn member(name: &str, about: &str, shape: Shape, default: Option<String>) -> String {
+    let default = default.map(|value| format!(", \"default\": {value}")).unwrap_or_default();
+    format!("{name:?}: {{ \"description\": {about:?}, {}{default} }}", shape.schema())
 }
 
 fn lines(members: impl Iterator<Item = String>, indent: usize) -> String {

@@ -11,7 +11,7 @@ use crate::penalty::Penalty;
 const AFTER: Shape = Shape::Number(1, "", u32::MAX as u64);
 pub(super) const SHAPE: Shape = Shape::Other(
     "fields such as `{ after: 3, block: 5m, up_to: 1d }`",
-    r#""type": "object", "required": ["after", "block"], "additionalProperties": false, "properties": { "after": { "type": "integer", "minimum": 1, "maximum": 4294967295 }, "block": { "type": "string" }, "up_to": { "type": "string" } }"#,
+    r##""type": "object", "required": ["after", "block"], "additionalProperties": false, "properties": { "after": { "type": "integer", "minimum": 1, "maximum": 4294967295 }, "block": { "$ref": "#/definitions/duration" }, "up_to": { "$ref": "#/definitions/duration" } }"##,
 );
 
 pub(super) fn penalty(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<Penalty> {

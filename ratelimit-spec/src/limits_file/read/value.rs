@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::limits_file::fields::Field;
 use crate::limits_file::problem::Report;
 use crate::limits_file::read::{limits, penalty};
-use crate::limits_file::shape::{DURATION, Shape};
+use crate::limits_file::shape::{DURATION, PER, Shape, WAIT};
 use crate::penalty::Penalty;
 use crate::per::Per;
 use crate::words::{Mode, OnDrift, OnStoreError, RefundOn, Wait};
@@ -64,7 +64,7 @@ impl Value for Duration {
 }
 
 impl Value for Per {
-    const SHAPE: Option<Shape> = Some(DURATION);
+    const SHAPE: Option<Shape> = Some(PER);
 
     fn read(field: &Field<'_>, _: Shape, report: &mut Report) -> Option<Self> {
         report.per(field)
@@ -89,6 +89,6 @@ words! {
     OnStoreError = Shape::Word(OnStoreError::WORDS);
     RefundOn = Shape::Word(RefundOn::WORDS);
     OnDrift = Shape::Word(OnDrift::WORDS);
-    Wait = Shape::Text("`forever`, `none` or a duration such as `250ms`", "250ms");
+    Wait = WAIT;
     TimeZone = Shape::Text("a name of the IANA database such as `Europe/Vienna`", "Europe/Vienna");
 }
