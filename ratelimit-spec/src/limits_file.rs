@@ -157,6 +157,19 @@ pub enum Unmatched {
 
 words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error, "ignore" => Ignore);
 
+/// Decodes the bytes of a limits file.
+///
+/// # Errors
+///
+/// Returns the problem of bytes that are not UTF-8.
+pub fn decode(bytes: Vec<u8>) -> Result<String, Problem> {
+    String::from_utf8(bytes).map_err(|_| Problem {
+        position: None,
+        message: "not UTF-8; save the file as UTF-8".to_owned(),
+        is_syntax: true,
+    })
+}
+
 impl Default for LimitsFile {
     /// Returns the settings of an empty file.
     fn default() -> Self {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use ratelimit_spec::limits_file::{MAX_BYTES, decode};
 use ratelimit_spec::{LimitsFile, Problem};
 
 /// The limits, or the problems of the file.
@@ -49,6 +50,9 @@ pub(super) fn read(path: &Path) -> io::Result<Arc<Contents>> {
 fn parse(file: &mut File) -> io::Result<Contents> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    // The parser reports a file that is not text, with a position.
-    Ok(LimitsFile::parse(&String::from_utf8_lossy(&bytes)))
+    // The parser reports the size first; the end may be in the middle of a character.
+    if bytes.len() > MAX_BYTES {
+        return Ok(LimitsFile::parse(&String::from_utf8_lossy(&bytes)));
+    }
+    Ok(decode(bytes).map_err(|problem| vec![problem]).and_then(|text| LimitsFile::parse(&text)))
 }

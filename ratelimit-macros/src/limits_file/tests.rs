@@ -103,3 +103,19 @@ fn an_edited_file_is_read_again() {
 fn without_cargo_nothing_is_looked_for() {
     assert!(matches!(Surroundings::default().find(), Lookup::Nothing));
 }
+
+#[test]
+fn a_file_that_is_not_utf_8_is_invalid_as_at_run_time() {
+    let root = workspace("latin", &[("Cargo.lock", "")]);
+    let read = |bytes: &[u8]| {
+        fs::write(root.join("ratelimit.yaml"), bytes).unwrap();
+        let lookup = lookup(root.clone(), None);
+        let contents = lookup.found().unwrap().contents.as_ref();
+        contents.as_ref().map(|_| ()).map_err(|problems| problems[0].to_string())
+    };
+    let refused = |message: &str| Err(message.to_owned());
+    assert_eq!(read(b"# caf\xe9\nlimiters: {}\n"), refused("not UTF-8; save the file as UTF-8"));
+    let large = "é".repeat(1 << 20);
+    assert!(read(large.as_bytes()).unwrap_err().starts_with("the file has"));
+    fs::remove_dir_all(root).unwrap();
+}

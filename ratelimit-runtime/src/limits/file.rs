@@ -117,7 +117,7 @@ pub(super) fn read(path: &Path) -> Result<String, SetupError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(too_long(bytes.len() as u64));
     }
-    String::from_utf8(bytes).map_err(|_| refused("not UTF-8; save the file as UTF-8".to_owned()))
+    spec::limits_file::decode(bytes).map_err(|problem| refused(problem.message))
 }
 
 impl LoadedFile {
