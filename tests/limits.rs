@@ -1,6 +1,8 @@
 //! Limits without annotations: numbers from the file, waiting, and what is refused at startup.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "limits/hangup.rs"]
+mod hangup;
 #[path = "limits/named.rs"]
 mod named;
 #[path = "limits/watched.rs"]

@@ -196,7 +196,7 @@ impl LimitsBuilder {
     }
 
     /// [Reloads](Limits::reload) the limits file when the process gets `SIGHUP`, as operators expect of a
-    /// service. The signal then no longer ends the process.
+    /// service. From the start of the setup on, the signal no longer ends the process.
     #[cfg(all(unix, feature = "signal"))]
     pub fn reload_on_hangup(mut self) -> Self {
         self.on_hangup = true;
@@ -261,13 +261,14 @@ impl LimitsBuilder {
     /// As for [`install`](Self::install).
     pub async fn build(self) -> Result<Limits, SetupError> {
         metrics::describe();
+        let engine = Arc::<Engine>::default();
         // Before the file is loaded, so that no change in between is missed.
         let watch = self.checked_watch()?.map(|every| (every, watch::Seen::of(&self.source)));
         #[cfg(all(unix, feature = "signal"))]
-        let on_hangup = self.on_hangup;
+        let hangups = self.on_hangup.then(|| watch::hangups(&engine)).transpose()?;
         let (loaded, warnings) =
             validate::load(&self.source, self.shadow, &|file| self.problems(file))?;
-        let limits = self.assemble(loaded, None)?;
+        let limits = self.assemble(loaded, None, engine)?;
         let services = &limits.services;
         for warning in &warnings {
             services.events.emit(warning);
@@ -279,8 +280,8 @@ impl LimitsBuilder {
             watch::start(&limits, every, seen);
         }
         #[cfg(all(unix, feature = "signal"))]
-        if on_hangup {
-            watch::on_hangup(&limits)?;
+        if let Some(hangups) = hangups {
+            watch::on_hangup(&limits, hangups);
         }
         Ok(limits)
     }
@@ -288,7 +289,11 @@ impl LimitsBuilder {
     /// Returns limits on the embedded store that use this clock and read nothing else.
     #[cfg(feature = "test-util")]
     pub(crate) fn by_hand(clock: crate::clock::ManualClock) -> Limits {
-        let limits = Self::default().memory().no_limits_file().clock(clock).assemble(None, None);
+        let limits = Self::default().memory().no_limits_file().clock(clock).assemble(
+            None,
+            None,
+            Arc::default(),
+        );
         limits.expect("an embedded store without a file has nothing to fail on")
     }
 
@@ -298,13 +303,14 @@ impl LimitsBuilder {
             let builder = Self::default();
             let (loaded, warnings) =
                 validate::load(&builder.source, builder.shadow, &|file| builder.problems(file))?;
-            let limits = builder.assemble(loaded, None)?;
+            let limits = builder.assemble(loaded, None, Arc::default())?;
             warnings.iter().for_each(|warning| limits.services.events.emit(warning));
             Ok(limits)
         };
         attempt().unwrap_or_else(|error: SetupError| {
             let broken = Some(error.clone());
-            let limits = Self::default().memory().no_limits_file().assemble(None, broken);
+            let limits =
+                Self::default().memory().no_limits_file().assemble(None, broken, Arc::default());
             let limits = limits.expect("an embedded store without a file has nothing to fail on");
             limits.services.events.emit(&Event::NotInstalled { error });
             limits
@@ -315,10 +321,10 @@ impl LimitsBuilder {
         self,
         loaded: Option<file::LoadedFile>,
         broken: Option<SetupError>,
+        engine: Arc<Engine>,
     ) -> Result<Limits, SetupError> {
         static ID: AtomicU64 = AtomicU64::new(1);
 
-        let engine = Arc::<Engine>::default();
         let events = Events::to(self.on_event.clone(), Arc::clone(&engine));
         let key_prefix = self.checked_prefix(loaded.as_ref())?;
         let (deadline, shown_deadline) = self.checked_deadline(loaded.as_ref())?;

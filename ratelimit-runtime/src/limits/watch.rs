@@ -9,11 +9,11 @@ use std::{
 use tokio::{task::spawn_blocking, time::sleep};
 
 #[cfg(all(unix, feature = "signal"))]
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Limits, file, reload};
 #[cfg(all(unix, feature = "signal"))]
-use crate::{Problem, ProblemKind, SetupError};
+use crate::{Problem, ProblemKind, SetupError, engine::Engine};
 use crate::{limiter::Services, registry::Registry};
 
 /// The time for which a changed file must stay as it is before it is loaded: some programs write it in steps.
@@ -46,18 +46,23 @@ struct Again {
 }
 
 impl Again {
-    fn of(limits: &Limits) -> Self {
+    fn of(limits: &Limits) -> Arc<Self> {
         let (made, services) = (&limits.made, Arc::downgrade(&limits.services));
         let registry = Arc::downgrade(&made.registry);
-        Self { services, registry, source: made.source.clone(), shadow: made.shadow }
+        Arc::new(Self { services, registry, source: made.source.clone(), shadow: made.shadow })
     }
 
     /// Returns `None` once the limits and their limiters have ended.
-    fn reload(&self) -> Option<()> {
-        let (services, registry) = (self.services.upgrade()?, self.registry.upgrade());
-        // An invalid file is reported by an event, and the previous limits stay active.
-        let _ = reload(&services, registry.as_deref(), &self.source, self.shadow);
-        Some(())
+    async fn reload(self: &Arc<Self>) -> Option<()> {
+        let this = Arc::clone(self);
+        // In another thread, since a file system may not reply, and a large file takes its time.
+        let reloaded = spawn_blocking(move || {
+            let (services, registry) = (this.services.upgrade()?, this.registry.upgrade());
+            // An invalid file is reported by an event, and the previous limits stay active.
+            let _ = reload(&services, registry.as_deref(), &this.source, this.shadow);
+            Some(())
+        });
+        reloaded.await.ok()?
     }
 }
 
@@ -72,7 +77,7 @@ pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
                 sleep(SETTLED).await;
                 let Some(next) = Seen::later(&source).await else { return };
                 if next == now {
-                    if again.reload().is_none() {
+                    if again.reload().await.is_none() {
                         return;
                     }
                     seen = next;
@@ -84,21 +89,23 @@ pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
     });
 }
 
-/// Reloads at every `SIGHUP`, from now on. Ends with the limits and their limiters.
+/// Receives every `SIGHUP` from now on: before the file is loaded, so that none of them ends the process or is missed.
 #[cfg(all(unix, feature = "signal"))]
-pub(super) fn on_hangup(limits: &Limits) -> Result<(), SetupError> {
-    let again = Again::of(limits);
-    let runtime = limits.services.engine.runtime();
+pub(super) fn hangups(engine: &Engine) -> Result<Signal, SetupError> {
+    let runtime = engine.runtime();
     // The engine's runtime, so that reloading continues after the caller's runtime has ended.
-    let entered = runtime.enter();
-    let hangup = signal(SignalKind::hangup());
-    drop(entered);
-    let mut hangup = hangup.map_err(|error| {
+    let _entered = runtime.enter();
+    signal(SignalKind::hangup()).map_err(|error| {
         let message = format!("cannot listen for SIGHUP: {error}; remove `reload_on_hangup`");
-        Problem::new(ProblemKind::File, message).caused_by(error)
-    })?;
+        Problem::new(ProblemKind::File, message).caused_by(error).into()
+    })
+}
+
+/// Reloads at every `SIGHUP`. Ends with the limits and their limiters.
+#[cfg(all(unix, feature = "signal"))]
+pub(super) fn on_hangup(limits: &Limits, mut hangups: Signal) {
+    let again = Again::of(limits);
     limits.services.engine.spawn_endless(async move {
-        while hangup.recv().await.is_some() && again.reload().is_some() {}
+        while hangups.recv().await.is_some() && again.reload().await.is_some() {}
     });
-    Ok(())
 }
