@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Limiter, Limits, Reason, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{Limiter, Limits, Quota, Reason, Rejection, limiter, rate_limit};
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 use tokio::time::sleep;
 
@@ -69,6 +69,56 @@ async fn a_call_takes_of_all_limits_or_of_none() {
 async fn a_cluster_decides_them_on_one_node() {
     let cluster = RedisCluster::start();
     all_or_nothing(&redis(&cluster.url()).await).await;
+}
+
+/// Grants within two seconds to each of these groups of callers, who all call again and again.
+async fn grants<const N: usize>(callers: [(usize, Limiter); N]) -> [u32; N] {
+    let ends = Instant::now() + Duration::from_secs(2);
+    let all = callers.map(|(count, limiter)| {
+        let call = |limiter: Limiter| {
+            tokio::spawn(async move {
+                let mut grants = 0;
+                while tokio::time::timeout_at(ends.into(), limiter.acquire(1)).await.is_ok() {
+                    grants += 1;
+                }
+                grants
+            })
+        };
+        (0..count).map(|_| call(limiter.clone())).collect::<Vec<_>>()
+    });
+    let mut grants = [0; N];
+    for (grants, calls) in grants.iter_mut().zip(all) {
+        for call in calls {
+            *grants += call.await.unwrap();
+        }
+    }
+    grants
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_two_nodes_of_a_cluster_lose_few_permits() {
+    let cluster = RedisCluster::start();
+    let limits = redis(&cluster.url()).await;
+    let pair = |name: &str, one: Quota, other: Quota| {
+        let is_elsewhere =
+            |other: &String| cluster.master_of_key(other) != cluster.master_of_key(name);
+        let elsewhere = (0..).map(|n| format!("{name}:{n}")).find(is_elsewhere).unwrap();
+        (limits.limiter(name, one), limits.limiter(&elsewhere, other))
+    };
+    let bucket = |rate| Quota::per_second(rate).token_bucket(1).unwrap();
+
+    let (one, other) = pair("orders", bucket(30), bucket(29));
+    let orders = [(5, one.clone().and(other.clone())), (5, other.and(one))];
+    let got = grants(orders).await;
+    assert!(
+        got[0] + got[1] >= 34,
+        "of 58 permits, calls that name them in either order got {got:?}"
+    );
+
+    let (one, other) = pair("both", Quota::per_second(30).leaky_bucket().unwrap(), bucket(30));
+    let got = grants([(4, one.clone().and(other.clone())), (3, one), (3, other)]).await;
+    let all = got[0] + got[1].min(got[2]);
+    assert!(all >= 20, "of 60 permits, calls of both and of each got {got:?}");
 }
 
 #[tokio::test]

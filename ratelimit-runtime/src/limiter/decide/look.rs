@@ -57,7 +57,7 @@ impl Core {
         })
     }
 
-    async fn look(
+    pub(super) async fn look(
         self: &Arc<Self>,
         limits: &Arc<Services>,
         rule: &Rule,
