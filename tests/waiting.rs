@@ -13,7 +13,7 @@ use std::{
 
 use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Reason, Rejection, rate_limit};
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{sync::Barrier, task::JoinHandle, time::timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -286,6 +286,8 @@ async fn change(server: &RedisServer, limiter: &Limiter, algorithm: &str, change
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_by_another_process_ends_a_wait_too() {
     let server = RedisServer::start();
+    // One flush is of all four, so it comes when all of them wait.
+    let all_wait = Barrier::new(4);
     let wait = async |algorithm: &'static str, kind: &'static str| {
         let yaml = format!(
             "deadline: 20s\nlimiters:\n  x: {{ rate: 1, per: 20s, algorithm: {algorithm} }}\n"
@@ -298,6 +300,7 @@ async fn a_change_by_another_process_ends_a_wait_too() {
         let (limiter, other) = (here.configured("x"), there.configured("x"));
         limiter.acquire(1).await.unwrap();
         let waiter = waits(&limiter).await;
+        all_wait.wait().await;
         change(&server, &other, algorithm, kind).await;
         let waited = timeout(10 * SECOND, waiter).await;
         waited.unwrap_or_else(|_| panic!("{algorithm}, {kind}")).unwrap().unwrap();
