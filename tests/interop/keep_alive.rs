@@ -123,8 +123,8 @@ async fn that_of_java_outlives_a_start_of_rust(redisson: Redisson) {
     assert_eq!(State::of(&server, "shared").config["keepAliveTime"], "600");
 }
 
-/// The limits file gave a limiter that Java made for good a keep-alive of a minute. When nobody had
-/// used it for longer, Java's next call failed, because the limiter was not initialized.
+/// The limits file gave a limiter that Java made for good a keep-alive of a minute. After a longer
+/// time without calls, Java's next call failed, because the limiter was not initialized.
 async fn a_start_of_rust_lets_no_limiter_of_java_expire(redisson: Redisson) {
     let server = RedisServer::start();
     let mut java = redisson.connect(&server);

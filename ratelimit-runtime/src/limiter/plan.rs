@@ -197,10 +197,9 @@ impl Rule {
         }
         let numbers = resolve(&current, family, itself, given);
         if let (Some(given), None, Ok(_)) = (given, itself.1, &numbers) {
-            let limiter = || Arc::clone(&family.key);
             for conflict in current.without_effect(family, itself.0.given, given) {
-                let conflict = conflict.to_string();
-                limits.events.emit(&Event::NoEffect { limiter: limiter(), conflict });
+                let (limiter, conflict) = (Arc::clone(&family.key), conflict.to_string());
+                limits.events.emit(&Event::NoEffect { limiter, conflict });
             }
         }
         let since = current.since_of(family, itself.0.given);
