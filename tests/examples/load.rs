@@ -124,13 +124,23 @@ impl Load {
     }
 }
 
-/// The most answers that were certainly decided within one window: asked for and given in it.
-pub(crate) fn worst_window(answers: &[&Answer], per: Duration) -> usize {
-    // Limits count in whole milliseconds.
-    let per = per - Duration::from_millis(2);
-    let within = |start: Instant| {
-        let inside = |answer: &&&Answer| answer.sent >= start && answer.received < start + per;
-        answers.iter().filter(inside).count()
+/// How many answers the fullest window holds: those that were certainly decided in it, asked for and given within it,
+/// and all that may have been.
+pub(crate) fn fullest_window(answers: &[&Answer], per: Duration) -> (usize, usize) {
+    let most = |is_inside: &dyn Fn(&Answer, &Answer) -> bool| {
+        let within = |first: &&Answer| answers.iter().filter(|one| is_inside(first, one)).count();
+        answers.iter().map(within).max().unwrap_or(0)
     };
-    answers.iter().map(|answer| within(answer.sent)).max().unwrap_or(0)
+    // Limits count in whole milliseconds.
+    let surely = per - Duration::from_millis(2);
+    let certain = most(&|first, one| one.sent >= first.sent && one.received < first.sent + surely);
+    let possible =
+        most(&|first, one| one.received >= first.sent && one.sent < first.received + per);
+    (certain, possible)
+}
+
+/// How many of the answers were asked for more than this after the first one of them was.
+pub(crate) fn later(answers: &[&Answer], than: Duration) -> usize {
+    let first = answers.iter().map(|answer| answer.sent).min();
+    answers.iter().filter(|answer| first.is_some_and(|first| answer.sent > first + than)).count()
 }

@@ -7,7 +7,7 @@ use tests::redis_server::RedisServer;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    load::{Answer, Load, Route, Shopper, USERS, worst_window},
+    load::{Answer, Load, Route, Shopper, USERS, fullest_window, later},
     program::Server,
 };
 
@@ -60,14 +60,15 @@ fn assert_limits(answers: &[Answer], phase: u64, payments: Payments) {
     println!("phase {phase}: {} answers, {quotes} of them quotes", answers.len());
 }
 
-/// No second admits more than the rate, and the fullest one hardly less. Gives what all of them
-/// admitted.
+/// No second admits more than the rate, the fullest one hardly less, and the next one admits again. Gives what all of
+/// them admitted. A busy machine may take long to answer, so an answer may count in a window or in the next one.
 fn assert_windows(answers: &[&Answer], route: Route, rate: usize) -> usize {
     let admitted = admitted(answers, route);
-    let worst = worst_window(&admitted, SECOND);
-    // What is asked for in one window and answered in the next one is counted in neither.
-    assert!((rate * 9 / 10..=rate).contains(&worst), "{worst} of {rate}: {route:?}");
-    assert!(admitted.len() >= 2 * rate, "{} in {RUN:?}: {route:?}", admitted.len());
+    let (certain, possible) = fullest_window(&admitted, SECOND);
+    assert!(certain <= rate, "{certain} of {rate}: {route:?}");
+    assert!(possible >= rate * 9 / 10, "at most {possible} of {rate}: {route:?}");
+    let later = later(&admitted, SECOND);
+    assert!(later >= rate / 2, "{later} after the first second: {route:?}");
     admitted.len()
 }
 
