@@ -133,10 +133,11 @@ impl Limits {
     /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough. Settings of the file that do not fit the
     /// quota, such as a `burst` for a sliding window, have no effect and are reported as [`Event::NoEffect`].
     ///
-    /// Any text is a safe name, and the limits file matches it as it is given: `prefix: "50%"`. A name of only
-    /// characters that keys may contain is used as it is, so `orders:42` is stored as the limiter of
-    /// `"orders:{user_id}"` for 42, or of a Java service. The settings of a template do not apply to it: use
-    /// [`limiter!`](crate::limiter) for a limiter of an annotated function.
+    /// Any text is a safe name, and the limits file matches it as it is given: `prefix: "50%"`. An entry that is
+    /// written like the name applies as well, so that a test can ask for `search:{tenant}`. A name of only characters
+    /// that keys may contain is used as it is, so `orders:42` is stored as the limiter of `"orders:{user_id}"` for 42,
+    /// or of a Java service. The settings of a template do not apply to it: use [`limiter!`](crate::limiter) for a
+    /// limiter of an annotated function.
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();

@@ -155,3 +155,17 @@ default: { shards: 4 }
         ]
     );
 }
+
+/// A test of a program asks for a key with placeholders as the limits file writes it.
+#[tokio::test]
+async fn an_entry_applies_to_a_name_that_is_written_like_it() {
+    let yaml = "limiters:
+  'search:{tenant}': { rate: 3, per: 1h }
+  'a{b}': { rate: 4, per: 1h }
+  'a{{b}}': { rate: 5, per: 1h }
+";
+    let limits = embedded(yaml).build().await.unwrap();
+    admit(&limits, "search:{tenant}").await;
+    assert_eq!(rows(&limits, "search:{tenant}"), [(3, 1)]);
+    assert_eq!(rate(&limits, "a{b}"), 5, "the key that has only this name");
+}

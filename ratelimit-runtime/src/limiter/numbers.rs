@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Rejection, Settings, clock,
     report::Source,
-    settings::{Current, Family, Name, Unresolved, key_of},
+    settings::{Current, Family, Name, Unresolved},
     store::{AnyStore, Assertion, Config, Lease, Rejects, Terms},
 };
 
@@ -190,7 +190,7 @@ impl Core {
         let row = self.family.row();
         if let Some(settings) = settings
             && !row.is_unnamed()
-            && row.label.key() == Some(&*key_of(self.names().given))
+            && row.label.is_of(self.names().given)
         {
             row.given.store(Some(Arc::new(settings.clone())));
         }

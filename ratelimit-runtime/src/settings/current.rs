@@ -111,7 +111,7 @@ impl Current {
     /// the limits file, or the matching prefix.
     pub(crate) fn label(&self, name: &str) -> Option<Label> {
         let limits = self.limits()?;
-        if let Some(entry) = limits.limiter(&key_of(name)) {
+        if let Some(entry) = self.named(name) {
             return Some(entry.key.as_str().into());
         }
         let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
@@ -237,23 +237,28 @@ impl Current {
 
     /// Returns whether the limits file has no settings for this name beyond those of its whole template.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
-        let key = key_of(name);
-        if self.ages.has(&key) {
+        if self.ages.has(&key_of(name)) || self.ages.has(name) {
             return false;
         }
         let Some(limits) = self.limits() else { return true };
         let mut overrides =
             self.entry(family, Some(name)).into_iter().flat_map(|entry| &entry.overrides);
-        limits.limiter(&key).is_none()
+        self.named(name).is_none()
             && !overrides.any(|own| own.matches.matches(name))
             && (family.annotation.is_some()
                 || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
     }
 
     fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
+        let of_label = family.label.key().and_then(|key| self.limits()?.limiter(key));
+        of_label.or_else(|| self.named(name?))
+    }
+
+    /// Returns the entry of a name that is built at run time: that of the key which has only this name, or the one that
+    /// is written like the name.
+    fn named(&self, name: &str) -> Option<&LimiterEntry> {
         let limits = self.limits()?;
-        let of_label = family.label.key().and_then(|key| limits.limiter(key));
-        of_label.or_else(|| limits.limiter(&key_of(name?)))
+        limits.limiter(&key_of(name)).or_else(|| limits.limiter(name))
     }
 }
 

@@ -30,6 +30,11 @@ impl Label {
             Self::Prefix(_) => None,
         }
     }
+
+    /// Returns whether it is the key of this name, or is written like it.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.key().is_some_and(|key| key == name || *key == *key_of(name))
+    }
 }
 
 impl fmt::Display for Label {
