@@ -17,7 +17,7 @@ use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Source
 pub(crate) use self::{
     current::{Current, global},
     family::Family,
-    label::{Label, Name, key_of},
+    label::{Label, Name, key_of, keys_of},
     places::{Bound, Others},
     several::{Unresolved, written},
 };

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, by_precedence, key_of,
+    keys_of,
 };
 use crate::{
     clock,
@@ -237,28 +238,32 @@ impl Current {
 
     /// Returns whether the limits file has no settings for this name beyond those of its whole template.
     pub(crate) fn says_nothing_of(&self, family: &Family, name: &str) -> bool {
-        if self.ages.has(&key_of(name)) || self.ages.has(name) {
+        let mut keys = keys_of(name);
+        if keys.clone().any(|key| self.ages.has(&key)) {
             return false;
         }
         let Some(limits) = self.limits() else { return true };
-        let mut overrides =
-            self.entry(family, Some(name)).into_iter().flat_map(|entry| &entry.overrides);
-        self.named(name).is_none()
+        let named = keys.find_map(|key| limits.limiter(&key));
+        let entry = self.entry_of_label(family).or(named);
+        let mut overrides = entry.into_iter().flat_map(|entry| &entry.overrides);
+        named.is_none()
             && !overrides.any(|own| own.matches.matches(name))
             && (family.annotation.is_some()
                 || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
     }
 
     fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
-        let of_label = family.label.key().and_then(|key| self.limits()?.limiter(key));
-        of_label.or_else(|| self.named(name?))
+        self.entry_of_label(family).or_else(|| self.named(name?))
     }
 
-    /// Returns the entry of a name that is built at run time: that of the key which has only this name, or the one that
-    /// is written like the name.
+    fn entry_of_label(&self, family: &Family) -> Option<&LimiterEntry> {
+        self.limits()?.limiter(family.label.key()?)
+    }
+
+    /// Returns the entry of a name that is built at run time.
     fn named(&self, name: &str) -> Option<&LimiterEntry> {
         let limits = self.limits()?;
-        limits.limiter(&key_of(name)).or_else(|| limits.limiter(name))
+        keys_of(name).find_map(|key| limits.limiter(&key))
     }
 }
 

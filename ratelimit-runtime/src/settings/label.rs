@@ -1,6 +1,6 @@
 //! The names of limiters, and what they are counted and reported under.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, iter, sync::Arc};
 
 /// A key or a prefix: `a*` is a key, and a prefix of `a` is shown like it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ impl Label {
 
     /// Returns whether it is the key of this name, or is written like it.
     pub(crate) fn is_of(&self, name: &str) -> bool {
-        self.key().is_some_and(|key| key == name || *key == *key_of(name))
+        self.key().is_some_and(|key| keys_of(name).any(|own| *own == *key))
     }
 }
 
@@ -64,10 +64,20 @@ impl<'a> From<&'a str> for Name<'a> {
 
 /// Returns the key without placeholders that stands for a name: its braces are doubled.
 pub(crate) fn key_of(name: &str) -> Cow<'_, str> {
-    match name.contains(['{', '}']) {
-        true => name.replace('{', "{{").replace('}', "}}").into(),
-        false => name.into(),
+    // Bytes are quicker to search than characters, and the first use of each key asks.
+    if name.bytes().any(|byte| matches!(byte, b'{' | b'}')) {
+        name.replace('{', "{{").replace('}', "}}").into()
+    } else {
+        name.into()
     }
+}
+
+/// Returns the keys whose entries in the limits file apply to a name: the one that has only this name, then the one that
+/// is written like it.
+pub(crate) fn keys_of(name: &str) -> impl Iterator<Item = Cow<'_, str>> + Clone {
+    let key = key_of(name);
+    let text = matches!(key, Cow::Owned(_)).then_some(Cow::Borrowed(name));
+    iter::once(key).chain(text)
 }
 
 impl From<&str> for Label {
