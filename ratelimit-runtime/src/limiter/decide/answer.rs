@@ -215,9 +215,10 @@ impl Core {
 
     /// Counts a call that only shadow mode admits, and reports the first one after a quiet period.
     pub(super) fn note_shadowed(&self, limits: &Services, rejection: impl FnOnce() -> Rejection) {
-        let (tally, measured) = (&self.family.row().tally, &self.family.row().measured);
+        let row = self.family.row();
+        let tally = &row.tally;
         tally.shadowed.fetch_add(1, Ordering::Relaxed);
-        measured.shadowed();
+        row.measured.shadowed();
         let now = limits.clock.now_ms();
         let quiet_until = tally.quiet_until_ms.swap(now + QUIET_MS, Ordering::Relaxed);
         if now >= quiet_until {

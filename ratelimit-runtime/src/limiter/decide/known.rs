@@ -119,8 +119,9 @@ fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
-    limits.events.rejected(&family.row().tally.rejected, rejection);
-    family.row().measured.rejected(rejection.reason());
+    let row = family.row();
+    limits.events.rejected(&row.tally.rejected, rejection);
+    row.measured.rejected(rejection.reason());
 }
 
 impl Core {
@@ -230,8 +231,9 @@ impl Core {
 
     /// Counts a decision of the policy, or a release that the store did not receive.
     pub(in crate::limiter) fn count_degraded(&self) {
-        self.family.row().tally.degraded.fetch_add(1, Ordering::Relaxed);
-        self.family.row().measured.degraded();
+        let row = self.family.row();
+        row.tally.degraded.fetch_add(1, Ordering::Relaxed);
+        row.measured.degraded();
     }
 
     /// Counts a call that a reply admitted.
