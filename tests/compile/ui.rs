@@ -5,6 +5,8 @@
 //! `TRYBUILD=overwrite cargo test -p tests-compile` writes the `.stderr` files anew. They hold the
 //! words of the pinned toolchain; another one may print its own part differently.
 
+#[path = "ui/editions.rs"]
+mod editions;
 #[path = "ui/features.rs"]
 mod features;
 #[path = "ui/messages.rs"]

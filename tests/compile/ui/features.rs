@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::shop::{Shop, errors};
+use crate::shop::{NO_FEATURES, Shop, errors};
 
 /// Prints whether the first and the second call were admitted.
 const PROGRAM: &str = r#"
@@ -43,7 +43,7 @@ pub async fn quote() {}
 
 #[test]
 fn without_features_there_is_an_embedded_limiter() {
-    let shop = Shop::new("embedded", "ratelimit-runtime", ", default-features = false");
+    let shop = Shop::new("embedded", "ratelimit-runtime", NO_FEATURES);
     shop.write("src/main.rs", PROGRAM);
     shop.write("src/lib.rs", "");
     let program = shop.program();
@@ -66,7 +66,7 @@ const NO_LIMITS_FILE: &str =
 
 #[test]
 fn a_missing_feature_is_a_compile_error() {
-    let shop = Shop::new("featureless", "ratelimit-runtime", ", default-features = false");
+    let shop = Shop::new("featureless", "ratelimit-runtime", NO_FEATURES);
     shop.write("src/lib.rs", BY_THE_DAY);
     let output = shop.does_not_compile();
     let expected = [

@@ -11,6 +11,9 @@ pub async fn orders(user_id: u64) -> u64 {
 }
 "#;
 
+/// The options of the dependency in all programs that are built, so that its crates are built once.
+pub(crate) const NO_FEATURES: &str = ", default-features = false";
+
 /// The errors of a package, without their places.
 pub(crate) fn errors(told: &str) -> Vec<&str> {
     let errors = told.lines().filter(|line| line.starts_with("error"));
