@@ -18,20 +18,26 @@ const EVERYTHING: &[&str] = &["test", "--locked", "--workspace", "--all-features
 /// The number of files run at once. With three, waits with a deadline ended late on two cores.
 const AT_ONCE: usize = 2;
 /// The files that take longest, so that they begin first.
-const LONGEST: &[&str] = &["interop", "ui", "examples"];
+const LONGEST: &[&str] = &["interop", "ui", "examples", "scripts"];
 /// The files that sleep for most of their time, the longest first. One of them runs beside the others.
 const SLEEPING: &[&str] = &[
     "reconcile",
-    "store",
     "grants",
-    "shares",
-    "probes",
-    "events",
+    "store",
+    "several",
     "runtimes",
-    "outage",
+    "shares",
     "fairness",
+    "events",
+    "probes",
+    "cluster",
+    "outage",
     "kept",
+    "waiting",
+    "harness",
 ];
+/// The number of tests of such a file that run at once; of the others, as many as there are cores.
+const SLEEPERS: &str = "6";
 
 /// Runs all tests; `prepare` adds to the command of each.
 pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
@@ -49,6 +55,9 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
     let run_one = |part: &[String]| {
         let mut command = cargo(EVERYTHING);
         command.arg("--no-fail-fast").args(part);
+        if part.iter().any(|name| SLEEPING.contains(&name.as_str())) {
+            command.env("RUST_TEST_THREADS", SLEEPERS);
+        }
         prepare(&mut command);
         let start = Instant::now();
         let output = command.output();
