@@ -56,13 +56,21 @@ pub(super) fn count(arguments: &[String]) -> Outcome {
         eprintln!("{NO_VALGRIND}");
         return Err(Failed);
     }
-    let counts = counted(&runner()?)?;
+    let runner = runner()?;
+    let mut counts = counted(&runner)?;
     let path = root().join(BASELINE);
     let baseline = fs::read_to_string(&path).unwrap_or_default();
     let before = |name: &str| {
         let lines = baseline.lines().filter_map(|line| line.split_once(' '));
         lines.filter(|(other, _)| *other == name).find_map(|(_, count)| count.parse().ok())
     };
+    // What is renewed as time passes is a part of the calls if a busy machine made them slow.
+    let risen = |(name, now): &(String, u64)| before(name).is_some_and(|before| rose(before, *now));
+    if !bless && counts.iter().any(risen) {
+        for (first, (_, second)) in counts.iter_mut().zip(counted(&runner)?) {
+            first.1 = first.1.min(second);
+        }
+    }
     let figures = |name: &str, now: u64| {
         let before: u64 = before(name).unwrap_or(now);
         vec![("now", now as f64), ("before", before as f64)]
