@@ -324,6 +324,48 @@ async fn numbers_of_the_builder_that_mean_nothing_are_refused() {
 }
 
 #[tokio::test]
+async fn all_mistakes_of_the_builder_and_of_the_file_are_in_one_report() {
+    use std::time::Duration;
+
+    let builder = || {
+        Limits::builder()
+            .redis("http://localhost")
+            .key_prefix("{")
+            .deadline(Duration::ZERO)
+            .max_remembered(0)
+            .instances(0)
+            .watch(Duration::ZERO)
+            .revision(u64::MAX)
+            .trusted_proxies(["10.0.0.0/33", "10.0.0.1", "proxy"])
+    };
+    let settings = async |builder: ratelimit_runtime::LimitsBuilder| {
+        let error = builder.build().await.map(|_| ()).unwrap_err();
+        let mut settings: Vec<_> = error.problems().iter().map(Problem::setting).collect();
+        settings.sort();
+        settings
+    };
+    let expected = [
+        None, // The address of the store.
+        Some("deadline"),
+        Some("instances"),
+        Some("key_prefix"),
+        Some("max_remembered"),
+        Some("revision"),
+        Some("trusted_proxies"),
+        Some("trusted_proxies"),
+        Some("watch"),
+    ];
+    assert_eq!(settings(builder().no_limits_file()).await, expected);
+    let mut with_the_file = expected.to_vec();
+    with_the_file.push(Some("rate"));
+    with_the_file.sort();
+    // A file that cannot be parsed in full, and one whose settings do not fit the program.
+    for yaml in ["limiters:\n  mail: { rate: -1 }\n", "limiters:\n  mail: { rate: 0 }\n"] {
+        assert_eq!(settings(builder().limits_yaml(yaml)).await, with_the_file, "{yaml}");
+    }
+}
+
+#[tokio::test]
 async fn a_bound_of_no_limiter_is_refused() {
     let expected = |limiters| {
         format!("`max_remembered` cannot be `{limiters}`; write a whole number from 1 to 100000000")

@@ -263,7 +263,7 @@ fn reload(
     shadow: Option<bool>,
 ) -> Result<(), SetupError> {
     let read = services.limits.renew(|current| {
-        let (file, warnings) = validate::load(source, shadow, &|_| Vec::new())?;
+        let (file, (), warnings) = validate::load(source, shadow, |_, _| Some(()))?;
         // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
         let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
         if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {

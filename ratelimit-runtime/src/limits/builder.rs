@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use self::program::{Chosen, Program};
 use super::{INSTALLED, Limits, Made, file, heartbeat, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
@@ -263,12 +264,10 @@ impl LimitsBuilder {
         metrics::describe();
         let engine = Arc::<Engine>::default();
         // Before the file is loaded, so that no change in between is missed.
-        let watch = self.checked_watch()?.map(|every| (every, watch::Seen::of(&self.source)));
+        let watch = self.watch.map(|every| (every, watch::Seen::of(&self.source)));
         #[cfg(all(unix, feature = "signal"))]
         let hangups = self.on_hangup.then(|| watch::hangups(&engine)).transpose()?;
-        let (loaded, warnings) =
-            validate::load(&self.source, self.shadow, &|file| self.problems(file))?;
-        let limits = self.assemble(loaded, None, engine)?;
+        let (limits, warnings) = self.load(engine)?;
         let services = &limits.services;
         for warning in &warnings {
             services.events.emit(warning);
@@ -289,62 +288,66 @@ impl LimitsBuilder {
     /// Returns limits on the embedded store that use this clock and read nothing else.
     #[cfg(feature = "test-util")]
     pub(crate) fn by_hand(clock: crate::clock::ManualClock) -> Limits {
-        let limits = Self::default().memory().no_limits_file().clock(clock).assemble(
-            None,
-            None,
-            Arc::default(),
-        );
-        limits.expect("an embedded store without a file has nothing to fail on")
+        Self::default().clock(clock).embedded(None)
     }
 
     /// Returns the limits of a program that installed none. Their problems are reported with each call.
     pub(super) fn unattended() -> Limits {
-        let attempt = || {
-            let builder = Self::default();
-            let (loaded, warnings) =
-                validate::load(&builder.source, builder.shadow, &|file| builder.problems(file))?;
-            let limits = builder.assemble(loaded, None, Arc::default())?;
-            warnings.iter().for_each(|warning| limits.services.events.emit(warning));
-            Ok(limits)
-        };
-        attempt().unwrap_or_else(|error: SetupError| {
-            let broken = Some(error.clone());
-            let limits =
-                Self::default().memory().no_limits_file().assemble(None, broken, Arc::default());
-            let limits = limits.expect("an embedded store without a file has nothing to fail on");
-            limits.services.events.emit(&Event::NotInstalled { error });
-            limits
-        })
+        match Self::default().load(Arc::default()) {
+            Ok((limits, warnings)) => {
+                warnings.iter().for_each(|warning| limits.services.events.emit(warning));
+                limits
+            }
+            Err(error) => {
+                let limits = Self::default().embedded(Some(error.clone()));
+                limits.services.events.emit(&Event::NotInstalled { error });
+                limits
+            }
+        }
+    }
+
+    /// Returns limits on the embedded store, without a file; if `broken`, each call reports why.
+    fn embedded(self, broken: Option<SetupError>) -> Limits {
+        let this = self.memory().no_limits_file();
+        let program = this.program(None, &mut Vec::new());
+        let program = program.expect("an embedded store without a file has nothing to fail on");
+        this.assemble(program, None, broken, Arc::default())
+    }
+
+    /// Reads and validates everything. Returns the limits and their warnings.
+    fn load(self, engine: Arc<Engine>) -> Result<(Limits, Vec<Event>), SetupError> {
+        let (file, program, warnings) =
+            validate::load(&self.source, self.shadow, |file, problems| {
+                self.program(file, problems)
+            })?;
+        Ok((self.assemble(program, file, None, engine), warnings))
     }
 
     fn assemble(
         self,
-        loaded: Option<file::LoadedFile>,
+        program: Program,
+        file: Option<file::LoadedFile>,
         broken: Option<SetupError>,
         engine: Arc<Engine>,
-    ) -> Result<Limits, SetupError> {
+    ) -> Limits {
         static ID: AtomicU64 = AtomicU64::new(1);
 
-        let events = Events::to(self.on_event.clone(), Arc::clone(&engine));
-        let key_prefix = self.checked_prefix(loaded.as_ref())?;
-        let (deadline, shown_deadline) = self.checked_deadline(loaded.as_ref())?;
-        let (remembered, shown_remembered) = self.checked_max_remembered(loaded.as_ref())?;
-        let (instances, revision) = (self.checked_instances()?, self.checked_revision()?);
-        let trusted_proxies = self.networks()?;
-        let address = self.address(loaded.as_ref(), || events.emit(&Event::EmbeddedStore))?;
+        let Program { key_prefix, deadline, remembered, shown, trusted_proxies, store } = program;
+        let events = Events::to(self.on_event, Arc::clone(&engine));
+        if let Chosen::Unset = store {
+            events.emit(&Event::EmbeddedStore);
+        }
         // Redis has its own time, which continues while tokio's is paused.
-        let pauses = address.is_none();
-        let clock = self.clock.clone();
-        let clock = clock.unwrap_or_else(|| Clock::with_engine(Arc::clone(&engine), pauses));
-        let store = match address {
-            None => AnyStore::Memory(MemoryStore::new(clock.clone())),
-            Some(address) => {
-                let certificates = self.certificates(loaded.as_ref())?;
+        let pauses = !matches!(store, Chosen::Redis(..));
+        let clock = self.clock.unwrap_or_else(|| Clock::with_engine(Arc::clone(&engine), pauses));
+        let store = match store {
+            Chosen::Unset | Chosen::Memory => AnyStore::Memory(MemoryStore::new(clock.clone())),
+            Chosen::Redis(address, certificates) => {
                 let (events, engine) = (events.clone(), Arc::clone(&engine));
                 AnyStore::Redis(RedisStore::new(address, certificates, deadline, events, engine))
             }
         };
-        let (members, file) = (Members::new(), loaded.map(|file| file.limits));
+        let (members, file) = (Members::new(), file.map(|file| file.limits));
         let current = Current::new(0, file, self.shadow);
         let is_shared = store.is_shared();
         let current = if is_shared { current.in_process(members.process()) } else { current };
@@ -362,21 +365,20 @@ impl LimitsBuilder {
             events,
             spans: Spans::one_in(self.span_one_in),
             broken,
-            revision,
-            instances,
+            revision: self.revision,
+            instances: self.instances,
             members,
             limits: Reading::new(current),
             rules: Rules::default(),
         });
-        let (registry, settings) =
-            (Arc::new(Registry::new(remembered)), [shown_deadline, shown_remembered]);
+        let registry = Arc::new(Registry::new(remembered));
         let (source, shadow) = (self.source, self.shadow);
-        let made = Made { registry, source, shadow, settings, trusted_proxies };
+        let made = Made { registry, source, shadow, settings: shown, trusted_proxies };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);
         }
-        Ok(limits)
+        limits
     }
 }
 

@@ -22,24 +22,29 @@ use crate::{
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
 
-/// Reads the limits file and validates it against the program. Returns the file and its warnings,
-/// or every problem in one report, with those that `other` finds.
-pub(super) fn load(
+/// Reads the limits file and validates it against the program. Returns the file, what `rest` reads besides, and the
+/// warnings; or every problem in one report, with those of `rest`.
+pub(super) fn load<T>(
     source: &FileSource,
     shadow: Option<bool>,
-    other: &dyn Fn(&LoadedFile) -> Vec<Problem>,
-) -> Result<(Option<LoadedFile>, Vec<Event>), SetupError> {
+    rest: impl Fn(Option<&LoadedFile>, &mut Vec<Problem>) -> Option<T>,
+) -> Result<(Option<LoadedFile>, T, Vec<Event>), SetupError> {
     let by_key = sites();
     let names = |file: &LoadedFile| {
-        let mut problems = other(file);
+        let mut problems = Vec::new();
+        rest(Some(file), &mut problems);
         unmatched(file, &by_key, &mut problems, &mut Vec::new());
         problems
     };
     let file = source.load(&names)?;
     let global = global(file.as_ref().map(|file| &file.limits), shadow);
-    let problems = file.as_ref().map_or_else(Vec::new, other);
-    let warnings = check(file.as_ref(), &global, &by_key, problems)?;
-    Ok((file, warnings))
+    let mut problems = Vec::new();
+    let read = rest(file.as_ref(), &mut problems);
+    let warnings = check(file.as_ref(), &global, &by_key, &mut problems);
+    match read {
+        Some(read) if problems.is_empty() => Ok((file, read, warnings)),
+        _ => Err(SetupError::new(problems)),
+    }
 }
 
 /// Returns all annotated places by key, in source order.
@@ -57,19 +62,19 @@ fn check(
     file: Option<&LoadedFile>,
     global: &Settings,
     by_key: &Sites,
-    mut problems: Vec<Problem>,
-) -> Result<Vec<Event>, SetupError> {
+    problems: &mut Vec<Problem>,
+) -> Vec<Event> {
     let mut warnings = Vec::new();
     for (key, sites) in by_key {
-        disagreements(key, sites, &mut problems);
-        limiter(key, sites, (file, global), &mut problems, &mut warnings);
+        disagreements(key, sites, problems);
+        limiter(key, sites, (file, global), problems, &mut warnings);
     }
-    overlap::check(by_key, &mut problems);
+    overlap::check(by_key, problems);
     if let Some(file) = file {
-        unmatched(file, by_key, &mut problems, &mut warnings);
-        conflicts::unannotated(file, global, |key| by_key.contains_key(key), &mut problems);
+        unmatched(file, by_key, problems, &mut warnings);
+        conflicts::unannotated(file, global, |key| by_key.contains_key(key), problems);
     }
-    if problems.is_empty() { Ok(warnings) } else { Err(SetupError::new(problems)) }
+    warnings
 }
 
 fn place(site: &Annotation) -> Place {

@@ -14,7 +14,7 @@ use ratelimit_spec::{
 
 use super::LimitsBuilder;
 use crate::{
-    Problem, ProblemKind, SetupError,
+    Problem, ProblemKind,
     limits::file::LoadedFile,
     registry::REMEMBERED,
     report::{Setting, Source},
@@ -23,22 +23,55 @@ use crate::{
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
+/// The settings of the program as they apply, all valid.
+pub(super) struct Program {
+    pub(super) key_prefix: String,
+    pub(super) deadline: Duration,
+    pub(super) remembered: usize,
+    /// As in the report.
+    pub(super) shown: [Setting; 2],
+    pub(super) trusted_proxies: Option<Vec<Network>>,
+    pub(super) store: Chosen,
+}
+
+/// The store that is used.
+pub(super) enum Chosen {
+    /// The embedded store, because none is set.
+    Unset,
+    Memory,
+    Redis(Address, Certificates),
+}
+
 impl LimitsBuilder {
-    /// Returns the problems of what is read at startup alone: the key prefix and the store.
-    pub(super) fn problems(&self, file: &LoadedFile) -> Vec<Problem> {
-        let address = self.address(Some(file), || {});
-        let certificates = match &address {
-            Ok(Some(_)) => self.certificates(Some(file)).err(),
-            Ok(None) | Err(_) => None,
-        };
-        let problems = [self.checked_prefix(Some(file)).err(), address.err(), certificates];
-        problems.into_iter().flatten().map(|problem| *problem).collect()
+    /// Reads the settings of the program, each once. Adds every problem, and returns `None` if there is one.
+    pub(super) fn program(
+        &self,
+        file: Option<&LoadedFile>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Program> {
+        let key_prefix = sound(self.checked_prefix(file), problems);
+        let store = sound(self.store(file), problems);
+        let deadline = sound(self.checked_deadline(file), problems);
+        let remembered = sound(self.checked_max_remembered(file), problems);
+        let counts = [self.check_instances(), self.check_watch(), self.check_revision()];
+        let are_sound = counts.map(|checked| sound(checked, problems).is_some());
+        let trusted_proxies = self.networks(problems);
+        let ((deadline, shown), (remembered, also_shown)) = (deadline?, remembered?);
+        are_sound.into_iter().all(|is_sound| is_sound).then_some(())?;
+        Some(Program {
+            key_prefix: key_prefix?,
+            deadline,
+            remembered,
+            shown: [shown, also_shown],
+            trusted_proxies: trusted_proxies?,
+            store: store?,
+        })
     }
 
-    pub(super) fn checked_deadline(
+    fn checked_deadline(
         &self,
         loaded: Option<&LoadedFile>,
-    ) -> Result<(Duration, Setting), SetupError> {
+    ) -> Result<(Duration, Setting), Box<Problem>> {
         let written = loaded.and_then(|file| file.limits.deadline);
         let (deadline, source) = nearest(self.deadline, written, DEFAULT_DEADLINE);
         check_deadline(deadline).map_err(|why| refused("deadline", why))?;
@@ -46,10 +79,10 @@ impl LimitsBuilder {
         Ok((deadline, Setting { name: "deadline", value, source }))
     }
 
-    pub(super) fn checked_max_remembered(
+    fn checked_max_remembered(
         &self,
         loaded: Option<&LoadedFile>,
-    ) -> Result<(usize, Setting), SetupError> {
+    ) -> Result<(usize, Setting), Box<Problem>> {
         let written = loaded.and_then(|file| file.limits.max_remembered);
         let written = written.and_then(|limiters| usize::try_from(limiters).ok());
         let (limiters, source) = nearest(self.max_remembered, written, REMEMBERED);
@@ -57,36 +90,30 @@ impl LimitsBuilder {
         Ok((limiters, Setting { name: "max_remembered", value: limiters.to_string(), source }))
     }
 
-    /// Returns the builder's number of processes, which takes precedence over that of the limits file.
-    pub(super) fn checked_instances(&self) -> Result<Option<u32>, Box<Problem>> {
+    fn check_instances(&self) -> Result<(), Box<Problem>> {
         if self.instances == Some(0) {
             let why =
                 format!("`instances` cannot be `0`; write a whole number from 1 to {}", u32::MAX);
             return Err(refused("instances", why));
         }
-        Ok(self.instances)
+        Ok(())
     }
 
-    /// Returns the interval at which the limits file is checked. An interval of 0 would keep a thread busy.
-    pub(super) fn checked_watch(&self) -> Result<Option<Duration>, Box<Problem>> {
+    /// Checks the interval at which the limits file is read. An interval of 0 would keep a thread busy.
+    fn check_watch(&self) -> Result<(), Box<Problem>> {
         if self.watch == Some(Duration::ZERO) {
             let why = "`watch` cannot be `0s`; write `1ms` or longer";
             return Err(refused("watch", why.to_owned()));
         }
-        Ok(self.watch)
+        Ok(())
     }
 
-    /// Returns the builder's revision, which takes precedence over that of each reading of the limits file.
-    pub(super) fn checked_revision(&self) -> Result<Option<u64>, SetupError> {
-        let checked = self.revision.map(check_revision).transpose();
-        checked.map_err(|why| refused("revision", why))?;
-        Ok(self.revision)
+    fn check_revision(&self) -> Result<(), Box<Problem>> {
+        let checked = self.revision.map_or(Ok(()), check_revision);
+        checked.map_err(|why| refused("revision", why))
     }
 
-    pub(super) fn checked_prefix(
-        &self,
-        loaded: Option<&LoadedFile>,
-    ) -> Result<String, Box<Problem>> {
+    fn checked_prefix(&self, loaded: Option<&LoadedFile>) -> Result<String, Box<Problem>> {
         let checked = |prefix: String| match check_prefix(&prefix) {
             Ok(()) => Ok(prefix),
             Err(why) => Err(refused("key_prefix", format!("`{}`: {why}", prefix.escape_debug()))),
@@ -98,53 +125,35 @@ impl LimitsBuilder {
         }
     }
 
-    /// Returns the store's address; `None` for the embedded store, also if none is set.
-    pub(super) fn address(
-        &self,
-        loaded: Option<&LoadedFile>,
-        unset: impl FnOnce(),
-    ) -> Result<Option<Address>, Box<Problem>> {
-        let address = |store: String| match &*store {
-            "memory" => Ok(None),
-            store => Address::parse(store).map(Some),
+    fn store(&self, loaded: Option<&LoadedFile>) -> Result<Chosen, Box<Problem>> {
+        let store = |store: String| match &*store {
+            "memory" => Ok(Chosen::Memory),
+            store => Ok(Chosen::Redis(Address::parse(store)?, self.certificates(loaded)?)),
         };
         let nearer = match &self.store {
             Some(store) => Some(store.clone()),
             None => variable("RATELIMIT_STORE")?,
         };
         match (nearer, written(loaded, |limits| &limits.store)) {
-            (Some(store), _) => address(store),
-            (None, Some((file, store))) => expanded(file, "store", store, address),
-            (None, None) => match variable("REDIS_URL")? {
-                Some(store) => address(store),
-                None => {
-                    unset();
-                    Ok(None)
-                }
-            },
+            (Some(nearer), _) => store(nearer),
+            (None, Some((file, text))) => expanded(file, "store", text, store),
+            (None, None) => variable("REDIS_URL")?.map_or(Ok(Chosen::Unset), store),
         }
     }
 
-    pub(super) fn networks(&self) -> Result<Option<Vec<Network>>, SetupError> {
-        let Some(proxies) = &self.trusted_proxies else { return Ok(None) };
-        let (mut networks, mut problems) = (Vec::new(), Vec::new());
-        for proxy in proxies {
-            match proxy.parse() {
-                Ok(network) => networks.push(network),
-                Err(error) => {
-                    let message = format!("in `trusted_proxies`: {error}");
-                    let problem = Problem::new(ProblemKind::Setting, message);
-                    problems.push(problem.about("trusted_proxies"));
-                }
-            }
-        }
-        if problems.is_empty() { Ok(Some(networks)) } else { Err(SetupError::new(problems)) }
+    /// Returns the builder's trusted proxies, or `None` if one of them is not valid.
+    fn networks(&self, problems: &mut Vec<Problem>) -> Option<Option<Vec<Network>>> {
+        let Some(proxies) = &self.trusted_proxies else { return Some(None) };
+        let read = proxies.iter().map(|proxy| {
+            let why = |error| refused("trusted_proxies", format!("in `trusted_proxies`: {error}"));
+            sound(proxy.parse().map_err(why), problems)
+        });
+        // Every one is read, so that all problems are reported.
+        let read: Vec<Option<Network>> = read.collect();
+        read.into_iter().collect::<Option<_>>().map(Some)
     }
 
-    pub(super) fn certificates(
-        &self,
-        loaded: Option<&LoadedFile>,
-    ) -> Result<Certificates, Box<Problem>> {
+    fn certificates(&self, loaded: Option<&LoadedFile>) -> Result<Certificates, Box<Problem>> {
         let root = match (&self.tls_ca, written(loaded, |limits| &limits.tls_ca)) {
             (Some(path), _) => Some(read_certificates(path)?),
             (None, Some((file, path))) => {
@@ -154,6 +163,11 @@ impl LimitsBuilder {
         };
         Ok(Certificates { root })
     }
+}
+
+/// Returns what is valid, or adds the problem.
+fn sound<T>(read: Result<T, Box<Problem>>, problems: &mut Vec<Problem>) -> Option<T> {
+    read.map_err(|problem| problems.push(*problem)).ok()
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<u8>, Box<Problem>> {
