@@ -42,6 +42,24 @@ async fn rejected(limits: &Limits, name: &str) -> Option<Reason> {
     limits.configured(name).try_acquire(1).await.err().map(|rejection| rejection.reason())
 }
 
+/// A line says of how many rejections it stands, so they must have its reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejections_are_counted_for_each_reason() {
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().memory()).await;
+    let user = limits.configured("user-0");
+    user.acquire(1).await.unwrap();
+    for _ in 0..3 {
+        let reason = async |permits| user.try_acquire(permits).await.unwrap_err().reason();
+        assert_eq!(reason(1).await, Reason::Limited);
+        assert_eq!(reason(2).await, Reason::ExceedsCapacity);
+    }
+    let of = || (log.of("exceeded"), log.of("can never grant"));
+    assert_eq!(of(), ((1, 1), (1, 1)), "the first of each is reported at once");
+    eventually("the others are counted", 12 * SECOND, || of() == ((2, 3), (2, 3)));
+    assert_eq!(limits.report().limiters.iter().map(|one| one.rejected).sum::<u64>(), 6);
+}
+
 /// 5 000 lines of new users, and none of 5 000 rejections.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_users_are_a_line_and_a_count() {

@@ -198,6 +198,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::StoreMisconfigured as usize + 1;
+
     /// Returns the reason's name in metrics and spans.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     pub(crate) fn word(self) -> &'static str {

@@ -9,7 +9,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use self::bounded::Bounded;
 pub(crate) use self::bounded::Occurrences;
 pub(crate) use self::spans::Spans;
-use crate::{Quota, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled};
+use crate::{
+    Quota, Reason, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled,
+};
 
 /// An event for operators.
 ///
@@ -79,7 +81,7 @@ pub enum Event {
     /// An event happened again in the last ten seconds, to the same limiter or to one of many.
     #[non_exhaustive]
     Repeated {
-        /// The last of these events.
+        /// One of these events; of rejections, one with the same reason.
         event: Box<Event>,
         /// How many more there were since the last report.
         more: u64,
@@ -230,11 +232,12 @@ impl Event {
         if let Self::Repeated { more, .. } = self { *more } else { 1 }
     }
 
-    /// Returns the topic; events of one topic are counted together.
-    fn topic(&self) -> &'static str {
+    /// Returns the topic; events of one topic are counted together. Rejections for two reasons have two.
+    fn topic(&self) -> (&'static str, Option<Reason>) {
         match self {
-            Self::Reconciled { outcome, .. } => outcome.word(),
-            other => other.word(),
+            Self::Reconciled { outcome, .. } => (outcome.word(), None),
+            Self::Rejected { rejection } => (self.word(), Some(rejection.reason())),
+            other => (other.word(), None),
         }
     }
 
@@ -278,7 +281,7 @@ impl Events {
         }
     }
 
-    /// Counts a rejection, and reports it unless the limiter has just rejected other calls.
+    /// Counts a rejection, and reports it unless the limiter has just rejected other calls for this reason.
     pub(crate) fn rejected(&self, count: &Arc<Occurrences>, rejection: &Rejection) {
         self.0.counted(count, || Event::Rejected { rejection: rejection.clone() });
     }

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Event, Shared};
-use crate::{clock, count::Count};
+use crate::{Reason, clock, count::Count};
 
 const EVERY: Duration = Duration::from_secs(10);
 /// The maximum number of limiters reported separately in that time, per kind of event; the others share a report.
@@ -53,9 +53,9 @@ pub(super) struct Bounded {
     counting: AtomicBool,
 }
 
-/// The kind of an event, and its limiter; `None` for all limiters that are not reported separately.
+/// The topic of an event, and its limiter; `None` for all limiters that are not reported separately.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Topic(&'static str, Option<Arc<str>>);
+struct Topic((&'static str, Option<Reason>), Option<Arc<str>>);
 
 struct Reported {
     occurrences: Arc<Occurrences>,

@@ -66,7 +66,7 @@ fn busiest(registry: &Registry) -> String {
             let tally = &family.tally;
             let counts = Counts {
                 admitted: tally.allowed.get(),
-                rejected: tally.rejected.get(),
+                rejected: tally.rejections(),
                 waiting: count(&tally.waiting),
                 degraded: count(&tally.degraded),
             };

@@ -42,7 +42,7 @@ pub(super) fn report(limits: &Limits) -> Report {
             overrides: current.overrides(&family.label),
             call_sites: sites.collect(),
             allowed: tally.allowed.get(),
-            rejected: tally.rejected.get(),
+            rejected: tally.rejections(),
             waited: tally.waited.load(Ordering::Relaxed),
             degraded: tally.degraded.load(Ordering::Relaxed),
             shadowed: tally.shadowed.load(Ordering::Relaxed),

@@ -1,17 +1,19 @@
 //! Decision counters of the limiters of a key.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{count::Count, events::Occurrences, store::Reconciled};
+use crate::{Reason, count::Count, events::Occurrences, store::Reconciled};
 
 /// Decision counters of the limiters of a key, for `report()`.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) allowed: Count,
-    pub(crate) rejected: Arc<Occurrences>,
+    limited: Arc<Occurrences>,
+    /// Those for other reasons, by the reason: most limiters have none.
+    otherwise: OnceLock<Box<[Arc<Occurrences>; Reason::COUNT]>>,
     pub(crate) waited: AtomicU64,
     /// The number of calls that wait now.
     pub(crate) waiting: AtomicU64,
@@ -25,8 +27,23 @@ pub(crate) struct Tally {
 impl Tally {
     /// Creates the counters of a key that many threads may use at once.
     pub(crate) fn of_many_threads() -> Self {
-        let rejected = Arc::new(Occurrences::of_many_threads());
-        Self { allowed: Count::of_many_threads(), rejected, ..Self::default() }
+        let limited = Arc::new(Occurrences::of_many_threads());
+        Self { allowed: Count::of_many_threads(), limited, ..Self::default() }
+    }
+
+    /// Returns the counter of the calls that were rejected for this reason.
+    #[inline]
+    pub(crate) fn rejected(&self, reason: Reason) -> &Arc<Occurrences> {
+        match reason {
+            Reason::Limited => &self.limited,
+            other => &self.otherwise.get_or_init(Box::default)[other as usize],
+        }
+    }
+
+    /// Returns how many calls were rejected, for any reason.
+    pub(crate) fn rejections(&self) -> u64 {
+        let otherwise = self.otherwise.get().into_iter().flat_map(|counts| counts.iter());
+        otherwise.map(|count| count.get()).sum::<u64>() + self.limited.get()
     }
 
     /// Counts a waiting call until the result is dropped.

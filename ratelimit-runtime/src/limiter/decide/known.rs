@@ -120,7 +120,7 @@ fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
     let row = family.row();
-    limits.events.rejected(&row.tally.rejected, rejection);
+    limits.events.rejected(row.tally.rejected(rejection.reason()), rejection);
     row.measured.rejected(rejection.reason());
 }
 
