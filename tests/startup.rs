@@ -324,6 +324,14 @@ async fn numbers_of_the_builder_that_mean_nothing_are_refused() {
 }
 
 #[tokio::test]
+async fn the_report_says_how_limiters_were_reconciled() {
+    let limits = accepted("limiters: { search: { rate: 1 } }").await.0;
+    limits.scope(search()).await.unwrap();
+    let report = limits.report().limiter("search").unwrap().to_string();
+    assert!(report.ends_with("\n  reconciled: created 1"), "{report}");
+}
+
+#[tokio::test]
 async fn all_mistakes_of_the_builder_and_of_the_file_are_in_one_report() {
     use std::time::Duration;
 

@@ -233,6 +233,7 @@ impl fmt::Display for LimiterReport {
         if self.shared > 0 {
             write!(f, "\n  {} calls with keys beyond `max_keys`", self.shared)?;
         }
-        self.reconciled.iter().try_for_each(|(outcome, count)| write!(f, "\n  {outcome:?} {count}"))
+        let mut outcomes = self.reconciled.iter();
+        outcomes.try_for_each(|(outcome, n)| write!(f, "\n  reconciled: {} {n}", outcome.word()))
     }
 }
