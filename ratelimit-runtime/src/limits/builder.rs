@@ -240,7 +240,7 @@ impl LimitsBuilder {
     ///
     /// # Errors
     ///
-    /// Returns every problem of the limits file, and store errors that last. Returns an error, too,
+    /// Returns every problem of the builder and of the limits file, or a store error that lasts. Returns an error, too,
     /// if limits are already installed or a rate-limited function ran before.
     pub async fn install(self) -> Result<Limits, SetupError> {
         let limits = self.build().await?;
