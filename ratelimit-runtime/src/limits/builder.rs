@@ -197,7 +197,9 @@ impl LimitsBuilder {
     }
 
     /// [Reloads](Limits::reload) the limits file when the process gets `SIGHUP`, as operators expect of a
-    /// service. From the start of the setup on, the signal no longer ends the process.
+    /// service. From the start of the setup on, the signal no longer ends the process. A handler that the program
+    /// has already, and those of tokio, are called too; one that it sets later with `sigaction` or `signal` replaces
+    /// this one.
     #[cfg(all(unix, feature = "signal"))]
     pub fn reload_on_hangup(mut self) -> Self {
         self.on_hangup = true;
@@ -237,6 +239,9 @@ impl LimitsBuilder {
     ///
     /// An unavailable Redis is not an error: it is reported as an event, and `on_store_error`
     /// decides until Redis is available again.
+    ///
+    /// A process that calls `fork` does so before this: in the child, calls that wait for limits of its parent on
+    /// Redis can wait forever, because the thread that serves them exists only in the parent.
     ///
     /// # Errors
     ///
