@@ -1,8 +1,12 @@
 //! Calls that wait for more than one limiter.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
 };
 
 use tokio::{
@@ -124,4 +128,28 @@ async fn a_call_of_two_buckets_gets_its_turn() {
         assert!(counts.iter().all(|admitted| *admitted >= 6), "{counts:?} of 40");
         assert!(counts.iter().sum::<u32>() >= 34, "{counts:?} of 40");
     }
+}
+
+/// Each queue canceled the slot of the call behind it, asked, and sent the call to the other queue: for ever
+/// where time is paused, and without a pause until the permits were free elsewhere.
+#[test]
+fn a_call_does_not_go_back_and_forth_between_two_queues() {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+            let bucket = |name, per| limits.limiter(name, quota(1, per).token_bucket(1).unwrap());
+            let (first, second) = (bucket("first", SECOND / 2), bucket("second", SECOND * 7 / 10));
+            let both = first.clone().and(second);
+            both.try_acquire(1).await.unwrap();
+            let start = tokio::time::Instant::now();
+            let (both, alone) = tokio::join!(both.acquire(1), first.acquire(1));
+            both.and(alone).unwrap();
+            sender.send(start.elapsed()).unwrap();
+        });
+    });
+    let waited = receiver.recv_timeout(20 * SECOND).expect("both are admitted");
+    assert!(waited < 2 * SECOND, "{waited:?}");
 }

@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) answer: Answer,
     /// The limiter in whose queue the caller is, and the number of its position.
     pub(super) place: Option<(Arc<Core>, u64)>,
+    /// The number of queues joined so far.
+    joined: usize,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub(super) enum Answer {
 
 impl Chair {
     pub(super) fn new(claims: Vec<Claim>, begun: Begun) -> Arc<Self> {
-        let state = State { answer: Answer::Awaited(None), place: None };
+        let state = State { answer: Answer::Awaited(None), place: None, joined: 0 };
         Arc::new(Self { claims, begun, state: Mutex::new(state) })
     }
 
@@ -73,7 +75,12 @@ impl Chair {
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { now } else { later };
             let place = Place { number, permits, until, alone, seat };
-            (!full).then(|| line.join(place, (due, lag), begun.generation))
+            (!full).then(|| {
+                line.join(place, (due, lag), begun.generation);
+                if state.joined > self.claims.len() {
+                    line.yielded(number);
+                }
+            })
         });
         if joined.is_none() {
             let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
@@ -82,6 +89,7 @@ impl Chair {
         // From now on every call sees the queue.
         core.withdraw(limits);
         state.place = Some((Arc::clone(core), number));
+        state.joined += 1;
         let waker = match &mut state.answer {
             Answer::Awaited(waker) => waker.take(),
             Answer::There(..) | Answer::Over => None,

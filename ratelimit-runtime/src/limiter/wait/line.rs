@@ -90,8 +90,8 @@ pub(super) struct Line<S, T> {
     empty_since: Option<u64>,
     /// Whether reservations may have passed, because no caller waited or the head could not use them.
     was_idle: bool,
-    /// The head that takes from several limiters, and for which the reservations of the others were canceled.
-    yielded_to: Option<u64>,
+    /// The callers that take from several limiters, and for which reservations are not canceled (again).
+    yielded_to: BTreeSet<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
     /// The generation of the limits that the times are based on.
@@ -111,7 +111,7 @@ impl<S, T> Default for Line<S, T> {
             look_at: u64::MAX,
             empty_since: None,
             was_idle: false,
-            yielded_to: None,
+            yielded_to: BTreeSet::new(),
             stale: false,
             generation: 0,
         }
@@ -170,6 +170,12 @@ impl<S, T: Part> Line<S, T> {
         self.empty_since = None;
     }
 
+    /// Cancels no reservations for a caller that takes from several limiters: it has been in each of
+    /// their queues, and would go back and forth between them as long as each cancels some for it.
+    pub(super) fn yielded(&mut self, number: u64) {
+        self.yielded_to.insert(number);
+    }
+
     /// Returns the caller that the next request is made for.
     pub(super) fn ask(&mut self) -> Option<&Place<S>> {
         self.asked = self.head().map(|head| head.number);
@@ -181,7 +187,7 @@ impl<S, T: Part> Line<S, T> {
         let index = self.places.binary_search_by_key(&number, |place| place.number).ok()?;
         let place = self.places.remove(index)?;
         self.left(&place, now);
-        self.yielded_to.take_if(|head| *head == number);
+        self.yielded_to.remove(&number);
         if index == 0 && !self.asking {
             // The next caller may request less.
             self.due = self.due.min(now);
@@ -284,10 +290,10 @@ impl<S, T: Part> Line<S, T> {
         }
         let misfit = match head.alone {
             true => self.slots.front().is_some_and(|slot| slot.permits < head.permits),
-            false => self.yielded_to != Some(head.number),
+            false => !self.yielded_to.contains(&head.number),
         };
         if (self.stale || misfit || pace.is_none()) && !self.slots.is_empty() {
-            self.yielded_to = Some(head.number).filter(|_| !head.alone);
+            self.yielded_to.extend(Some(head.number).filter(|_| !head.alone));
             return self.give_up();
         }
         let pace = pace.filter(|pace| head.alone && pace.grants(head.permits));
