@@ -49,8 +49,21 @@ type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
 impl CallSite {
     /// Takes the permits of a call that has no other attribute, and keeps no permit.
     pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
-        let request = self.request(permits, parts);
-        if request.spend() { Acquire::Granted } else { request.begin() }
+        let key = self.key(parts);
+        if self.spends(&key, permits) {
+            return Acquire::Granted;
+        }
+        Request(Some(Wanted { site: self, key, permits })).begin()
+    }
+
+    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
+    /// free. Most calls need no more.
+    #[inline]
+    fn spends(&self, key: &Key, permits: u64) -> bool {
+        let Ok(permits) = u32::try_from(permits) else { return false };
+        Limits::with_scope(|limits, observer| {
+            observer.is_none() && self.spend(limits, key, permits)
+        })
     }
 
     /// Returns the request of this attribute.
@@ -66,16 +79,6 @@ impl CallSite {
 }
 
 impl Request {
-    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
-    /// free. Most calls need no more.
-    fn spend(&self) -> bool {
-        let Self(Some(Wanted { site, key, permits })) = self else { return false };
-        let Ok(permits) = u32::try_from(*permits) else { return false };
-        Limits::with_scope(|limits, observer| {
-            observer.is_none() && site.spend(limits, key, permits)
-        })
-    }
-
     // Separate from a call that only spends its permits.
     #[inline(never)]
     fn begin(&self) -> Acquire {

@@ -133,11 +133,30 @@ impl Core {
         if !self.queue.is_empty() || permits == 0 || generation == ENDED {
             return false;
         }
-        let spend =
-            |slot: &Arc<Slot>| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits);
-        let own = self.made().and_then(|rare| rare.own.get()).and_then(spend);
-        let spent = own.or_else(|| self.stored.get().and_then(spend));
+        let spent = match self.made().and_then(|rare| rare.own.get()) {
+            Some(own) => self.spend_own(own, limits, (rule, generation), permits),
+            None => self
+                .stored
+                .get()
+                .and_then(|slot| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits)),
+        };
         count_spent(&self.family, spent)
+    }
+
+    /// The same for one of the few limiters that have a budget of this process. Separate, so that the code
+    /// of one cell is within the caller.
+    #[inline(never)]
+    fn spend_own(
+        &self,
+        own: &Arc<Slot>,
+        limits: &Services,
+        (rule, generation): (u64, u64),
+        permits: u32,
+    ) -> Option<(Left, u64)> {
+        [Some(own), self.stored.get()]
+            .into_iter()
+            .flatten()
+            .find_map(|slot| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits))
     }
 
     /// Decides a call that needs neither the store nor a wait. In shadow mode the reply may be a
