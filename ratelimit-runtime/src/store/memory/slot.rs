@@ -215,8 +215,20 @@ fn same(one: &[u8], other: &[u8]) -> bool {
             (Some(end), Some(other_end)) => {
                 end == other_end && words().all(|(one, other)| one == other)
             }
-            _ => one.iter().zip(other).all(|(one, other)| one == other),
+            _ => same_short(one, other),
         }
+}
+
+/// Returns whether two names of fewer than eight bytes are equal: their first four bytes and their last four
+/// are all of them.
+#[inline]
+fn same_short(one: &[u8], other: &[u8]) -> bool {
+    match (one.last_chunk::<4>(), other.last_chunk::<4>()) {
+        (Some(end), Some(other_end)) => {
+            end == other_end && one.first_chunk::<4>() == other.first_chunk()
+        }
+        _ => one.iter().eq(other),
+    }
 }
 
 impl Slot {

@@ -111,4 +111,18 @@ mod tests {
         }
         assert!(slots.get("orders:42").is_none());
     }
+
+    #[test]
+    fn names_that_differ_in_one_byte_are_two() {
+        for length in 0..=20 {
+            let name = &"orders:42:refunds:17"[..length];
+            let slot = Slot::new(&name.into());
+            assert!(slot.is_named("", name));
+            assert!(!slot.is_named("", &format!("{name}:")));
+            for at in 0..length {
+                let other = [&name[..at], "~", &name[at + 1..]].concat();
+                assert!(!slot.is_named("", &other), "{name} {other}");
+            }
+        }
+    }
 }
