@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 use self::admission::admission;
-use self::annotation::annotation;
+use self::annotation::settings;
 use self::settlement::{settled, settles};
 use crate::args::{Args, quota};
 use crate::fragments::parenthesize;
@@ -140,10 +140,10 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 //
 // Output, in the function's braces (`__rt::` left out):
 //     use ::ratelimit_runtime::__private as __rt;
-//     static __LIMIT_0: CallSite = CallSite::new(Annotation::new(..)..refund_on(RefundOn::Err));
-//     submit! { &__LIMIT_0 }
-//     static __LIMIT_1: CallSite = CallSite::new(Annotation::new(..)..fallible());
-//     submit! { &__LIMIT_1 }
+//     static __LIMIT_0: CallSite = CallSite::new(Annotation { .. });
+//     submit! { Registered(&__LIMIT_0.annotation) }
+//     static __LIMIT_1: CallSite = CallSite::new(Annotation { .. });
+//     submit! { Registered(&__LIMIT_1.annotation) }
 //     const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //     let __request_0 = __LIMIT_0.request(1, &[key_part(&user_id)]);
 //     let __request_1 = __LIMIT_1.request(1, &[]);
@@ -168,14 +168,11 @@ fn guarded(
     lookup: &Lookup,
     body: &TokenStream,
 ) -> TokenStream {
-    let (import, private) = (runtime.import(), runtime.private());
-    let statics = guards.iter().enumerate().map(|(n, guard)| {
-        let (limit, annotation) = (numbered("__LIMIT", n), annotation(runtime, guard, function));
-        let submission = site::submission(runtime, &limit);
-        generated! {
-            static #limit: #private::CallSite = #private::CallSite::new(#annotation);
-            #submission
-        }
+    let import = runtime.import();
+    let function_name = function.name();
+    let sites = guards.iter().enumerate().map(|(n, guard)| {
+        let (limit, settings) = (numbered("__LIMIT", n), settings(runtime, guard));
+        site::site(runtime, &limit, &guard.key, Some(&function_name), &settings)
     });
     let dependencies = site::dependencies(lookup);
     let admission = admission(runtime, guards, function);
@@ -186,7 +183,7 @@ fn guarded(
     };
     generated! {
         #import
-        #(#statics)*
+        #(#sites)*
         #dependencies
         #admission
         #body

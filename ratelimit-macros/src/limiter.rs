@@ -120,8 +120,8 @@ fn name(place: &Expr) -> Option<String> {
 // Output (`__rt::` left out):
 //     {
 //         use ::ratelimit_runtime::__private as __rt;
-//         static __LIMIT: CallSite = CallSite::new(Annotation::new(..).handle());
-//         submit! { &__LIMIT }
+//         static __LIMIT: CallSite = CallSite::new(Annotation { .. });
+//         submit! { Registered(&__LIMIT.annotation) }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //         match (&(42),) {
 //             (__part0,) => __LIMIT.limiter(&[key_part(&tenant), key_part(__part0)]),
@@ -146,15 +146,19 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
     match key.zip(parts) {
         Some((key, parts)) if problems.is_empty() => {
             let (import, private) = (runtime.import(), runtime.private());
-            let annotation = site::annotation(&runtime, &key, None, Span::call_site());
-            let registration = site::registration(&runtime, lookup);
-            let numbers = site::declared(&runtime, &numbers);
+            let declared = site::declared(&runtime, &numbers);
+            // The holder decides which permits to release, and how many a call takes.
+            let settings =
+                generated!(#declared judges: true, cost: #private::Cost::Computed, fallible: true,);
+            let limit = Ident::new("__LIMIT", Span::mixed_site());
+            let site = site::site(&runtime, &limit, &key, None, &settings);
+            let dependencies = site::dependencies(lookup);
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {
                     #import
-                    static __LIMIT: #private::CallSite = #private::CallSite::new(#annotation #numbers.handle());
-                    #registration
+                    #site
+                    #dependencies
                     #handle
                 }
             }

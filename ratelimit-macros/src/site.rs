@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::ToTokens;
 use ratelimit_spec::{Limit, Wait};
 
-use crate::hygiene::{generated, reported_at};
+use crate::hygiene::generated;
 use crate::key::Key;
 use crate::limits_file::Lookup;
 use crate::runtime::Runtime;
@@ -16,40 +16,37 @@ use crate::seen;
 use crate::validate::{FromFile, Numbers, Part};
 
 // Input:
-//     "orders:{user_id}", module `shop`, function `place_order`
+//     "orders:{user_id}", function `place_order`, settings `rate: 100, per_ms: 1000,`
 //
-// Output:
-//     Annotation::new("orders:{user_id}", "src/shop.rs:12 shop::place_order")
-//
-// `start` is the start of the span for mistakes that rustc finds while evaluating a constant.
-pub(crate) fn annotation(
+// Output (`__rt::` left out):
+//     static __LIMIT_0: CallSite = CallSite::new(Annotation {
+//         key: "orders:{user_id}",
+//         at: "src/shop.rs:12 shop::place_order",
+//         rate: 100,
+//         per_ms: 1000,
+//         ..Annotation::NONE
+//     });
+//     submit! { Registered(&__LIMIT_0.annotation) }
+pub(crate) fn site(
     runtime: &Runtime,
+    limit: &Ident,
     key: &Key<'_>,
     function: Option<&str>,
-    start: Span,
+    settings: &TokenStream,
 ) -> TokenStream {
-    let (private_at_start, text) = (runtime.private_at(start), key.text());
+    let (private, key) = (runtime.private(), key.text());
     let function = function.map(|function| format!("::{function}")).into_iter();
-    let arguments = generated! {
-        #text,
-        ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!() #(, #function)*
-        ),
-    };
-    quote_spanned!(reported_at(start)=> #private_at_start::Annotation::new(#arguments))
-}
-
-/// Registers `&__LIMIT` in the program's list of limits, and adds the reasons to recompile this crate.
-pub(crate) fn registration(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
-    let submission = submission(runtime, &generated_name("__LIMIT"));
-    let dependencies = dependencies(lookup);
-    generated!(#submission #dependencies)
-}
-
-/// Registers a static in the program's list of limits.
-pub(crate) fn submission(runtime: &Runtime, limit: &Ident) -> TokenStream {
-    let private = runtime.private();
-    generated!(#private::submit! { &#limit })
+    generated! {
+        static #limit: #private::CallSite = #private::CallSite::new(#private::Annotation {
+            key: #key,
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!() #(, #function)*
+            ),
+            #settings
+            ..#private::Annotation::NONE
+        });
+        #private::submit! { #private::Registered(&#limit.annotation) }
+    }
 }
 
 /// The reasons to recompile this crate: the limits file and the variable that names it. The first
@@ -72,9 +69,9 @@ fn include(path: &Path) -> Option<TokenStream> {
     ))
 }
 
-/// The limits of the limits file: `.declared(&FromFile::Rate(100, 1000))`,
-/// `.declared(&FromFile::Calendar(100, CalendarUnit::Day, "Europe/Vienna"))`, or
-/// `.declared(&FromFile::Several(&[(10, 1000, None, None)]))`.
+/// The limits of the limits file: `declared: Some(&FromFile::Rate(100, 1000)),`, or with
+/// `FromFile::Calendar(100, CalendarUnit::Day, "Europe/Vienna")`, or
+/// `FromFile::Several(&[(10, 1000, None, None)])`.
 pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
     let limits = match &numbers.from_file {
         Some(FromFile::One { rate, per, time_zone }) => match per.unit {
@@ -94,7 +91,7 @@ pub(crate) fn declared(runtime: &Runtime, numbers: &Numbers) -> TokenStream {
         None => return TokenStream::new(),
     };
     let private = runtime.private();
-    generated!(.declared(&#private::FromFile::#limits))
+    generated!(declared: #private::Some(&#private::FromFile::#limits),)
 }
 
 fn declared_limit(runtime: &Runtime, limit: &Limit) -> TokenStream {

@@ -6,12 +6,14 @@ use std::{
     marker::PhantomData,
 };
 
-pub use inventory;
+pub use std::option::Option::Some;
+
+pub use inventory::submit;
 pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, RefundOn, Wait};
 
+use crate::{FromRejection, Limits, Rejection, StoreError};
 pub use crate::{
-    __ratelimit_submit as submit,
-    annotation::{Annotation, FromFile, Rare, Registered},
+    annotation::{Annotation, Cost, FromFile, Rare, Registered, burst, rate},
     call_site::{
         Acquire, ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire,
         actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,
@@ -20,7 +22,6 @@ pub use crate::{
     refund::Judged,
     store::{Counts, Member, MemberId},
 };
-use crate::{FromRejection, Limits, Rejection, StoreError};
 
 /// Returns the processes that share the store of these limits, with what their busiest limiters did, as their last
 /// heartbeats describe them.
@@ -38,15 +39,6 @@ pub mod store {
     pub use ratelimit_spec::{Algorithm, Calendar, CalendarUnit, Mode, OnDrift, Penalty, Rule};
 
     pub use crate::{clock::Clock, store::*};
-}
-
-/// Adds a call site to the list of all call sites.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __ratelimit_submit {
-    (& $site:ident) => {
-        $crate::__private::inventory::submit! { $crate::__private::Registered($site.annotation()) }
-    };
 }
 
 /// Turns a rejection into what the function returns.

@@ -5,7 +5,6 @@ mod layer;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    num::{NonZeroU32, NonZeroU64},
     time::Duration,
 };
 
@@ -17,36 +16,45 @@ use ratelimit_spec::{
     Template, Wait,
 };
 
-/// The annotation at one place in the source.
+/// The annotation at one place in the source. Expanded code writes the fields that are set: that takes the compiler
+/// less time than calls would.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each is the argument of the attribute")]
 pub struct Annotation {
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// `src/shop.rs:12 shop::place_order`: in one text, which takes less of a program than its parts.
-    at: &'static str,
-    rate: Option<NonZeroU32>,
-    per_ms: Option<NonZeroU64>,
-    rare: Option<&'static Rare>,
-    declared: Option<&'static FromFile>,
-    mode: Option<Mode>,
-    algorithm: Option<Algorithm>,
-    burst: Option<NonZeroU32>,
-    wait: Option<Wait>,
-    on_store_error: Option<OnStoreError>,
-    refund_on: Option<RefundOn>,
+    pub at: &'static str,
+    /// 0 if it is not set.
+    pub rate: u32,
+    /// 0 if it is not set.
+    pub per_ms: u64,
+    pub rare: Option<&'static Rare>,
+    /// The limits of the limits file at compile time, for an annotation without its own.
+    pub declared: Option<&'static FromFile>,
+    pub mode: Option<Mode>,
+    pub algorithm: Option<Algorithm>,
+    /// 0 if it is not set.
+    pub burst: u32,
+    pub wait: Option<Wait>,
+    pub on_store_error: Option<OnStoreError>,
+    pub refund_on: Option<RefundOn>,
     /// Whether its function is compiled to classify results for `refund_on`.
-    pub(crate) judges: bool,
-    pub(crate) cost: Cost,
+    pub judges: bool,
+    pub cost: Cost,
     /// Whether the function can return a rejection.
-    pub(crate) fallible: bool,
+    pub fallible: bool,
 }
 
 /// The settings of an annotation that few annotations have.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each is the argument of the attribute")]
 pub struct Rare {
-    unit: Option<CalendarUnit>,
-    time_zone: Option<&'static str>,
-    limits: Option<&'static [(u32, u64)]>,
-    warm_up_ms: Option<NonZeroU64>,
+    pub unit: Option<CalendarUnit>,
+    /// A name that the macro found in the database.
+    pub time_zone: Option<&'static str>,
+    /// The rate of each limit, and its window in milliseconds.
+    pub limits: Option<&'static [(u32, u64)]>,
+    pub warm_up_ms: Option<u64>,
 }
 
 /// The limits that the limits file sets at compile time. Windows are in milliseconds.
@@ -62,8 +70,10 @@ pub enum FromFile {
 
 /// The number of permits that a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
+pub enum Cost {
+    /// The same for every call.
     Literal(u32),
+    /// An expression, or an argument of the methods of `limiter!`.
     Computed,
 }
 
@@ -76,138 +86,24 @@ pub(crate) struct Location {
 }
 
 impl Annotation {
-    /// An annotation whose call takes 1 permit and whose function cannot carry a rejection; `at` is
-    /// `src/shop.rs:12 shop::place_order`.
-    #[must_use]
-    pub const fn new(key: &'static str, at: &'static str) -> Self {
-        Self {
-            key,
-            at,
-            rate: None,
-            per_ms: None,
-            rare: None,
-            declared: None,
-            mode: None,
-            algorithm: None,
-            burst: None,
-            wait: None,
-            on_store_error: None,
-            refund_on: None,
-            judges: false,
-            cost: Cost::Literal(1),
-            fallible: false,
-        }
-    }
-
-    /// Permits per window.
-    ///
-    /// # Panics
-    ///
-    /// Panics at compile time if a constant is not a valid rate.
-    #[must_use]
-    pub const fn rate(mut self, rate: u32) -> Self {
-        assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
-        self.rate = NonZeroU32::new(rate);
-        self
-    }
-
-    /// The window, in milliseconds.
-    #[must_use]
-    pub const fn per_ms(mut self, per_ms: u64) -> Self {
-        self.per_ms = NonZeroU64::new(per_ms);
-        self
-    }
-
-    /// Sets what few annotations set.
-    #[must_use]
-    pub const fn rare(mut self, rare: &'static Rare) -> Self {
-        self.rare = Some(rare);
-        self
-    }
-
-    /// Sets the limits of the limits file at compile time, for an annotation without its own.
-    #[must_use]
-    pub const fn declared(mut self, limits: &'static FromFile) -> Self {
-        self.declared = Some(limits);
-        self
-    }
-
-    /// One budget for all, or one per process.
-    #[must_use]
-    pub const fn mode(mut self, mode: Mode) -> Self {
-        self.mode = Some(mode);
-        self
-    }
-
-    /// The rule by which permits are counted.
-    #[must_use]
-    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = Some(algorithm);
-        self
-    }
-
-    /// Sets how many permits a token bucket stores.
-    ///
-    /// # Panics
-    ///
-    /// Panics at compile time if a constant is not a valid burst.
-    #[must_use]
-    pub const fn burst(mut self, burst: u32) -> Self {
-        assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
-        self.burst = NonZeroU32::new(burst);
-        self
-    }
-
-    /// How long a call may wait.
-    #[must_use]
-    pub const fn wait(mut self, wait: Wait) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Sets how calls are decided while the store is unavailable.
-    #[must_use]
-    pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
-        self.on_store_error = Some(on_store_error);
-        self
-    }
-
-    /// Which calls give their permits back. The function is compiled to do so either way.
-    #[must_use]
-    pub const fn refund_on(mut self, refund_on: RefundOn) -> Self {
-        self.refund_on = Some(refund_on);
-        self.judges = true;
-        self
-    }
-
-    /// Sets how many permits a call takes.
-    #[must_use]
-    pub const fn permits(mut self, permits: u32) -> Self {
-        self.cost = Cost::Literal(permits);
-        self
-    }
-
-    /// Marks a call whose cost is an expression.
-    #[must_use]
-    pub const fn computed_permits(mut self) -> Self {
-        self.cost = Cost::Computed;
-        self
-    }
-
-    /// Marks a function that can return a rejection.
-    #[must_use]
-    pub const fn fallible(mut self) -> Self {
-        self.fallible = true;
-        self
-    }
-
-    /// Marks a `limiter!`, whose cost is an argument of its methods.
-    #[must_use]
-    pub const fn handle(mut self) -> Self {
-        // The holder decides which permits to release.
-        self.judges = true;
-        self.computed_permits().fallible()
-    }
+    /// Without settings; its calls take 1 permit, and its function cannot return a rejection.
+    pub const NONE: Self = Self {
+        key: "",
+        at: "",
+        rate: 0,
+        per_ms: 0,
+        rare: None,
+        declared: None,
+        mode: None,
+        algorithm: None,
+        burst: 0,
+        wait: None,
+        on_store_error: None,
+        refund_on: None,
+        judges: false,
+        cost: Cost::Literal(1),
+        fallible: false,
+    };
 
     /// Returns where the annotation is.
     pub(crate) fn location(&self) -> Location {
@@ -231,14 +127,14 @@ impl Annotation {
     pub(crate) fn settings(&self) -> Settings {
         let Rare { unit, time_zone, limits, warm_up_ms } = *self.rare.unwrap_or(&Rare::NONE);
         Settings {
-            rate: self.rate.map(NonZeroU32::get),
-            per: window(self.per_ms.map(NonZeroU64::get), unit),
+            rate: set(self.rate),
+            per: window(set(self.per_ms), unit),
             time_zone: time_zone.and_then(|name| name.parse().ok()),
             limits: limits.map(|limits| limits.iter().map(limit).collect()),
             mode: self.mode,
             algorithm: self.algorithm,
-            burst: self.burst.map(NonZeroU32::get),
-            warm_up: warm_up_ms.map(|ms| Duration::from_millis(ms.get())),
+            burst: set(self.burst),
+            warm_up: warm_up_ms.map(Duration::from_millis),
             wait: self.wait,
             on_store_error: self.on_store_error,
             refund_on: self.refund_on,
@@ -276,44 +172,33 @@ impl Annotation {
 impl Rare {
     /// The settings of an annotation that sets none of them.
     pub const NONE: Self = Self { unit: None, time_zone: None, limits: None, warm_up_ms: None };
+}
 
-    /// The window, as a unit of the calendar.
-    #[must_use]
-    pub const fn unit(mut self, unit: CalendarUnit) -> Self {
-        self.unit = Some(unit);
-        self
-    }
+/// Returns a rate that is an expression.
+///
+/// # Panics
+///
+/// Panics at compile time if it is not a valid rate.
+#[must_use]
+pub const fn rate(rate: u32) -> u32 {
+    assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
+    rate
+}
 
-    /// Sets the time zone in which it begins; a name that the macro found in the database.
-    #[must_use]
-    pub const fn time_zone(mut self, name: &'static str) -> Self {
-        self.time_zone = Some(name);
-        self
-    }
+/// Returns a burst that is an expression.
+///
+/// # Panics
+///
+/// Panics at compile time if it is not a valid burst.
+#[must_use]
+pub const fn burst(burst: u32) -> u32 {
+    assert!(burst >= 1 && burst <= MAX_RATE, "`burst` must be 1 to 2147483647 permits");
+    burst
+}
 
-    /// Sets several limits that apply together: the rate of each, and its window in milliseconds.
-    ///
-    /// # Panics
-    ///
-    /// Panics at compile time if a constant is not a valid rate.
-    #[must_use]
-    pub const fn limits(mut self, limits: &'static [(u32, u64)]) -> Self {
-        let mut n = 0;
-        while n < limits.len() {
-            let (rate, _) = limits[n];
-            assert!(rate >= 1 && rate <= MAX_RATE, "`rate` must be 1 to 2147483647 permits");
-            n += 1;
-        }
-        self.limits = Some(limits);
-        self
-    }
-
-    /// How long a token bucket takes to warm up, in milliseconds.
-    #[must_use]
-    pub const fn warm_up_ms(mut self, warm_up_ms: u64) -> Self {
-        self.warm_up_ms = NonZeroU64::new(warm_up_ms);
-        self
-    }
+/// Returns a number unless it is 0, which stands for a setting that is not set.
+fn set<N: Default + PartialEq>(number: N) -> Option<N> {
+    (number != N::default()).then_some(number)
 }
 
 /// Returns a window from its length, or from the name of its calendar unit.

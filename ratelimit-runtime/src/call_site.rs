@@ -28,7 +28,8 @@ use crate::{
 /// One annotated place, and what it found out.
 #[derive(Debug)]
 pub struct CallSite {
-    annotation: Annotation,
+    /// What the macro recorded.
+    pub annotation: Annotation,
     /// The parsed key, if it has placeholders and was rendered.
     template: OnceBox<Template>,
     /// For the first limits that it was called under; most programs have no others.
@@ -52,19 +53,13 @@ struct Key(Option<KeyName>);
 impl CallSite {
     /// The site of an annotation.
     #[must_use]
+    #[expect(clippy::declare_interior_mutable_const, reason = "each site has its own copy")]
     pub const fn new(annotation: Annotation) -> Self {
-        Self {
-            annotation,
-            template: OnceBox::new(),
-            first: OnceBox::new(),
-            last: ArcSwapOption::const_empty(),
-        }
-    }
-
-    /// Returns the annotation.
-    #[must_use]
-    pub const fn annotation(&self) -> &Annotation {
-        &self.annotation
+        // A constant is evaluated once for all sites of a crate.
+        const TEMPLATE: OnceBox<Template> = OnceBox::new();
+        const FIRST: OnceBox<Known> = OnceBox::new();
+        const LAST: ArcSwapOption<Known> = ArcSwapOption::const_empty();
+        Self { annotation, template: TEMPLATE, first: FIRST, last: LAST }
     }
 
     /// Renders the key. A key without placeholders needs no rendering, and one of usual length no allocation.

@@ -15,26 +15,24 @@
 
 async fn quote() -> Result<Price, ShopError> {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "quote",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(100)
-            .per_ms(250)
-            .mode(__rt::Mode::PerClient)
-            .algorithm(__rt::Algorithm::TokenBucket)
-            .burst(200)
-            .wait(__rt::Wait::UpTo(::core::time::Duration::from_millis(2000)))
-            .on_store_error(__rt::OnStoreError::Reject)
-            .permits(3)
-            .fallible(),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 100,
+        per_ms: 250,
+        mode: __rt::Some(__rt::Mode::PerClient),
+        algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
+        burst: 200,
+        wait: __rt::Some(__rt::Wait::UpTo(::core::time::Duration::from_millis(2000))),
+        on_store_error: __rt::Some(__rt::OnStoreError::Reject),
+        cost: __rt::Cost::Literal(3),
+        fallible: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -7,19 +7,17 @@
 /// Answers with today's price.
 pub async fn quote(item: &str) -> Price {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "quote",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(2)
-            .per_ms(1000),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -3,19 +3,19 @@
 fn handle() -> Limiter {
     {
         use ::ratelimit_runtime::__private as __rt;
-        static __LIMIT: __rt::CallSite = __rt::CallSite::new(
-            __rt::Annotation::new(
-                    "orders:{user_id}",
-                    ::core::concat!(
-                        ::core::file!(), ":", ::core::line!(), " ",
-                        ::core::module_path!()
-                    ),
-                )
-                .declared(&__rt::FromFile::Rate(5, 60000))
-                .handle(),
-        );
+        static __LIMIT: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "orders:{user_id}",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!()
+            ),
+            declared: __rt::Some(&__rt::FromFile::Rate(5, 60000)),
+            judges: true,
+            cost: __rt::Cost::Computed,
+            fallible: true,
+            ..__rt::Annotation::NONE
+        });
         __rt::submit! {
-            & __LIMIT
+            __rt::Registered(& __LIMIT.annotation)
         }
         const _: &[::core::primitive::u8] = ::core::include_bytes!(
             "/shop/ratelimit.yaml"

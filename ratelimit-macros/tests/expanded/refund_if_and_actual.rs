@@ -12,21 +12,20 @@
 
 async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "tokens:{tenant}",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::complete"
-                ),
-            )
-            .rate(90_000)
-            .per_ms(60000)
-            .computed_permits()
-            .fallible(),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "tokens:{tenant}",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+            "::complete"
+        ),
+        rate: 90_000,
+        per_ms: 60000,
+        cost: __rt::Cost::Computed,
+        fallible: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -5,20 +5,19 @@
 
 async fn quote(&self, item: &str) -> Result<Price, ShopError> {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "quote",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(2)
-            .per_ms(1000)
-            .refund_on(__rt::RefundOn::Err),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        refund_on: __rt::Some(__rt::RefundOn::Err),
+        judges: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

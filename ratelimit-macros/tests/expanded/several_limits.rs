@@ -5,18 +5,21 @@
 
 async fn quote() -> Price {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "quote",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rare(&__rt::Rare::NONE.limits(&[(10, 1000), (limits::HOURLY, 3600000)])),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rare: __rt::Some(
+            &__rt::Rare {
+                limits: __rt::Some(&[(10, 1000), (__rt::rate(limits::HOURLY), 3600000)]),
+                ..__rt::Rare::NONE
+            },
+        ),
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -6,35 +6,31 @@
 
 async fn quote(user: u64) -> Result<Price, ShopError> {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "user:{user}",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(2)
-            .per_ms(1000),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "user:{user}",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
-    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "everyone",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(100)
-            .per_ms(1000)
-            .wait(__rt::Wait::None)
-            .fallible(),
-    );
+    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "everyone",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 100,
+        per_ms: 1000,
+        wait: __rt::Some(__rt::Wait::None),
+        fallible: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_1
+        __rt::Registered(& __LIMIT_1.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

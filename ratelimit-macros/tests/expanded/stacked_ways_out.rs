@@ -9,51 +9,48 @@
 #[inline]
 async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "user:{user}",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::import"
-                ),
-            )
-            .rate(2)
-            .per_ms(1000)
-            .wait(__rt::Wait::None)
-            .fallible(),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "user:{user}",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+            "::import"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        wait: __rt::Some(__rt::Wait::None),
+        fallible: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
-    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "everyone",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::import"
-                ),
-            )
-            .rate(100)
-            .per_ms(1000),
-    );
+    static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "everyone",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+            "::import"
+        ),
+        rate: 100,
+        per_ms: 1000,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_1
+        __rt::Registered(& __LIMIT_1.annotation)
     }
-    static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "rows",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::import"
-                ),
-            )
-            .rate(9)
-            .per_ms(1000)
-            .computed_permits()
-            .fallible(),
-    );
+    static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "rows",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+            "::import"
+        ),
+        rate: 9,
+        per_ms: 1000,
+        cost: __rt::Cost::Computed,
+        fallible: true,
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_2
+        __rt::Registered(& __LIMIT_2.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -5,21 +5,24 @@
 
 async fn quote() -> Price {
     use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(
-        __rt::Annotation::new(
-                "quote",
-                ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::quote"
-                ),
-            )
-            .rate(2)
-            .per_ms(1000)
-            .rare(&__rt::Rare::NONE.warm_up_ms(4000))
-            .algorithm(__rt::Algorithm::TokenBucket),
-    );
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        rare: __rt::Some(
+            &__rt::Rare {
+                warm_up_ms: __rt::Some(4000),
+                ..__rt::Rare::NONE
+            },
+        ),
+        algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
+        ..__rt::Annotation::NONE
+    });
     __rt::submit! {
-        & __LIMIT_0
+        __rt::Registered(& __LIMIT_0.annotation)
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
