@@ -126,19 +126,24 @@ impl LimitsBuilder {
     }
 
     fn store(&self, loaded: Option<&LoadedFile>) -> Result<Chosen, Box<Problem>> {
-        let store = |store: String| match &*store {
-            "memory" => Ok(Chosen::Memory),
-            store => Ok(Chosen::Redis(Address::parse(store)?, self.certificates(loaded)?)),
+        let address = |store: String| match &*store {
+            "memory" => Ok(None),
+            store => Address::parse(store).map(Some),
         };
         let nearer = match &self.store {
             Some(store) => Some(store.clone()),
             None => variable("RATELIMIT_STORE")?,
         };
-        match (nearer, written(loaded, |limits| &limits.store)) {
-            (Some(nearer), _) => store(nearer),
-            (None, Some((file, text))) => expanded(file, "store", text, store),
-            (None, None) => variable("REDIS_URL")?.map_or(Ok(Chosen::Unset), store),
-        }
+        let address = match (nearer, written(loaded, |limits| &limits.store)) {
+            (Some(store), _) => Some(address(store)?),
+            (None, Some((file, store))) => Some(expanded(file, "store", store, address)?),
+            (None, None) => variable("REDIS_URL")?.map(address).transpose()?,
+        };
+        Ok(match address {
+            None => Chosen::Unset,
+            Some(None) => Chosen::Memory,
+            Some(Some(address)) => Chosen::Redis(address, self.certificates(loaded)?),
+        })
     }
 
     /// Returns the builder's trusted proxies, or `None` if one of them is not valid.
