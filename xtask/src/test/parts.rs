@@ -26,18 +26,16 @@ const SLEEPING: &[&str] = &[
     "store",
     "several",
     "runtimes",
-    "shares",
     "fairness",
     "events",
     "probes",
-    "cluster",
     "outage",
     "kept",
     "waiting",
-    "harness",
 ];
-/// The number of tests of such a file that run at once; of the others, as many as there are cores.
-const SLEEPERS: &str = "6";
+/// The number of tests of such a file that run at once; of the others, as many as there are cores. With six, windows
+/// were measured late, and with clusters of three nodes each, calls missed their deadline.
+const SLEEPERS: &str = "4";
 
 /// Runs all tests; `prepare` adds to the command of each.
 pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
