@@ -90,7 +90,7 @@ pub(super) struct Line<S, T> {
     empty_since: Option<u64>,
     /// Whether reservations may have passed, because no caller waited or the head could not use them.
     was_idle: bool,
-    /// The callers that take from several limiters, and for which reservations are not canceled (again).
+    /// The callers that take from several limiters, and for which no more reservations are canceled.
     yielded_to: BTreeSet<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
@@ -293,7 +293,9 @@ impl<S, T: Part> Line<S, T> {
             false => !self.yielded_to.contains(&head.number),
         };
         if (self.stale || misfit || pace.is_none()) && !self.slots.is_empty() {
-            self.yielded_to.extend(Some(head.number).filter(|_| !head.alone));
+            if !head.alone {
+                self.yielded_to.insert(head.number);
+            }
             return self.give_up();
         }
         let pace = pace.filter(|pace| head.alone && pace.grants(head.permits));

@@ -43,7 +43,8 @@ pub(super) enum Chosen {
 }
 
 impl LimitsBuilder {
-    /// Reads the settings of the program, each once. Adds every problem, and returns `None` if there is one.
+    /// Reads the settings of the program, each once. Adds every problem, and returns `None` if one leaves a setting
+    /// without a value.
     pub(super) fn program(
         &self,
         file: Option<&LoadedFile>,
@@ -53,11 +54,11 @@ impl LimitsBuilder {
         let store = sound(self.store(file), problems);
         let deadline = sound(self.checked_deadline(file), problems);
         let remembered = sound(self.checked_max_remembered(file), problems);
-        let counts = [self.check_instances(), self.check_watch(), self.check_revision()];
-        let are_sound = counts.map(|checked| sound(checked, problems).is_some());
+        for checked in [self.check_instances(), self.check_watch(), self.check_revision()] {
+            sound(checked, problems);
+        }
         let trusted_proxies = self.networks(problems);
         let ((deadline, shown), (remembered, also_shown)) = (deadline?, remembered?);
-        are_sound.into_iter().all(|is_sound| is_sound).then_some(())?;
         Some(Program {
             key_prefix: key_prefix?,
             deadline,
