@@ -124,6 +124,17 @@ fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
     row.measured.rejected(rejection.reason());
 }
 
+/// Spends from the budget of this process, which few limiters have, or from the store's cell. Separate, so that
+/// the code of one cell is within the caller.
+#[inline(never)]
+fn own_first(
+    own: &Arc<Slot>,
+    stored: Option<&Arc<Slot>>,
+    spend: impl Fn(&Arc<Slot>) -> Option<(Left, u64)>,
+) -> Option<(Left, u64)> {
+    spend(own).or_else(|| stored.and_then(spend))
+}
+
 impl Core {
     /// Takes permits for a call that does not hold them, if this process counts the limiter and
     /// they are free.
@@ -133,30 +144,14 @@ impl Core {
         if !self.queue.is_empty() || permits == 0 || generation == ENDED {
             return false;
         }
+        let spend =
+            |slot: &Arc<Slot>| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits);
+        let stored = self.stored.get();
         let spent = match self.made().and_then(|rare| rare.own.get()) {
-            Some(own) => self.spend_own(own, limits, (rule, generation), permits),
-            None => self
-                .stored
-                .get()
-                .and_then(|slot| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits)),
+            Some(own) => own_first(own, stored, spend),
+            None => stored.and_then(spend),
         };
         count_spent(&self.family, spent)
-    }
-
-    /// The same for one of the few limiters that have a budget of this process. Separate, so that the code
-    /// of one cell is within the caller.
-    #[inline(never)]
-    fn spend_own(
-        &self,
-        own: &Arc<Slot>,
-        limits: &Services,
-        (rule, generation): (u64, u64),
-        permits: u32,
-    ) -> Option<(Left, u64)> {
-        [Some(own), self.stored.get()]
-            .into_iter()
-            .flatten()
-            .find_map(|slot| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits))
     }
 
     /// Decides a call that needs neither the store nor a wait. In shadow mode the reply may be a
