@@ -3,6 +3,8 @@
 
 #[path = "life/config.rs"]
 mod config;
+#[path = "life/connect.rs"]
+mod connect;
 #[path = "life/health.rs"]
 mod health;
 #[path = "life/max_keys.rs"]

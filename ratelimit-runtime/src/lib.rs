@@ -67,6 +67,7 @@
 //! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database.
 //!   Without it, these are an error at compile time or at startup.
 //! - `sentinel`: Redis Sentinel. `cluster` is a name for `redis`, which includes Redis Cluster.
+//! - `redis-connect`: connections to Redis that the program opens, with `LimitsBuilder::redis_connect`.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to responses; see the module `tower`.

@@ -1,5 +1,7 @@
 //! Sets up limits: finds the file, selects the store, validates everything.
 
+#[cfg(feature = "redis-connect")]
+mod connect;
 mod program;
 
 use std::{
@@ -12,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use self::program::{Chosen, Program};
+use self::program::{Chosen, Named, Program};
 use super::{INSTALLED, Limits, Made, file, heartbeat, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
@@ -34,7 +36,7 @@ use crate::{
 ///
 /// | source | store | limits file |
 /// |---|---|---|
-/// | builder | [`redis`](Self::redis), [`memory`](Self::memory) | [`limits_file`](Self::limits_file) |
+/// | builder | [`redis`](Self::redis), `redis_connect`, [`memory`](Self::memory) | [`limits_file`](Self::limits_file) |
 /// | environment | `RATELIMIT_STORE` | `RATELIMIT_LIMITS` |
 /// | limits file | `store` | |
 /// | otherwise | `REDIS_URL`, else embedded | `ratelimit.yaml` in the working directory, if it exists |
@@ -61,7 +63,7 @@ use crate::{
 #[derive(Default)]
 #[must_use = "limits are not set up until `install` or `build`"]
 pub struct LimitsBuilder {
-    store: Option<String>,
+    store: Option<Named>,
     source: file::Source,
     key_prefix: Option<String>,
     deadline: Option<Duration>,
@@ -89,13 +91,13 @@ impl LimitsBuilder {
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: impl Into<String>) -> Self {
-        self.store = Some(url.into());
+        self.store = Some(Named::At(url.into()));
         self
     }
 
     /// Stores limits in this process.
     pub fn memory(mut self) -> Self {
-        self.store = Some("memory".to_owned());
+        self.store = Some(Named::At("memory".to_owned()));
         self
     }
 

@@ -5,6 +5,8 @@ mod attempt;
 mod call;
 mod cluster;
 mod connect;
+#[cfg(feature = "redis-connect")]
+mod connector;
 mod fault;
 mod gate;
 mod groups;
@@ -54,6 +56,8 @@ use super::{
 use crate::{StoreError, StoreErrorKind, clock, engine::Engine, events::Events};
 
 pub(crate) use self::connect::Certificates;
+#[cfg(feature = "redis-connect")]
+pub(crate) use self::connector::Connector;
 #[cfg(feature = "test-util")]
 pub use self::hooks::{
     CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,

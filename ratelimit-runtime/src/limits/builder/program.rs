@@ -13,6 +13,8 @@ use ratelimit_spec::{
 };
 
 use super::LimitsBuilder;
+#[cfg(feature = "redis-connect")]
+use crate::store::redis::Connector;
 use crate::{
     Problem, ProblemKind,
     limits::file::LoadedFile,
@@ -32,6 +34,14 @@ pub(super) struct Program {
     pub(super) shown: [Setting; 2],
     pub(super) trusted_proxies: Option<Vec<Network>>,
     pub(super) store: Chosen,
+}
+
+/// The store that the builder sets.
+pub(super) enum Named {
+    /// `memory`, or an address.
+    At(String),
+    #[cfg(feature = "redis-connect")]
+    Through(Connector),
 }
 
 /// The store that is used.
@@ -132,7 +142,9 @@ impl LimitsBuilder {
             store => Address::parse(store).map(Some),
         };
         let nearer = match &self.store {
-            Some(store) => Some(store.clone()),
+            #[cfg(feature = "redis-connect")]
+            Some(Named::Through(connector)) => return self.through(connector),
+            Some(Named::At(store)) => Some(store.clone()),
             None => variable("RATELIMIT_STORE")?,
         };
         let address = match (nearer, written(loaded, |limits| &limits.store)) {
@@ -145,6 +157,15 @@ impl LimitsBuilder {
             Some(None) => Chosen::Memory,
             Some(Some(address)) => Chosen::Redis(address, self.certificates(loaded)?),
         })
+    }
+
+    #[cfg(feature = "redis-connect")]
+    fn through(&self, connector: &Connector) -> Result<Chosen, Box<Problem>> {
+        if self.tls_ca.is_some() {
+            let why = "`tls_ca` has no effect with `redis_connect`; trust the certificates in its function";
+            return Err(refused("tls_ca", why.to_owned()));
+        }
+        Ok(Chosen::Redis(Address::by_program(connector.clone()), Certificates::default()))
     }
 
     /// Returns the builder's trusted proxies, or `None` if one of them is not valid.

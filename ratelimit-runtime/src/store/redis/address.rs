@@ -4,14 +4,18 @@ use std::fmt;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
+#[cfg(feature = "redis-connect")]
+use super::connector::Connector;
 use crate::{Problem, ProblemKind};
 
 /// A parsed store address.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) topology: Topology,
-    /// The server, the seed nodes, or the sentinels.
+    /// The server, the seed nodes, or the sentinels; none if the program opens the connections.
     pub(super) nodes: Vec<ConnectionInfo>,
+    #[cfg(feature = "redis-connect")]
+    pub(super) connector: Option<Connector>,
     shown: String,
 }
 
@@ -63,7 +67,21 @@ impl Address {
             .map_err(|_| {
                 refuse(&format!("not a valid address; write one such as `{}`", example(scheme)))
             })?;
-        Ok(Self { topology, nodes, shown })
+        Ok(Self {
+            topology,
+            nodes,
+            #[cfg(feature = "redis-connect")]
+            connector: None,
+            shown,
+        })
+    }
+
+    /// The server to which these connections lead.
+    #[cfg(feature = "redis-connect")]
+    pub(crate) fn by_program(connector: Connector) -> Self {
+        let (topology, nodes) = (Topology::Standalone, Vec::new());
+        let shown = "Redis by `redis_connect`".to_owned();
+        Self { topology, nodes, connector: Some(connector), shown }
     }
 }
 

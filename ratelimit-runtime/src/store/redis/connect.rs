@@ -51,6 +51,10 @@ pub(super) async fn connect(
     certificates: &Certificates,
     closed: &Arc<AtomicBool>,
 ) -> RedisResult<MultiplexedConnection> {
+    #[cfg(feature = "redis-connect")]
+    if let Some(connector) = &address.connector {
+        return connector.connect(CONNECT_TIMEOUT).await;
+    }
     // RESP3 reports a disconnect at once. Users without permission for HELLO get RESP2.
     match open(address, node, certificates, Some(closed)).await {
         Err(error) if speaks_only_resp2(&error) => open(address, node, certificates, None).await,

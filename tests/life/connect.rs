@@ -1,0 +1,129 @@
+//! Connections that the program opens.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use ratelimit_runtime::{Limits, LimitsBuilder, Settings, StoreErrorKind};
+use redis::{Client, IntoConnectionInfo, RedisResult, aio::MultiplexedConnection};
+use tests::{eventually, redis_server::RedisServer};
+
+use crate::{DEADLINE, HOUR, SECOND, quota};
+
+async fn open(url: String) -> RedisResult<MultiplexedConnection> {
+    Client::open(url)?.get_multiplexed_async_connection().await
+}
+
+fn builder() -> LimitsBuilder {
+    Limits::builder().no_limits_file().deadline(DEADLINE)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_changes_is_that_of_the_next_connection() {
+    let server = RedisServer::builder().user("shop", "on >monday ~* +@all").start();
+    let (password, opened) = (Arc::new(Mutex::new("monday")), Arc::new(AtomicUsize::new(0)));
+    let connect = {
+        let (address, password, opened) = (server.url(), Arc::clone(&password), opened.clone());
+        move || {
+            let (address, password) = (address.clone(), *password.lock().unwrap());
+            opened.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let address = address.into_connection_info()?;
+                let login = address.redis_settings().clone();
+                let login = login.set_username("shop").set_password(password);
+                let client = Client::open(address.set_redis_settings(login))?;
+                client.get_multiplexed_async_connection().await
+            }
+        }
+    };
+    let limits = builder().redis_connect(connect).build().await.unwrap();
+    let limiter = limits.limiter("x", quota(100, HOUR));
+    assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), 99);
+    assert!(limits.report().to_string().contains("store Redis by `redis_connect`"));
+    let before = opened.load(Ordering::Relaxed);
+
+    server.cli::<()>(&["ACL", "SETUSER", "shop", "resetpass", ">tuesday"]);
+    server.cli::<i64>(&["CLIENT", "KILL", "USER", "shop"]);
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    let error = limits.health().store.unwrap_err().to_string();
+    assert!(!error.contains("monday"), "{error}");
+    *password.lock().unwrap() = "tuesday";
+    eventually("the new one is used", 3 * SECOND, || limits.health().is_ok());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    assert!(opened.load(Ordering::Relaxed) > before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_fails_hangs_or_panics_is_an_outage() {
+    let server = RedisServer::start();
+    let failures: [fn() -> RedisResult<()>; 2] =
+        [|| Err(std::io::Error::other("no token").into()), || panic!("a mistake")];
+    for failure in failures.into_iter().map(Some).chain([None]) {
+        let works = Arc::new(AtomicBool::new(false));
+        let connect = {
+            let (url, works) = (server.url(), Arc::clone(&works));
+            move || {
+                let (url, works) = (url.clone(), works.load(Ordering::Relaxed));
+                async move {
+                    match failure {
+                        _ if works => {}
+                        Some(failure) => failure()?,
+                        None => pending().await,
+                    }
+                    open(url).await
+                }
+            }
+        };
+        let limits = builder().redis_connect(connect).build().await.unwrap();
+        let limiter = limits.limiter("x", Settings::new(quota(100, HOUR)));
+        let begun = Instant::now();
+        assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+        assert!(begun.elapsed() < 3 * DEADLINE, "{:?}", begun.elapsed());
+        let kind = limits.health().store.unwrap_err().kind();
+        assert!(matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout), "{kind:?}");
+        works.store(true, Ordering::Relaxed);
+        eventually("it connects", 6 * SECOND, || limits.health().is_ok());
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+        limiter.delete().await.unwrap();
+    }
+}
+
+/// The driver alone ends a call after half a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_deadline_ends_a_call() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let limits =
+        builder().deadline(Duration::from_secs(5)).redis_connect(move || open(url.clone()));
+    let limits = limits.build().await.unwrap();
+    let limiter = limits.limiter("x", quota(100, HOUR));
+    limiter.try_acquire(1).await.unwrap();
+    server.stop();
+    let slow = tokio::spawn(async move { limiter.try_acquire(1).await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    server.cont();
+    assert_eq!(slow.await.unwrap().remaining(), 98);
+}
+
+#[tokio::test]
+async fn the_store_that_is_set_last_is_used() {
+    let of = async |builder: LimitsBuilder| {
+        let report = builder.build().await.unwrap().report().to_string();
+        report.lines().next().unwrap().to_owned()
+    };
+    let connect = || open("redis://localhost:1".to_owned());
+    let told = of(builder().redis_connect(connect).memory()).await;
+    assert!(!told.contains("Redis"), "{told}");
+    let told = of(builder().memory().redis_connect(connect)).await;
+    assert!(told.contains("Redis by `redis_connect`"), "{told}");
+    let error = builder().tls_ca("ca.pem").redis_connect(connect).build().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`tls_ca` has no effect with `redis_connect`; trust the certificates in its function"
+    );
+}
