@@ -99,7 +99,8 @@
 //! Rust 1.88 or later. A minor release may require a newer one.
 //!
 //! The features `tower`, `client`, `axum`, `actix` and `tonic` have types of the crates of these names and of `http` in their
-//! API. A new major version of one of these crates gets a feature of its own, next to the present one.
+//! API. A new major version of one of these crates gets a feature of its own, next to the present one. `redis-connect` has
+//! types of `redis`, whose next major version is also one of this crate.
 //!
 //! The names and labels of [metrics](guide::metrics), and the text of a value in a key, are part of the API: a change of that
 //! text would start new counters. The packages `ratelimit-macros` and `ratelimit-spec` are not, nor is any hidden item.
