@@ -171,7 +171,9 @@ fn newcomer() -> PathBuf {
     fs::create_dir_all(folder.join("src")).unwrap();
     let mut manifest =
         format!("[package]\nname = \"newcomer\"\nedition = \"2024\"\n\n{}", block("toml"));
-    manifest.push_str("\n[profile.dev]\ndebug = false\n");
+    // As the workspace has it, of which much is built already.
+    manifest.push_str("\n[profile.dev]\ndebug = \"line-tables-only\"\n");
+    manifest.push_str("\n[profile.dev.package.\"*\"]\ndebug = false\n");
     // As if this version were published.
     manifest.push_str("\n[workspace]\n\n[patch.crates-io]\n");
     for package in ["ratelimit-runtime", "ratelimit-macros", "ratelimit-spec"] {
@@ -181,8 +183,8 @@ fn newcomer() -> PathBuf {
     fs::write(folder.join("src/main.rs"), block("rust,ignore")).unwrap();
     fs::write(folder.join("ratelimit.yaml"), block("yaml")).unwrap();
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-    // In a folder of its own: a build in that of the tests would lock it, and keep them from starting.
-    let target = folder.with_file_name("newcomer.target");
+    // Beside everything else.
+    let target = tests::profile_dir().parent().unwrap().to_owned();
     let built = tests::cargo(env!("CARGO"))
         .args(["build", "--offline", "--target-dir"])
         .arg(&target)

@@ -6,8 +6,9 @@ mod built;
 use std::{
     env,
     ffi::OsStr,
+    fmt::Display,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -43,7 +44,22 @@ fn built(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
 /// Prints a command, and runs it.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     say(&shown(command));
-    match command.status() {
+    let status = command.status();
+    succeeded(command, status)
+}
+
+/// Prints a command, runs it, and returns its standard output.
+pub(crate) fn read(command: &mut Command) -> Result<String, Failed> {
+    say(&shown(command));
+    let output = command.stderr(Stdio::inherit()).output();
+    succeeded(command, output.as_ref().map(|output| output.status))?;
+    Ok(output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default())
+}
+
+fn succeeded(command: &Command, status: Result<ExitStatus, impl Display>) -> Outcome {
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             eprintln!("`{}` failed: {status}", shown(command));

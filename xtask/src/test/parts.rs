@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io::Write,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::{Mutex, PoisonError},
     thread,
@@ -11,7 +12,7 @@ use std::{
 
 use crate::{
     Failed, Outcome,
-    shell::{cargo, output, run, say, seconds},
+    shell::{cargo, read, say, seconds},
 };
 
 const EVERYTHING: &[&str] = &["test", "--locked", "--workspace", "--all-features"];
@@ -37,34 +38,41 @@ const SLEEPING: &[&str] = &[
 /// were measured late, and with clusters of three nodes each, calls missed their deadline.
 const SLEEPERS: &str = "4";
 
+/// Some of the tests.
+enum Part {
+    /// A compiled test file. Cargo would wait for the builds of other tests before it starts one.
+    File(File),
+    /// Those that cargo finds by these arguments.
+    Of(&'static [&'static str]),
+}
+
+struct File {
+    name: String,
+    program: PathBuf,
+    /// The folder of its package.
+    folder: PathBuf,
+}
+
 /// Runs all tests; `prepare` adds to the command of each.
 pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Outcome) {
-    if let Err(failed) = run(cargo(EVERYTHING).arg("--no-run")) {
-        return (Vec::new(), Err(failed));
-    }
-    let Ok(files) = files() else { return (Vec::new(), Err(Failed)) };
+    let Ok(files) = build() else { return (Vec::new(), Err(Failed)) };
     let (sleeping, busy): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|name| SLEEPING.contains(&name.as_str()));
-    let part = |name| vec!["--test".to_owned(), name];
-    let rest = [vec!["--lib".to_owned(), "--bins".to_owned()], vec!["--doc".to_owned()]];
-    let busy = Mutex::new(busy.into_iter().map(part).chain(rest).collect::<VecDeque<_>>());
-    let sleeping = Mutex::new(sleeping.into_iter().map(part).collect::<VecDeque<_>>());
+        files.into_iter().partition(|file| SLEEPING.contains(&&*file.name));
+    let rest = [Part::Of(&["--lib", "--bins"]), Part::Of(&["--doc"])];
+    let busy = Mutex::new(busy.into_iter().map(Part::File).chain(rest).collect::<VecDeque<_>>());
+    let sleeping = Mutex::new(sleeping.into_iter().map(Part::File).collect::<VecDeque<_>>());
     let (summary, failed) = (Mutex::default(), Mutex::<Vec<_>>::default());
-    let run_one = |part: &[String]| {
-        let mut command = cargo(EVERYTHING);
-        command.arg("--no-fail-fast").args(part);
-        if part.iter().any(|name| SLEEPING.contains(&name.as_str())) {
-            command.env("RUST_TEST_THREADS", SLEEPERS);
-        }
+    let run_one = |part: &Part| {
+        let mut command = part.command();
         prepare(&mut command);
         let start = Instant::now();
         let output = command.output();
         locked(&summary, |summary| {
-            say(&format!("{}: {}", part.join(" "), seconds(start.elapsed())));
+            say(&format!("{}: {}", part.name(), seconds(start.elapsed())));
             print(output, summary)
         })
     };
-    let work = |parts: &Mutex<VecDeque<Vec<String>>>| {
+    let work = |parts: &Mutex<VecDeque<Part>>| {
         while let Some(part) = locked(parts, VecDeque::pop_front) {
             if run_one(&part).is_err() {
                 locked(&failed, |failed| failed.push(part));
@@ -83,36 +91,77 @@ pub(super) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> (Vec<String>, Ou
     // Tests that only the other files made late pass now; their first failure stays visible.
     let mut outcome = Ok(());
     for part in locked(&failed, std::mem::take) {
-        say(&format!("{} failed beside others; once more, alone", part.join(" ")));
+        say(&format!("{} failed beside others; once more, alone", part.name()));
         outcome = run_one(&part).and(outcome);
     }
     (locked(&summary, std::mem::take), outcome)
 }
 
-/// Returns the names of all test files, the slowest first.
-///
-/// Cargo writes them as `"kind":["test"],"crate_types":["bin"],"name":"state"`, which does not justify a JSON
-/// parser.
-fn files() -> Result<Vec<String>, Failed> {
-    let program = cargo(&[]).get_program().to_owned();
-    let metadata = output(program, &["metadata", "--locked", "--no-deps", "--format-version", "1"]);
-    let metadata = metadata.unwrap_or_default();
-    let after = metadata.split(r#""kind":["test"]"#).skip(1);
-    let named = after.filter_map(|text| text.split_once(r#""name":""#)?.1.split('"').next());
-    let mut names: Vec<_> = named.map(str::to_owned).collect();
-    if names.is_empty() {
-        eprintln!("`cargo metadata` names no tests");
+impl Part {
+    fn name(&self) -> String {
+        match self {
+            Self::File(file) => file.name.clone(),
+            Self::Of(arguments) => arguments.join(" "),
+        }
+    }
+
+    fn command(&self) -> Command {
+        match self {
+            Self::File(file) => {
+                let mut command = Command::new(&file.program);
+                // As cargo starts it.
+                command.current_dir(&file.folder).env("CARGO_MANIFEST_DIR", &file.folder);
+                if SLEEPING.contains(&&*file.name) {
+                    command.env("RUST_TEST_THREADS", SLEEPERS);
+                }
+                command
+            }
+            Self::Of(arguments) => {
+                let mut command = cargo(EVERYTHING);
+                command.arg("--no-fail-fast").args(*arguments);
+                command
+            }
+        }
+    }
+}
+
+/// Compiles all tests, and returns the files, those that take longest first.
+fn build() -> Result<Vec<File>, Failed> {
+    let mut build = cargo(EVERYTHING);
+    build.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let messages = read(&mut build)?;
+    let mut files: Vec<_> = messages.lines().filter_map(File::read).collect();
+    if files.is_empty() {
+        eprintln!("cargo compiled no test files");
         return Err(Failed);
     }
     let first = LONGEST.iter().chain(SLEEPING);
-    names.sort_by_key(|name| first.clone().position(|other| other == name).unwrap_or(usize::MAX));
-    Ok(names)
+    let place = |file: &File| first.clone().position(|name| file.name == *name);
+    files.sort_by_key(|file| place(file).unwrap_or(usize::MAX));
+    Ok(files)
+}
+
+impl File {
+    /// Reads a message of cargo, whose form does not justify a JSON parser: `"manifest_path":"..","target":{
+    /// "kind":["test"],..,"name":"state",..},..,"executable":".."`.
+    fn read(message: &str) -> Option<Self> {
+        let text = |field: &str, message: &str| {
+            let (_, rest) = message.split_once(&format!(r#""{field}":""#))?;
+            Some(rest.split('"').next()?.to_owned())
+        };
+        let (_, target) = message.split_once(r#""kind":["test"]"#)?;
+        Some(Self {
+            name: text("name", target)?,
+            program: text("executable", target)?.into(),
+            folder: Path::new(&text("manifest_path", message)?).parent()?.to_owned(),
+        })
+    }
 }
 
 /// Passes on what a part of the tests printed, and keeps its summary lines.
 fn print(output: std::io::Result<Output>, summary: &mut Vec<String>) -> Outcome {
     let output = output.map_err(|error| {
-        eprintln!("cannot run `cargo test`: {error}");
+        eprintln!("the tests cannot be run: {error}");
         Failed
     })?;
     // Closed streams have no reader.
