@@ -20,6 +20,8 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
     let saves = config(Algorithm::TokenBucket, 5, 1000).rule(Rule::TokenBucket { burst: 3 });
     what_comes_too_late_takes_nothing(&process("late", saves), time).await;
     only_the_last_one_is_given_back(&process("given-up", spaces)).await;
+    let slow = config(Algorithm::TokenBucket, 10, 10_000);
+    what_is_given_up_holds_nothing_back(&process("released", slow)).await;
     let warms_up = config(Algorithm::TokenBucket, 2, 1000);
     let warms_up = warms_up.rule(Rule::WarmingBucket { warm_up: Duration::from_secs(4) });
     a_cold_bucket_is_slow_first(&process("warms-up", warms_up)).await;
@@ -86,6 +88,17 @@ async fn only_the_last_one_is_given_back<S: Store>(limiter: &Process<'_, S>) {
     assert!(limiter.return_slot(1, &last).await, "the last one is given back");
     assert!(!limiter.return_slot(1, &last).await, "once");
     assert_eq!(goes_at(&limiter.reserve(1, 60_000).await), start + 400, "to whoever comes next");
+}
+
+async fn what_is_given_up_holds_nothing_back<S: Store>(limiter: &Process<'_, S>) {
+    assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted);
+    let told = limiter.reserve_all(&[1; 10], 60_000).await;
+    assert_eq!(limiter.release(10).await, 9, "the last slot stays where it is");
+    for told in told.iter().rev() {
+        assert!(limiter.return_slot(1, told).await, "each is the last one then");
+    }
+    assert!(limiter.release(10).await > 0, "nothing is reserved any more");
+    assert_eq!(limiter.peek(1).await.remaining, 10);
 }
 
 async fn a_cold_bucket_is_slow_first<S: Store>(limiter: &Process<'_, S>) {

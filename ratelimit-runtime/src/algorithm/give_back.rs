@@ -74,7 +74,7 @@ mod tests {
     fn granted(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {
         let verdict = state.acquire(&config, permits.into(), now);
         assert!(verdict.granted, "{permits} at {now}: {verdict:?}");
-        Grant { permits, ends_ms: now + verdict.reset_after, moved: verdict.moved, config }
+        Grant::new(config, permits, now + verdict.reset_after, 0).moved(verdict.moved)
     }
 
     fn reserved(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {

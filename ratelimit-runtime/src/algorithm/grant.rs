@@ -13,6 +13,8 @@ pub struct Grant {
     pub(crate) ends_ms: u64,
     /// By how many ticks the bucket's grants had [moved](super::moves) at that time.
     pub(crate) moved: u64,
+    /// When the last reservation made before it begins, at the latest.
+    pub(crate) before_ms: u64,
     /// The configuration under which the permits were granted.
     pub(crate) config: Config,
 }
@@ -22,7 +24,9 @@ impl Grant {
     /// after them: a bucket drains those later.
     pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
         let later = if config.drains() { drain_ms(&config, granted_after) } else { 0 };
-        Self { permits, ends_ms: ends_ms.saturating_sub(later), moved: 0, config }
+        // Every reservation begins before the bucket is empty.
+        let (ends_ms, before_ms) = (ends_ms.saturating_sub(later), ends_ms);
+        Self { permits, ends_ms, moved: 0, before_ms, config }
     }
 
     /// Returns the grant with the ticks by which the bucket's grants had moved at that time.
@@ -34,11 +38,16 @@ impl Grant {
     #[must_use]
     pub fn reserved(config: Config, permits: u32, ticket: Ticket) -> Self {
         let ends_ms = ticket.empty_at_ms.saturating_add(u64::from(ticket.ticks > 0));
-        Self { permits, ends_ms, moved: 0, config }
+        Self { permits, ends_ms, moved: 0, before_ms: ticket.before_ms, config }
     }
 }
 
 impl Grant {
+    /// The milliseconds until the last reservation made before it begins.
+    pub(super) fn leads(&self, now: u64) -> u64 {
+        self.before_ms.saturating_sub(now)
+    }
+
     /// Returns the first part of a bucket's grant, without its last `permits`.
     pub(crate) fn before(self, permits: u64) -> Self {
         let ends_ms = self.ends_ms.saturating_sub(drain_ms(&self.config, permits));

@@ -65,11 +65,6 @@ impl Moves {
         self.largest.max(per).saturating_add(earlier).saturating_add(later)
     }
 
-    /// Returns whether reservations begin in the order in which they were made.
-    pub(super) fn are_in_order(&self) -> bool {
-        self.overtook == [0, 0]
-    }
-
     /// A reservation that overtook others has begun two turns later.
     fn turn(&mut self, lead: u64, now: u64) {
         if lead == 0 {

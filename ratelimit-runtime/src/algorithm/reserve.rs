@@ -60,38 +60,19 @@ impl Booking {
 
 /// A meter that knows when a number of permits will be free.
 trait Reserving: Meter {
-    /// Returns the ticket of a caller that reserved; `stored` was stored before that.
-    fn ticket(&self, now: u64, stored: u64) -> Ticket;
-
-    fn stored(&self) -> u64 {
-        0
-    }
-
-    /// Records a reservation of permits that begins after `wait` milliseconds.
-    fn promise(&mut self, permits: u64, wait: u64, now: u64);
+    /// Records a reservation of permits, which were just taken, that begins after `wait` milliseconds.
+    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket;
 }
 
 impl Reserving for Level {
-    fn ticket(&self, now: u64, _: u64) -> Ticket {
-        self.ticket(now)
-    }
-
-    fn promise(&mut self, permits: u64, wait: u64, now: u64) {
-        self.promise(permits, wait, now);
+    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket {
+        self.promise(permits, wait, now)
     }
 }
 
 impl Reserving for Heat {
-    fn ticket(&self, now: u64, stored: u64) -> Ticket {
-        self.ticket(now, stored)
-    }
-
-    fn stored(&self) -> u64 {
-        self.stored()
-    }
-
-    fn promise(&mut self, _: u64, wait: u64, _: u64) {
-        self.promise(wait);
+    fn promise(&mut self, _: u64, wait: u64, now: u64) -> Ticket {
+        self.promise(wait, now)
     }
 }
 
@@ -111,11 +92,9 @@ fn book_all(
             open = false;
             return Booking::default();
         };
-        let stored = meter.stored();
         meter.take(cost);
-        meter.promise(cost, wait, now);
-        let verdict = Verdict { granted: true, ..Verdict::default() };
-        Booking { verdict, wait, ticket: meter.ticket(now, stored) }
+        let ticket = meter.promise(cost, wait, now);
+        Booking { verdict: Verdict { granted: true, ..Verdict::default() }, wait, ticket }
     };
     let mut bookings: Vec<_> = costs.iter().map(book).collect();
     for (booking, cost) in bookings.iter_mut().zip(costs) {

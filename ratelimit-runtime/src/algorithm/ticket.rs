@@ -34,6 +34,6 @@ pub struct Ticket {
     pub(crate) empty_at_ms: u64,
     /// The ticks that are left in it then.
     pub(crate) ticks: u64,
-    /// What was stored before, where a bucket warms up.
-    pub(crate) stored: u64,
+    /// When the last reservation made before it begins, likewise; 0 if all of those had begun.
+    pub(crate) before_ms: u64,
 }

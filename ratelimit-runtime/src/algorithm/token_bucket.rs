@@ -169,12 +169,6 @@ impl Level {
         Bucket { backlog, at, rate, per, last, moves }
     }
 
-    /// Returns the ticket of the last caller.
-    pub(super) fn ticket(&self, now: u64) -> Ticket {
-        let (empty_at_ms, ticks) = self.empties(now);
-        Ticket { empty_at_ms, ticks, stored: 0 }
-    }
-
     /// Releases the oldest permits, and returns how many were released: none of a leaky bucket with
     /// reservations, since two callers would get the same one.
     pub(super) fn give_back(&mut self, permits: u64, now: u64) -> u64 {
@@ -193,7 +187,8 @@ impl Level {
         let backlog = Backlog { ticks, rate, per, spaced, moves };
         let held = backlog.held_by(grant, now.saturating_add(self.ahead));
         let back = if held.is_last {
-            self.shorten(held.ticks);
+            self.backlog -= held.ticks;
+            self.lead = self.lead.min(grant.leads(now.saturating_add(self.ahead)));
             held.ticks
         } else {
             self.drain(held.before, held.ticks, now)
@@ -225,35 +220,20 @@ impl Level {
         back
     }
 
-    /// Removes ticks from the end. The previous reservation begins with the last permit that is
-    /// left, or earlier.
-    fn shorten(&mut self, ticks: u64) {
-        let before = self.backlog;
-        self.backlog = before.saturating_sub(ticks);
-        // If grants moved forward, reservations begin later than their positions suggest.
-        let in_order = self.moves.as_ref().is_none_or(|moves| moves.are_in_order());
-        if self.spaced || (in_order && self.lead <= self.begins_in(before)) {
-            self.lead = self.lead.min(self.begins_in(self.backlog));
-        }
-    }
-
-    /// The milliseconds until the last permit of such a backlog begins to become free, by its position.
-    fn begins_in(&self, backlog: u64) -> u64 {
-        let own = if self.spaced { self.per } else { self.most() };
-        backlog.saturating_sub(own).div_ceil(self.rate)
-    }
-
-    /// Records a reservation of permits that begins after `wait` milliseconds.
-    pub(super) fn promise(&mut self, permits: u64, wait: u64, now: u64) {
+    /// Records a reservation of permits, which were just taken, that begins after `wait` milliseconds.
+    pub(super) fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket {
+        let (empty_at_ms, ticks) = self.empties(now);
+        let before_ms = if self.lead > 0 { now.saturating_add(self.lead) } else { 0 };
         if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
             let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));
             let before = self.backlog.saturating_sub(ticks);
-            let in_order = self.lead == self.begins_in(before);
+            let in_order = self.lead == before.saturating_sub(self.most()).div_ceil(self.rate);
             let room = if in_order { 0 } else { self.holds().saturating_sub(before) };
             let moves = self.moves.get_or_insert_default();
             moves.reserve(ticks, room.min(ticks), self.lead, now);
         }
         self.lead = self.lead.max(wait);
+        Ticket { empty_at_ms, ticks, before_ms }
     }
 
     /// The permits that can be taken without adding debt.

@@ -137,23 +137,20 @@ impl Heat {
     pub(super) fn give_back_grant(&mut self, grant: &Grant, now: u64) -> u64 {
         let Self { pending: ticks, rate, per, .. } = *self;
         let backlog = Backlog { ticks, rate, per: per.max(1), spaced: true, moves: None };
-        let held = backlog.held_by(grant, now.saturating_add(self.ahead)).ticks;
+        let now = now.saturating_add(self.ahead);
+        let held = backlog.held_by(grant, now).ticks;
         if held > 0 {
-            self.shorten(held);
+            self.pending -= held;
+            self.lead = self.lead.min(grant.leads(now));
         }
         held.div_ceil(backlog.per)
     }
 
-    /// Removes ticks from the end. The previous reservation begins with the last permit that is
-    /// left, or earlier.
-    fn shorten(&mut self, ticks: u64) {
-        self.pending = self.pending.saturating_sub(ticks);
-        self.lead = self.lead.min(self.pending.saturating_sub(self.per).div_ceil(self.rate));
-    }
-
-    /// Records a reservation that begins after `wait` milliseconds.
-    pub(super) fn promise(&mut self, wait: u64) {
+    /// Records a reservation, which was just taken, that begins after `wait` milliseconds.
+    pub(super) fn promise(&mut self, wait: u64, now: u64) -> Ticket {
+        let Warm { free_at, ticks, last, .. } = self.warm(now);
         self.lead = self.lead.max(wait);
+        Ticket { empty_at_ms: free_at, ticks, before_ms: last }
     }
 
     /// The permits that can be taken without adding debt.
@@ -175,15 +172,6 @@ impl Heat {
     pub(super) fn most_ahead(&self) -> u64 {
         let most = self.rate.saturating_mul(self.per).saturating_add(MOST_AHEAD);
         most.saturating_sub(self.pending) / self.per.max(1)
-    }
-
-    pub(super) fn ticket(&self, now: u64, stored: u64) -> Ticket {
-        let Warm { free_at, ticks, .. } = self.warm(now);
-        Ticket { empty_at_ms: free_at, ticks, stored }
-    }
-
-    pub(super) fn stored(&self) -> u64 {
-        self.stored
     }
 
     fn most(&self) -> u64 {

@@ -82,6 +82,7 @@ impl Part for Ticket {
         let reset_after_ms = reply.reset_after_ms.saturating_sub(later_ms);
         let more_after_ms = reply.more_after_ms.saturating_sub(later_ms);
         self.grant = grant.before(permits.into());
+        let grant = Grant { before_ms: reply.now_ms, ..grant };
         let reply = Reply { now_ms, reset_after_ms, more_after_ms, ..reply };
         Self { source, grant, reply }
     }

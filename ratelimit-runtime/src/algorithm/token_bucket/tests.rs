@@ -177,6 +177,23 @@ fn the_last_reservation_can_be_given_up() {
 }
 
 #[test]
+fn new_numbers_wait_only_for_reservations_that_are_left() {
+    let (slow, fast) = (bucket(10, 1000, 10), bucket(20, 1000, 10));
+    let mut state = State::default();
+    assert!(state.acquire(&slow, 10, 0).granted);
+    let bookings = state.reserve(&slow, &[1; 10], u64::MAX, 0);
+    assert_eq!(state.release(&slow, 10, 0), 9);
+    for booking in bookings[1..].iter().rev() {
+        let grant = Grant::reserved(slow, 1, booking.ticket);
+        assert_eq!(state.give_back(&slow, &grant.moved(booking.verdict.moved), 0), 1);
+    }
+    // One of the first ten, and the reservation that begins after 100 ms. What the release kept for
+    // the rounding of times counts as one, or in new numbers as two.
+    assert_eq!(state.peek(&slow, 1, 0).remaining, 7);
+    assert_eq!(state.peek(&fast, 1, 0).remaining, 6);
+}
+
+#[test]
 fn a_leaky_bucket_keeps_its_spacing_when_permits_are_given_back() {
     let (config, mut state) = (leaky(10, 1000), State::default());
     assert!(state.acquire(&config, 2, 0).granted);

@@ -79,15 +79,15 @@ pub(super) fn read_reservations(
 
 /// Reads what follows the head for each cost, if the store counts.
 fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservation> {
-    let [again, taken, wait, empty_at, ticks, stored] = each else { return None };
+    let [again, taken, wait, empty_at, ticks, before] = each else { return None };
     let outcome = match integer(taken)? {
         0 if permits > reply.config.capacity() => Outcome::ExceedsCapacity,
         0 => Outcome::Refused,
         1 => Outcome::Granted,
         _ => return None,
     };
-    let (empty_at_ms, ticks, stored) = (integer(empty_at)?, integer(ticks)?, integer(stored)?);
-    let ticket = Ticket { empty_at_ms, ticks, stored };
+    let (empty_at_ms, ticks, before_ms) = (integer(empty_at)?, integer(ticks)?, integer(before)?);
+    let ticket = Ticket { empty_at_ms, ticks, before_ms };
     let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
 }

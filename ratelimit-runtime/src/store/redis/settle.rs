@@ -44,11 +44,12 @@ impl RedisStore {
 
 /// Returns the arguments of the script that refunds a grant.
 pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
-    let Grant { permits, ends_ms, moved, config } = grant;
+    let Grant { permits, ends_ms, moved, before_ms, config } = grant;
     let Config { rate, per_ms, .. } = *config;
     let mut words: Vec<_> =
         [(*permits).into(), *ends_ms, rate, per_ms].iter().map(u64::to_string).collect();
-    words.extend([write_rule(config).into_owned(), moved.to_string(), member_text()]);
+    let rule = write_rule(config).into_owned();
+    words.extend([rule, format!("{moved}/{before_ms}"), member_text()]);
     words
 }
 

@@ -57,6 +57,11 @@ local function held_by(grant, moves, ticks, rate, per, spaced, now)
   return held, ending - held, last and (only or spaced or not begun)
 end
 
+-- Returns the milliseconds until the last reservation begins that was made before this grant.
+local function lead_before(grant, lead, now)
+  return math.min(lead, math.max(0, grant.before - now))
+end
+
 -- Lets a meter owe permits. `level` returns its backlog, and the time until the last reservation
 -- begins, from when on it holds as much as it can.
 local function can_owe(meter, level, most, rate, per)

@@ -16,22 +16,6 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   function meter.take(permits) backlog = backlog + permits * per end
 
-  -- Removes ticks from the end. The previous reservation begins with the last permit that is left,
-  -- or earlier.
-  local function begins_in(ticks)
-    return math.max(0, math.ceil((ticks - (spaced and per or most)) / rate))
-  end
-
-  local function shorten(ticks)
-    local before = backlog
-    backlog = math.max(0, backlog - ticks)
-    -- If grants moved forward, reservations begin later than their positions indicate.
-    local in_order = not moves or moves.earlier + moves.later == 0
-    if spaced or (in_order and lead <= begins_in(before)) then
-      lead = math.min(lead, begins_in(backlog))
-    end
-  end
-
   -- Removes ticks that come after `before` others, and returns how many. Grants behind them move
   -- forward; reservations keep their times.
   local function drain(before, ticks)
@@ -53,23 +37,30 @@ local function bucket_meter(config, backlog, now, ahead, lead, moves)
 
   function meter.give_back_grant(grant)
     local held, before, last = held_by(grant, moves, backlog, rate, per, spaced, now + ahead)
-    if last then shorten(held) else held = drain(before, held) end
+    if last then
+      backlog, lead = backlog - held, lead_before(grant, lead, now + ahead)
+    else
+      held = drain(before, held)
+    end
     return math.ceil(held / per)
   end
 
   can_owe(meter, function() return backlog, lead end, most, rate, per)
 
-  -- Records a reservation of permits that begins after `wait` ms.
+  -- Records a reservation of permits that begins after `wait` ms. Returns after how many the last
+  -- one before it begins.
   function meter.promise(permits, wait)
+    local lead_then = lead
     if not spaced and wait > 0 and (permits > 1 or moves) then
       local ticks = permits * per
       local before = math.max(0, backlog - ticks)
       local overtaking = math.min(ticks, math.max(0, most + lead * rate - before))
-      if lead == begins_in(before) then overtaking = 0 end
+      if lead == math.max(0, math.ceil((before - most) / rate)) then overtaking = 0 end
       moves = moves or no_moves()
       add_reservation(moves, ticks, overtaking, lead, now + ahead)
     end
     lead = math.max(lead, wait)
+    return lead_then
   end
 
   -- Returns 0 while slots are reserved one after the other: two callers would get the same slot.

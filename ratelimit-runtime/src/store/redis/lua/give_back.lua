@@ -6,15 +6,17 @@
 -- ARGV[3]  integer  rate under which they were granted
 -- ARGV[4]  integer  window under which they were granted, ms
 -- ARGV[5]  mode and algorithm under which they were granted, as for limiter.lua
--- ARGV[6]  integer  how far grants had moved then, ticks: see moves.lua
+-- ARGV[6]  `MOVED/BEFORE`: how far grants had moved then, ticks: see moves.lua; and when the last
+--          reservation made before it begins, at the latest, ms
 -- ARGV[7]  an id for a new log member
 --
 -- Returns { outcome, refunded permits }: outcome as named below.
 local DONE, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
+local moved, before = string.match(ARGV[6], '^(%d+)/(%d+)$')
 local grant = read_rule({
   permits = tonumber(ARGV[1]), ends = tonumber(ARGV[2]), rate = tonumber(ARGV[3]),
-  per = tonumber(ARGV[4]), moved = tonumber(ARGV[6]),
+  per = tonumber(ARGV[4]), moved = tonumber(moved), before = tonumber(before),
 }, ARGV[5])
 local config, known = stored_config()
 if not known then return { UNKNOWN, 0 } end

@@ -8,8 +8,8 @@
 --
 -- Returns what limiter.lua returns, as of after the permits were taken; then, if counted, for each
 -- caller { wait until the same could be granted again (ms), taken (1 or 0), wait of this caller
--- (ms), EMPTY_AT, TICKS, ticks that were stored before }: see bucket.lua, and warm_up.lua, which
--- has FREE_AT instead. An active rule without reservations takes nothing.
+-- (ms), EMPTY_AT, TICKS, the LAST before, or 0 }: see bucket.lua, and warm_up.lua, which has FREE_AT
+-- instead. An active rule without reservations takes nothing.
 local COUNTED, OTHER_MODE, FOREIGN, UNKNOWN = 1, 3, 4, 5
 
 local config, event = reconcile(own_config(ARGV), now, stored_config())
@@ -30,15 +30,14 @@ if not meter then return reply_of(FOREIGN, 0, 0, now, config, event, 0) end
 local within = math.min(tonumber(ARGV[7]), math.floor(MOST_AHEAD / config.rate))
 local told, taken = {}, false
 for n, cost in ipairs(costs) do
-  local stored = meter.stored and meter.stored() or 0
   local wait = cost <= meter.capacity and meter.wait(cost)
   if not wait or wait > within then break end
   meter.take(cost)
-  meter.promise(cost, wait)
+  local before = meter.promise(cost, wait)
   local text = meter.text()
   local bucket, warm = read_bucket(text), read_warm(text)
   told[n] = { 1, wait, (bucket and bucket.empty_at or warm.free_at), (bucket or warm).ticks,
-    warm and stored or 0 }
+    before > 0 and now + before or 0 }
   taken = true
 end
 store_meter(meter, config, taken or found or meter.ahead > 0, taken or found)

@@ -71,27 +71,25 @@ local function warm_meter(config, pending, stored, now, ahead, lead)
   end
 
   function meter.free() return pending == 0 and capacity or 0 end
-  function meter.stored() return stored end
 
   function meter.take(permits)
     pending = pending + cost_of(permits, stored)
     stored = math.max(0, stored - permits * per)
   end
 
-  -- The previous reservation begins with the last permit that is left, or earlier.
-  local function shorten(ticks)
-    pending = math.max(0, pending - ticks)
-    lead = math.min(lead, math.max(0, math.ceil((pending - per) / rate)))
-  end
-
   function meter.give_back_grant(grant)
     local held = held_by(grant, nil, pending, rate, per, true, now + ahead)
-    if held > 0 then shorten(held) end
+    if held > 0 then pending, lead = pending - held, lead_before(grant, lead, now + ahead) end
     return math.ceil(held / per)
   end
 
   can_owe(meter, function() return pending, lead end, rate * per, rate, per)
-  function meter.promise(_, wait) lead = math.max(lead, wait) end
+
+  function meter.promise(_, wait)
+    local before = lead
+    lead = math.max(lead, wait)
+    return before
+  end
 
   -- Returns 0 while slots are reserved: two callers would get the same slot.
   function meter.give_back(permits)
