@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
+const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a cut server is away, and then back.
 const FLAP: Duration = Duration::from_millis(250);
 const RATE: u64 = 50;
@@ -22,7 +23,7 @@ fn quota(rate: u64, per: Duration) -> Quota {
 
 /// A process on this server; `instances` are counted from the heartbeats where they are not set.
 async fn process(url: &str, instances: Option<u32>) -> Limits {
-    let builder = Limits::builder().redis(url).no_limits_file().deadline(2 * SECOND);
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
     match instances {
         Some(instances) => builder.instances(instances),
         None => builder,
@@ -213,6 +214,13 @@ async fn admitted_of(limiter: &Limiter, calls: usize) -> usize {
     admitted
 }
 
+/// Lets a process notice: what was sent just before that may have arrived, so it is not charged.
+async fn notice_outage(limits: &Limits) {
+    while limits.health().store.is_ok() {
+        let _ = limits.limiter("first to notice", quota(10, HOUR)).try_acquire(1).await;
+    }
+}
+
 async fn wait_until_back(limiter: &Limiter) {
     let start = Instant::now();
     loop {
@@ -262,10 +270,7 @@ async fn what_was_admitted_without_the_store_counts_when_it_is_back() {
         assert_eq!(admitted_of(&limits.limiter(name, quota), 3).await, 3, "{name}");
     }
     proxy.cut();
-    // What was sent just before that is known may have arrived, so it is not charged.
-    while limits.health().store.is_ok() {
-        let _ = limits.limiter("first to notice", quota(10, HOUR)).try_acquire(1).await;
-    }
+    notice_outage(&limits).await;
     for (name, quota) in all_rules() {
         assert_eq!(admitted_of(&limits.limiter(name, quota), 2).await, 2, "{name}");
     }
@@ -282,6 +287,37 @@ async fn what_was_admitted_without_the_store_counts_when_it_is_back() {
         let limiter = limits.limiter(name, quota);
         wait_until_back(&limiter).await;
         assert_eq!(admitted_of(&limiter, 20).await, 5, "{name}: charged once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_for_the_charge_of_an_outage_keeps_to_its_deadline() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let (limits, other) =
+        (process(&proxy.url(), Some(2)).await, process(&server.url(), None).await);
+    let limiter = limits.limiter("shared", quota(100, HOUR));
+    assert_eq!(admitted_of(&limiter, 1).await, 1);
+    proxy.cut();
+    notice_outage(&limits).await;
+    assert_eq!(admitted_of(&limiter, 5).await, 5);
+    // The charge and the call each open a connection, and take most of a deadline.
+    proxy.delay(DEADLINE * 2 / 5);
+    proxy.listen();
+    while limits.health().store.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let start = Instant::now();
+    assert_eq!(admitted_of(&limiter, 1).await, 1);
+    let took = start.elapsed();
+    assert!(took < DEADLINE * 5 / 4, "{took:?}");
+    proxy.restore();
+    let limiter = other.limiter("shared", quota(100, HOUR));
+    let start = Instant::now();
+    // What is granted after the deadline comes back, and what the policy granted is charged.
+    while limiter.available_permits().await.unwrap() != 93 {
+        assert!(start.elapsed() < 8 * SECOND, "{:?}", limiter.available_permits().await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

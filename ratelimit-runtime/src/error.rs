@@ -2,7 +2,7 @@
 
 mod setup;
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::setup::Place;
 pub use self::setup::{Problem, ProblemKind, SetupError};
@@ -38,6 +38,11 @@ impl StoreError {
 
     pub(crate) fn timeout(message: impl Into<Arc<str>>) -> Self {
         Self::new(StoreErrorKind::Timeout, message)
+    }
+
+    /// Creates the error of a call whose deadline is over.
+    pub(crate) fn late(deadline: Duration) -> Self {
+        Self::timeout(format!("no reply within {deadline:?}"))
     }
 
     /// Creates an error that is temporary.

@@ -235,7 +235,8 @@ impl Proxy {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    fn listen(&self) {
+    /// Accepts connections again after a [`cut`](Self::cut).
+    pub fn listen(&self) {
         let mut accepting = lock(&self.accepting);
         if accepting.is_some() {
             return;

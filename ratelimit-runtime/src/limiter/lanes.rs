@@ -287,9 +287,8 @@ impl Load {
                 return Some(due);
             }
             if let Some(answer) = caller.answer.take() {
-                let error = StoreError::timeout(format!("no reply within {deadline:?}"));
                 // A caller that is gone needs no answer.
-                let _ = answer.send(Err(error));
+                let _ = answer.send(Err(StoreError::late(deadline)));
             }
         }
         None

@@ -217,9 +217,9 @@ impl<'a> Together<'a> {
             let groups = match timeout(deadline, groups.as_mut()).await {
                 Ok(groups) => groups,
                 Err(_) => {
-                    let late = StoreError::timeout(format!("no reply within {:?}", own.deadline));
+                    let late = Err(StoreError::late(own.deadline));
                     // A caller that is gone needs no answer.
-                    let _ = send.take().map(|send| send.send(Err(late)));
+                    let _ = send.take().map(|send| send.send(late));
                     groups.await
                 }
             };

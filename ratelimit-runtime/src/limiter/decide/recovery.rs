@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{Granted, Refusals, outcome, policy, replied};
 use crate::{
+    StoreError, clock,
     limiter::{
         batch,
         per_process::{count, local_share},
@@ -29,16 +30,18 @@ pub(super) fn until(limits: &Services, asked: &[&Asked<'_>]) -> Option<Instant> 
     asked.iter().all(by_share).then_some(until)
 }
 
-/// Takes from the shares of all claims, then from the store.
+/// Takes from the shares of all claims, then from the store: by the deadline of the call, which also
+/// waits for what an outage granted to be charged.
 pub(super) async fn within_shares(
     limits: &Arc<Services>,
     asked: &[&Asked<'_>],
     until: Instant,
 ) -> Result<Vec<Granted>, Refusals> {
+    let due = clock::instant() + limits.deadline;
     let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
     // Otherwise the permits of this call would later be charged as if the store had not granted them.
     if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
-        && let Err(error) = charging.await
+        && let Err(error) = by(due, limits, charging).await
     {
         return policy::without_store(limits, asked, &error);
     }
@@ -48,20 +51,30 @@ pub(super) async fn within_shares(
     let mut replies = shares.iter().flat_map(|each| each.iter());
     if replies.clone().any(outcomes(Outcome::ExceedsCapacity)) {
         // No share has that many permits.
-        return replied(limits, asked, batch::ask(limits, asked).await);
+        return replied(limits, asked, by(due, limits, batch::ask(limits, asked)).await);
     }
     if !replies.all(outcomes(Outcome::Granted)) {
         let degraded = |each| Ok(Replies { degraded: true, ..Replies::new(each) });
         return outcome(asked, shares.into_iter().map(degraded).collect(), Source::Local);
     }
     let mut taken = Shares { limits, asked, shares };
-    let replies = batch::ask(limits, asked).await;
+    let replies = by(due, limits, batch::ask(limits, asked)).await;
     if replies.as_ref().is_ok_and(|replies| replies.iter().all(Replies::grant)) {
         taken.shares.clear();
     }
     // Without the store, the policy takes from the share again.
     drop(taken);
     replied(limits, asked, replies)
+}
+
+async fn by<T>(
+    due: Instant,
+    limits: &Services,
+    asking: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let left = due.saturating_duration_since(clock::instant());
+    let replied = clock::timeout(&limits.engine, left, asking).await;
+    replied.unwrap_or_else(|_| Err(StoreError::late(limits.deadline)))
 }
 
 /// The permits that a call took from shares. Released unless the store grants the call too.
