@@ -15,6 +15,7 @@ in_each_mode!(
     permits_are_shared_or_not_and_numbers_always,
     who_starts_later_goes_by_what_was_set,
     a_new_rate_is_in_the_mode_that_is_stored,
+    release_goes_by_the_mode_that_is_stored,
     what_one_deletes_or_lets_expire_is_gone_for_all,
 );
 
@@ -70,6 +71,20 @@ async fn a_new_rate_is_in_the_mode_that_is_stored(world: World) {
     assert_eq!((config.mode, config.keep_alive), (world.mode, Some(HOUR)));
     assert_eq!(stranger.try_acquire(5).await.unwrap().remaining(), 0);
     assert_eq!(refusal(&stranger, 1).await, Reason::Limited);
+}
+
+async fn release_goes_by_the_mode_that_is_stored(world: World) {
+    let first = world.limiter(quota(5, MINUTE)).await;
+    first.try_acquire(2).await.unwrap();
+    let second = another(&world).await;
+    let (mode, released) = match world.mode {
+        Mode::PerClient => (Mode::Overall, 2),
+        _ => (Mode::PerClient, 0),
+    };
+    assert!(second.update_rate(RateChange::new(quota(5, MINUTE)).mode(mode)).await.unwrap());
+    second.try_acquire(3).await.unwrap();
+    assert_eq!(first.release(2).await.unwrap(), released);
+    assert_eq!(free(&second).await, 2 + released);
 }
 
 async fn what_one_deletes_or_lets_expire_is_gone_for_all(world: World) {

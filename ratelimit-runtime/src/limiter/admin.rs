@@ -60,7 +60,11 @@ impl Core {
         for core in self.limiters(limits) {
             let given = if split { u32::try_from(all).unwrap_or(u32::MAX) } else { 0 };
             let left = permits.saturating_sub(given);
-            let config = core.in_force().unwrap_or_else(|| core.configured(limits));
+            // Another process may have changed the mode. What is counted here needs no store.
+            let config = match limits.store.read(&core.keys).await {
+                Ok(Some(stored)) => stored.config,
+                _ => core.in_force().unwrap_or_else(|| core.configured(limits)),
+            };
             let released = match config.mode {
                 Mode::PerClient => limits.per_client.uncount(&core.keys, config, left),
                 Mode::Overall => limits.store.release(&core.keys, left).await?,
