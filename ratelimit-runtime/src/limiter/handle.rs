@@ -292,8 +292,8 @@ impl Limiter {
     }
 
     /// Sets the quota unconditionally, and resets the usage unless the change
-    /// [carries](RateChange::carry) it. The stored mode and keep-alive stay, unless the change sets
-    /// them.
+    /// [carries](RateChange::carry) it. The stored mode and keep-alive stay, unless the change sets them,
+    /// or this process has others configured and has not used the limiter yet.
     ///
     /// # Errors
     ///
