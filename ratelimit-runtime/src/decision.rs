@@ -23,6 +23,8 @@ pub struct Decision {
     /// The time until more permits are free than remain; zero if all are.
     pub(crate) more_after: Duration,
     pub(crate) retry_after: Option<Duration>,
+    /// Whether a store counted the request, so that it is known what remains.
+    pub(crate) counted: bool,
     pub(crate) degraded: bool,
     /// Why it would have been rejected outside shadow mode; no permits were taken.
     pub(crate) shadowed: Option<Reason>,
@@ -52,7 +54,8 @@ impl Decision {
         self.quota
     }
 
-    /// Returns the permits left after this decision; of several limits, the fewest.
+    /// Returns the permits left after this decision; of several limits, the fewest. If nothing was
+    /// counted, because the request was for 0 permits or `on_store_error` admitted it, it is the rate.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
@@ -105,7 +108,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// Admits a call without counting it.
+    /// Creates the decision on a call that is not counted.
     pub(crate) fn uncounted(limiter: Arc<str>, at: SystemTime) -> Self {
         Self {
             limiter,
@@ -114,6 +117,7 @@ impl Decision {
             reset_after: Duration::ZERO,
             more_after: Duration::ZERO,
             retry_after: None,
+            counted: false,
             degraded: false,
             shadowed: None,
             blocked: false,
@@ -121,6 +125,14 @@ impl Decision {
             violated: None,
             parts: None,
         }
+    }
+
+    /// Converts a decision to one that was made because the store was unavailable.
+    pub(crate) fn without_store(self) -> Self {
+        let parts = self.parts.as_deref().map(|parts| {
+            parts.iter().map(|part| Self { degraded: true, ..part.clone() }).collect()
+        });
+        Self { degraded: true, parts, ..self }
     }
 
     /// Converts a rejection to a shadowed decision.

@@ -1,6 +1,10 @@
 //! Rejections, and their conversion to return types.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use crate::{Decision, Quota, Reason, StoreError};
 
@@ -39,15 +43,8 @@ pub struct Rejection(Arc<Inner>);
 #[derive(Clone)]
 struct Inner {
     reason: Reason,
-    decision: Result<Decision, Uncounted>,
-}
-
-/// The details of a rejection without a decision.
-#[derive(Clone)]
-struct Uncounted {
-    limiter: Arc<str>,
-    retry_after: Option<Duration>,
-    quota: Option<Quota>,
+    /// Not counted if no limit decided.
+    decision: Decision,
     detail: Option<Arc<str>>,
     source: Option<StoreError>,
 }
@@ -55,63 +52,44 @@ struct Uncounted {
 impl Rejection {
     /// Creates the rejection of a request that no limiter decided.
     pub(crate) fn new(limiter: &Arc<str>, reason: Reason) -> Self {
-        let limiter = Arc::clone(limiter);
-        let why = Uncounted { limiter, retry_after: None, quota: None, detail: None, source: None };
-        Self(Arc::new(Inner { reason, decision: Err(why) }))
+        Self::refused(reason, Decision::uncounted(Arc::clone(limiter), UNIX_EPOCH))
     }
 
     /// Creates the rejection of a request by a limiter for this reason, or as blocked if a penalty blocks the key.
     pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
         let reason = if decision.blocked { Reason::Blocked } else { reason };
-        Self(Arc::new(Inner { reason, decision: Ok(decision) }))
+        Self(Arc::new(Inner { reason, decision, detail: None, source: None }))
     }
 
     pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
-        self.with(|why| why.retry_after = retry_after)
+        self.with(|inner| inner.decision.retry_after = retry_after)
     }
 
     /// Returns the rejection of a key that is blocked for this long.
-    pub(crate) fn blocked_for(mut self, block: Duration) -> Self {
-        let inner = Arc::make_mut(&mut self.0);
-        inner.reason = Reason::Blocked;
-        match &mut inner.decision {
-            Ok(decision) => *decision = decision.clone().blocked_for(block),
-            Err(why) => why.retry_after = Some(block),
-        }
-        self
-    }
-
-    pub(crate) fn with_quota(self, quota: Quota) -> Self {
-        self.with(|why| why.quota = Some(quota))
+    pub(crate) fn blocked_for(self, block: Duration) -> Self {
+        self.with(|inner| {
+            inner.reason = Reason::Blocked;
+            inner.decision = inner.decision.clone().blocked_for(block);
+        })
     }
 
     pub(crate) fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
-        self.with(|why| why.detail = Some(detail.into()))
+        self.with(|inner| inner.detail = Some(detail.into()))
     }
 
     /// Adds the store's error, as the detail and as the source.
     pub(crate) fn with_source(self, error: &StoreError) -> Self {
         let detail = error.to_string();
-        self.with_detail(detail).with(|why| why.source = Some(error.clone()))
+        self.with_detail(detail).with(|inner| inner.source = Some(error.clone()))
     }
 
-    /// Adds details to a rejection without a decision.
-    fn with(mut self, change: impl FnOnce(&mut Uncounted)) -> Self {
-        if let Err(why) = &mut Arc::make_mut(&mut self.0).decision {
-            change(why);
-        }
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
         self
     }
 
-    fn uncounted(&self) -> Option<&Uncounted> {
-        self.0.decision.as_ref().err()
-    }
-
     pub(crate) fn template(&self) -> &Arc<str> {
-        match &self.0.decision {
-            Ok(decision) => &decision.limiter,
-            Err(why) => &why.limiter,
-        }
+        &self.0.decision.limiter
     }
 
     /// Returns the limiter's key as it was written, such as `orders:{user_id}`.
@@ -130,10 +108,7 @@ impl Rejection {
     /// the time is unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        match &self.0.decision {
-            Ok(decision) => decision.retry_after,
-            Err(why) => why.retry_after,
-        }
+        self.0.decision.retry_after
     }
 
     /// Returns the exceeded quotas, the shortest window first: more than one only if the key has
@@ -147,23 +122,26 @@ impl Rejection {
     /// was unavailable, the request exceeds the capacity, or other callers wait already.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
-        self.0.decision.as_ref().ok()
+        Some(&self.0.decision).filter(|decision| decision.counted)
+    }
+
+    /// Returns the known limits, whether the call was counted or not.
+    #[cfg(feature = "_web")]
+    pub(crate) fn limits(&self) -> Option<&Decision> {
+        Some(&self.0.decision).filter(|decision| decision.quota.is_some())
     }
 
     pub(crate) fn quota(&self) -> &Option<Quota> {
-        match &self.0.decision {
-            Ok(decision) => &decision.quota,
-            Err(why) => &why.quota,
-        }
+        &self.0.decision.quota
     }
 
     /// Returns the exceeded quotas of a key with several limits.
     fn several_violated(&self) -> Option<&[Quota]> {
-        self.decision()?.violated.as_deref()
+        self.0.decision.violated.as_deref()
     }
 
     fn cause(&self) -> Option<&StoreError> {
-        self.uncounted()?.source.as_ref()
+        self.0.source.as_ref()
     }
 }
 
@@ -210,12 +188,11 @@ impl fmt::Display for Rejection {
             }
             Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }
-        if let Some(quotas) = self.several_violated() {
+        if let Some(detail) = &self.0.detail {
+            write!(f, ": {detail}")?;
+        } else if let Some(quotas) = self.several_violated() {
             let quotas: Vec<String> = quotas.iter().map(ToString::to_string).collect();
             write!(f, ": {}", quotas.join(" and "))?;
-        }
-        if let Some(detail) = self.uncounted().and_then(|why| why.detail.as_ref()) {
-            write!(f, ": {detail}")?;
         }
         if let Some(wait) = self.retry_after() {
             write!(f, ", retry after {wait:?}")?;

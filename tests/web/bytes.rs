@@ -2,13 +2,13 @@
 
 use http::StatusCode;
 use ratelimit_runtime::{
-    Limits, Quota, Quotas, Reason,
+    Limits, Mode, Quota, Quotas, Reason, Settings, Wait,
     web::{self, Headers},
 };
 use tests::redis_server::RedisServer;
 
 use crate::{
-    Limit, MINUTE, SECOND, header, limits, quota, request, send,
+    Answer, Limit, MINUTE, SECOND, header, limits, quota, request, send,
     structured::{Item, list},
     text,
 };
@@ -225,6 +225,65 @@ async fn a_request_that_no_wait_helps_says_so() {
     let title = "Request needs more permits than its rate limit ever grants at once";
     assert_eq!((&problem["title"], &problem["status"]), (&title.into(), &422.into()));
     assert_eq!(problem["violated-policies"], serde_json::json!(["lot"]));
+}
+
+/// Requests of this limit cost what their extension says.
+fn import(limits: &Limits, settings: impl FnOnce(Settings) -> Settings) -> Limit {
+    let both = Quotas::new([quota(10, 10 * SECOND), quota(30, 60 * MINUTE)]).unwrap();
+    let limit = Limit::new("import", settings(Settings::new(both))).limits(limits);
+    limit.permits(|request| request.extensions.get().copied().unwrap_or(1))
+}
+
+async fn send_at_cost(limit: &Limit, cost: u64) -> Answer {
+    let mut request = request();
+    request.extensions_mut().insert(cost);
+    send(limit, request).await
+}
+
+#[tokio::test]
+async fn every_answer_of_a_limiter_describes_all_its_limits() {
+    let policy = r#""import: 10 per 10s";q=10;w=10, "import: 30 per 1h";q=30;w=3600"#;
+    let (ten, both) =
+        (&["import: 10 per 10s"][..], &["import: 10 per 10s", "import: 30 per 1h"][..]);
+    let places: [fn(Settings) -> Settings; 3] = [
+        |counted_by_the_store| counted_by_the_store,
+        |counted_here| counted_here.mode(Mode::PerClient),
+        |queued| queued.wait(Wait::Forever).max_waiters(0),
+    ];
+    for settings in places {
+        let (limits, _) = limits().await;
+        let limit = import(&limits, settings);
+        for (cost, status, violated) in [
+            (0, 200, &[][..]),
+            (4, 200, &[]),
+            (7, 429, ten),
+            (11, 422, ten),
+            (31, 422, both),
+            (u64::MAX, 422, both),
+        ] {
+            let answer = send_at_cost(&limit, cost).await;
+            assert_eq!(answer.status(), status, "{cost}");
+            assert_eq!(header(&answer, POLICY).as_deref(), Some(policy), "{cost}");
+            if status != 200 {
+                let problem: serde_json::Value = serde_json::from_str(&text(answer).await).unwrap();
+                assert_eq!(problem["violated-policies"], serde_json::json!(violated), "{cost}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_count_does_not_say_what_is_left() {
+    let (limits, _) = limits().await;
+    let ietf = import(&limits, |said| said);
+    let x = ietf.clone().headers(Headers::XRateLimit);
+    for (cost, is_counted) in [(4, true), (0, false), (11, false)] {
+        let answer = send_at_cost(&ietf, cost).await;
+        assert_eq!(header(&answer, LIMIT).is_some(), is_counted, "{cost}");
+        let answer = send_at_cost(&x, cost).await;
+        assert_eq!(header(&answer, "x-ratelimit-remaining").is_some(), is_counted, "{cost}");
+        assert_eq!(header(&answer, "x-ratelimit-limit").as_deref(), Some("10"), "{cost}");
+    }
 }
 
 #[tokio::test]

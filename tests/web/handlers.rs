@@ -11,7 +11,7 @@ use axum::{
 };
 use http::{Request, StatusCode};
 use ratelimit_runtime::{
-    Limits, Rejection, rate_limit,
+    Decision, Limits, Rejection, rate_limit,
     tower::Limit,
     web::{ClientIp, Headers},
 };
@@ -151,7 +151,7 @@ async fn batch(Query(batch): Query<Batch>) -> Result<String, Rejection> {
 #[tokio::test]
 async fn a_cost_out_of_a_request_is_never_an_error_of_the_service() {
     let (limits, _) = limits().await;
-    let app = shop();
+    let app = shop().layer(Headers::Ietf);
     for (items, expected) in [
         ("0", 200),
         ("10", 200),
@@ -165,6 +165,8 @@ async fn a_cost_out_of_a_request_is_never_an_error_of_the_service() {
         let answer = ask(&app, &limits, request.unwrap()).await;
         assert_eq!(answer.status().as_u16(), expected, "{items} items");
         if expected == 422 {
+            assert!(answer.extensions().get::<Decision>().is_none(), "nothing was counted");
+            assert_eq!(header(&answer, "ratelimit-policy").unwrap(), r#""batch";q=10;w=60"#);
             let problem: Value = serde_json::from_str(&text(answer).await).unwrap();
             let title = problem["title"].as_str().unwrap();
             assert!(title.contains("more permits than its rate limit"), "{title}");

@@ -106,6 +106,11 @@ impl<'a> Part<'a> {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
 
+    /// Returns the active or the own configuration; `None` if only the store has one, which is not known yet.
+    pub(super) fn known(&self) -> Option<Config> {
+        self.core.in_force().or((!self.numbers.follow).then_some(self.numbers.config))
+    }
+
     pub(super) fn request(&self, limits: &Services) -> Request<'a> {
         let Self { core, rule, numbers } = self;
         let in_force = core.in_force();

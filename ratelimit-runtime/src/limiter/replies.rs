@@ -179,6 +179,7 @@ pub(super) fn decision_of(limiter: &Arc<str>, reply: &Reply, degraded: bool) -> 
         reset_after: Duration::from_millis(reply.reset_after_ms),
         more_after: Duration::from_millis(reply.more_after_ms),
         retry_after: refused.then(|| Duration::from_millis(reply.retry_after_ms)),
+        counted: true,
         degraded,
         shadowed: None,
         blocked: reply.outcome == Outcome::Blocked,

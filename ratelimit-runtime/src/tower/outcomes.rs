@@ -21,8 +21,9 @@ pub(super) fn describe<'a>(
     // The rejection that the response is about. A handler may have responded otherwise.
     let is_error = response.status.is_client_error() || response.status.is_server_error();
     let rejection = outcomes.clone().filter(|_| is_error).find_map(Result::err);
-    let decided = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::decision, Some));
-    let Some(decision) = strictest(decided) else {
+    let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
+    let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
+    let Some(decision) = strictest(described) else {
         if let Some(rejection) = rejection {
             headers.write(Reported::rejected(rejection), &mut response.headers);
         }
@@ -30,7 +31,10 @@ pub(super) fn describe<'a>(
     };
     headers.write(Reported { decision: Some(&decision), rejection }, &mut response.headers);
     let rejected = rejection.and_then(Rejection::decision).cloned();
-    response.extensions.insert(rejected.unwrap_or(decision));
+    // A rejection that was not counted is no decision.
+    if is_decided {
+        response.extensions.insert(rejected.unwrap_or(decision));
+    }
 }
 
 /// Combines the strictest decision of each limiter.

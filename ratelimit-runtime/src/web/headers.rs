@@ -53,7 +53,8 @@ pub enum Headers {
     ///
     /// `q` is the rate and `w` the window in seconds, which is left out if it is no whole number of
     /// seconds. `r` are the permits that remain, and `t` is the time in which there are no more,
-    /// rounded up to seconds. A token bucket can have more permits left than its rate.
+    /// rounded up to seconds. A token bucket can have more permits left than its rate. A response has no
+    /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
     #[default]
@@ -74,7 +75,7 @@ pub(crate) struct Reported<'a> {
 
 impl<'a> Reported<'a> {
     pub(crate) fn rejected(rejection: &'a Rejection) -> Self {
-        Self { decision: rejection.decision(), rejection: Some(rejection) }
+        Self { decision: rejection.limits(), rejection: Some(rejection) }
     }
 }
 
@@ -112,9 +113,6 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
         headers.insert(LIMIT, value);
     }
     let mut policies: Vec<_> = decided.into_iter().map(|(_, policy)| policy).collect();
-    if policies.is_empty() {
-        policies.extend(reported.rejection.into_iter().flat_map(of_rejection));
-    }
     // In the same order in every response, regardless of which limit is the strictest now.
     policies
         .sort_by(|one, other| (one.quota.per(), &one.name).cmp(&(other.quota.per(), &other.name)));
@@ -154,13 +152,12 @@ fn written(policies: &[Policy<'_>]) -> Option<HeaderValue> {
 }
 
 fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
-    let strictest = reported.decision.and_then(|decision| decision.parts().first());
-    let quota = strictest
-        .and_then(Decision::quota)
-        .or_else(|| reported.rejection.and_then(|rejection| rejection.violated().first().copied()));
-    let Some(quota) = quota else { return };
+    let Some(strictest) = reported.decision.and_then(|decision| decision.parts().first()) else {
+        return;
+    };
+    let Some(quota) = strictest.quota() else { return };
     headers.insert(X_LIMIT, HeaderValue::from(quota.rate()));
-    if let Some(strictest) = strictest.filter(|strictest| is_reported(strictest)) {
+    if is_reported(strictest) {
         headers.insert(X_REMAINING, HeaderValue::from(strictest.remaining()));
         let reset = strictest.at().duration_since(UNIX_EPOCH).unwrap_or_default();
         let reset = whole_seconds(reset + strictest.reset_after());
@@ -171,7 +168,7 @@ fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
 /// Returns whether the remaining permits are reliable: reported by a store, for an enforced limit.
 /// While the store is unavailable, each process knows only its own calls.
 fn is_reported(part: &Decision) -> bool {
-    part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
+    part.counted && part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
 }
 
 /// One limit as described to clients.
@@ -206,11 +203,8 @@ fn of_decision(parts: &[Decision]) -> Vec<(&Decision, Policy<'_>)> {
 
 /// Returns the limits that rejected a call.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Vec<Policy<'_>> {
-    let is_several = rejection.decision().is_some_and(|decision| {
-        let own = decision.parts().iter().filter(|part| part.limiter() == rejection.limiter());
-        own.count() > 1
-    });
-    let several = is_several || rejection.violated().len() > 1;
+    let parts = rejection.limits().map(Decision::parts).unwrap_or_default();
+    let several = parts.iter().filter(|part| part.limiter() == rejection.limiter()).count() > 1;
     let policy =
         |quota: &Quota| Policy { name: name(rejection.limiter(), quota, several), quota: *quota };
     rejection.violated().iter().map(policy).collect()

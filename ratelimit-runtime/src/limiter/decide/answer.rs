@@ -1,13 +1,14 @@
 //! Builds decisions and rejections from the replies of a store.
 
 use std::{
+    iter,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::Why;
 use crate::{
-    Decision, Quota, Reason, Rejection, StoreError,
+    Decision, Quota, Quotas, Reason, Rejection, StoreError,
     events::Event,
     limiter::{
         core::{Core, Numbers, Rule},
@@ -69,12 +70,14 @@ impl Core {
             return Err(rejection.with_detail(problem.to_string()));
         }
         if !numbers.effective.set.enabled() {
-            let unlimited = self.unlimited(limits, numbers.config);
-            return Ok(Ready::Decided(Decision { quota: None, ..unlimited }));
+            return Ok(Ready::Decided(Decision {
+                quota: None,
+                parts: None,
+                ..self.unlimited(limits)
+            }));
         }
         if permits == 0 {
-            let known = self.in_force().unwrap_or(numbers.config);
-            return Ok(Ready::Decided(self.unlimited(limits, known)));
+            return Ok(Ready::Decided(self.unlimited(limits)));
         }
         if limits.is_shut_down() {
             return Err(self
@@ -159,9 +162,16 @@ impl Core {
         config: Config,
     ) -> Rejection {
         let (permits, quota) = (permits.into(), config.quota());
-        self.rejection(Reason::ExceedsCapacity)
-            .with_quota(quota)
-            .with_detail(format!("requested {permits}, quota {quota}"))
+        let rule = self.rule.load();
+        let parts = self.each_part(&rule).map(|part| part.in_force());
+        let exceeded = parts.filter(|part| rule.is_joint() && permits > part.capacity());
+        let exceeded: Arc<[Quota]> = exceeded.map(|part| part.quota()).collect();
+        let violated = (exceeded.len() > 1).then_some(exceeded);
+        let shown =
+            violated.as_deref().map_or(Quotas::from(quota), |all| Quotas::stored(all.into()));
+        let limits = Decision { quota: Some(quota), violated, ..self.uncounted(UNIX_EPOCH) };
+        Rejection::refused(Reason::ExceedsCapacity, limits)
+            .with_detail(format!("requested {permits}, quota {shown}"))
     }
 
     /// Builds the rejection of a request that no shard can ever grant.
@@ -176,7 +186,8 @@ impl Core {
         }
         let quota = numbers.config.quota();
         let detail = format!("requested {permits}, quota {quota} in {shards} shards");
-        Some(self.rejection(Reason::ExceedsCapacity).with_quota(quota).with_detail(detail))
+        let limits = Decision { quota: Some(quota), ..self.uncounted(UNIX_EPOCH) };
+        Some(Rejection::refused(Reason::ExceedsCapacity, limits).with_detail(detail))
     }
 
     pub(in crate::limiter) fn unknown(&self) -> Rejection {
@@ -195,11 +206,8 @@ impl Core {
 
     /// Builds the rejection of a request that was not made, because other callers wait ahead of it.
     pub(in crate::limiter) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
-        let rejection = self.rejection(reason).retry_after_some(Some(Duration::from_millis(ms)));
-        match self.in_force() {
-            Some(config) => rejection.with_quota(config.quota()),
-            None => rejection,
-        }
+        let rejection = Rejection::refused(reason, self.uncounted(UNIX_EPOCH));
+        rejection.retry_after_some(Some(Duration::from_millis(ms)))
     }
 
     /// Returns the decision on a request that only shadow mode admits, and counts and reports it;
@@ -239,8 +247,7 @@ impl Core {
         if !matches!(reason, Reason::ExceedsCapacity | Reason::StoreUnavailable) {
             return None;
         }
-        let config = self.in_force().or(rule.numbers.as_ref().ok().map(|n| n.config))?;
-        let unlimited = self.unlimited(limits, config);
+        let unlimited = self.unlimited(limits);
         Some(Decision {
             shadowed: Some(reason),
             remaining: 0,
@@ -252,12 +259,27 @@ impl Core {
     }
 
     /// Admits a call without counting it.
-    pub(in crate::limiter) fn unlimited(&self, limits: &Services, config: Config) -> Decision {
-        let at = UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms());
-        Decision {
+    pub(in crate::limiter) fn unlimited(&self, limits: &Services) -> Decision {
+        self.uncounted(UNIX_EPOCH + Duration::from_millis(limits.clock.now_ms()))
+    }
+
+    /// Creates the decision on a call that no limit of the key counted, with the known quotas.
+    fn uncounted(&self, at: SystemTime) -> Decision {
+        let rule = self.rule.load();
+        let of = |config: Config| Decision {
             remaining: config.rate,
             quota: Some(config.quota()),
             ..Decision::uncounted(Arc::clone(&self.family.key), at)
+        };
+        let mut known = self.each_part(&rule).filter_map(|part| part.known()).map(of);
+        let Some(first) = known.next() else {
+            return Decision::uncounted(Arc::clone(&self.family.key), at);
+        };
+        if !rule.is_joint() {
+            return first;
         }
+        let parts: Arc<[Decision]> = iter::once(first.clone()).chain(known).collect();
+        let remaining = parts.iter().map(|part| part.remaining).fold(first.remaining, u64::min);
+        Decision { remaining, parts: Some(parts), ..first }
     }
 }

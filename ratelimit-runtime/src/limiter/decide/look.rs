@@ -115,10 +115,7 @@ impl Core {
         let numbers = rule.numbers.as_ref().map_err(|_| refuse(Reason::StoreUnavailable))?;
         match numbers.effective.set.on_store_error() {
             OnStoreError::Reject => Err(refuse(Reason::StoreUnavailable)),
-            OnStoreError::Allow => {
-                let config = self.in_force().unwrap_or(numbers.config);
-                Ok(Decision { degraded: true, ..self.unlimited(limits, config) })
-            }
+            OnStoreError::Allow => Ok(self.unlimited(limits).without_store()),
             OnStoreError::Local => {
                 let share = |config| local_share(limits, config);
                 limits.local.begin(limits, self, rule);

@@ -41,8 +41,7 @@ pub(super) fn without_store(
         match asked.numbers.effective.set.on_store_error() {
             OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
-                let config = core.in_force().unwrap_or(asked.numbers.config);
-                let decision = Decision { degraded: true, ..core.unlimited(limits, config) };
+                let decision = core.unlimited(limits).without_store();
                 granted.push((n, Granted::free(core, decision)));
             }
             OnStoreError::Local => local.push(n),
