@@ -14,8 +14,8 @@ use std::{
 use ::bytes::Bytes;
 use actix_web::{
     App, HttpMessage, HttpRequest, HttpResponse, HttpServer,
-    dev::{Payload, ServerHandle, Service},
-    error::PayloadError,
+    dev::{Payload, ServerHandle, Service, ServiceResponse},
+    error::{ErrorServiceUnavailable, PayloadError},
     rt::System,
     web::{self, ServiceConfig},
 };
@@ -251,4 +251,24 @@ async fn a_limit_has_the_methods_of_the_layer() {
     assert_eq!(free("all").await, 92, "refunded, and settled");
     let answer = server.post("/health/now").await;
     assert_eq!((header(&answer, "ratelimit"), text(answer).await), (None, "None".to_owned()));
+}
+
+#[tokio::test]
+async fn an_error_of_a_middleware_inside_is_a_response_too() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let limit = Limit::new("closed", quota(10, MINUTE))
+        .refund_if(|response| response.status.is_server_error())
+        .limits(&limits);
+    let server = Server::start(move |app| {
+        let closed = |_, _: &_| async {
+            Err::<ServiceResponse, _>(ErrorServiceUnavailable("closed until noon"))
+        };
+        let closed = web::resource("/closed").wrap_fn(closed).wrap(limit.clone());
+        app.service(closed.to(async || "open"));
+    });
+    let answer = server.post("/closed").await;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(header(&answer, "ratelimit").unwrap(), r#""closed";r=9;t=60"#);
+    assert_eq!(text(answer).await, "closed until noon");
+    assert_eq!(limits.configured("closed").available_permits().await.unwrap(), 10, "refunded");
 }

@@ -13,7 +13,9 @@ use actix_web::{
     Error, HttpMessage,
     body::EitherBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform},
+    error::InternalError,
 };
+use http::response;
 
 use super::{compiled::Compiled, limit::Limit, outcomes};
 use crate::{
@@ -28,7 +30,8 @@ use crate::{
 type Call<B> = Pin<Box<dyn Future<Output = Result<ServiceResponse<B>, Error>>>>;
 
 /// With the feature `actix` a limit is a middleware, of an application, a scope, a resource or a route. Functions of a request see
-/// its method, URI, version and headers.
+/// its method, URI, version and headers. An error of a middleware inside is settled and described as the response that it
+/// becomes; middleware outside sees it as an [`InternalError`].
 impl<S, B> Transform<S, ServiceRequest> for Limit
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
@@ -90,11 +93,28 @@ where
         request.extensions_mut().insert(decision);
     }
     let (observer, call) = compiled.run(inner.call(request));
-    let mut response = call.await?;
-    let mut head = heads::of_response(response.response());
-    admitted.finish(compiled, &observer.outcomes(), &mut head);
-    heads::write_back(head, response.response_mut());
-    Ok(response.map_into_left_body())
+    let answer = call.await;
+    let finish = |head: &mut _| admitted.finish(compiled, &observer.outcomes(), head);
+    described(answer, finish).map(ServiceResponse::map_into_left_body)
+}
+
+/// Describes the limits in a response, or in the one that an error becomes: that of a middleware inside is not a
+/// response yet.
+fn described<B>(
+    answer: Result<ServiceResponse<B>, Error>,
+    describe: impl FnOnce(&mut response::Parts),
+) -> Result<ServiceResponse<B>, Error> {
+    match answer {
+        Ok(mut response) => {
+            heads::change(response.response_mut(), describe);
+            Ok(response)
+        }
+        Err(error) => {
+            let mut response = error.error_response();
+            heads::change(&mut response, describe);
+            Err(InternalError::from_response(error, response).into())
+        }
+    }
 }
 
 fn reject<B>(
@@ -158,12 +178,10 @@ where
         let (call, headers) = (self.inner.call(request), self.headers);
         Box::pin(async move {
             let (observer, call) = Observer::of(None, call);
-            let mut response = call.await?;
-            let mut head = heads::of_response(response.response());
+            let answer = call.await;
             let outcomes = observer.outcomes();
-            outcomes::describe(headers, outcomes.iter().map(Result::as_ref), &mut head);
-            heads::write_back(head, response.response_mut());
-            Ok(response)
+            let outcomes = outcomes.iter().map(Result::as_ref);
+            described(answer, |head| outcomes::describe(headers, outcomes, head))
         })
     }
 }

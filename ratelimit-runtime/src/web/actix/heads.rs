@@ -29,15 +29,12 @@ pub(crate) fn of_request(request: &HttpRequest) -> request::Parts {
     head
 }
 
-pub(crate) fn of_response<B>(response: &HttpResponse<B>) -> response::Parts {
+/// Changes the headers of a response that describe limits, and its decision.
+pub(crate) fn change<B>(response: &mut HttpResponse<B>, change: impl FnOnce(&mut response::Parts)) {
     let (mut head, ()) = Response::new(()).into_parts();
     head.status = of_status(response.status());
     head.headers = of_headers(response.headers(), |_| true);
-    head
-}
-
-/// Copies a layer's changes to the head back into a response.
-pub(crate) fn write_back<B>(mut head: response::Parts, response: &mut HttpResponse<B>) {
+    change(&mut head);
     for name in DESCRIBING.into_iter().chain([RETRY_AFTER]) {
         let Ok(actix) = actix::HeaderName::from_bytes(name.as_str().as_bytes()) else { continue };
         let value = head.headers.get(&name).map(HeaderValue::as_bytes);
