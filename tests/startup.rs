@@ -233,6 +233,20 @@ async fn a_problem_says_what_it_is_about() {
         [(ProblemKind::Setting, "limits:2:17".to_owned(), mail.clone(), Some("rate"))]
     );
     assert_eq!(
+        problems("limiters:\n  rate: { colour: red }\n").await,
+        [(ProblemKind::Setting, "limits:2:11".to_owned(), Some("rate".to_owned()), None)],
+        "a limiter may have the name of a setting"
+    );
+    for (yaml, setting) in [
+        ("deadline: 90s\n", "deadline"),
+        ("trusted_proxies: [10.0.0.0/8, x]\n", "trusted_proxies"),
+        ("default: { rate: -1 }\n", "rate"),
+        ("prefixes: [{ prefix: a, wait: soon }]\n", "wait"),
+    ] {
+        let [(kind, _, limiter, about)] = &problems(yaml).await[..] else { panic!("{yaml}") };
+        assert_eq!((*kind, limiter, *about), (ProblemKind::Setting, &None, Some(setting)));
+    }
+    assert_eq!(
         problems("limiters: [\n").await,
         [(ProblemKind::Syntax, "limits:1:11".to_owned(), None, None)]
     );

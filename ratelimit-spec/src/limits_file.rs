@@ -236,11 +236,14 @@ impl LimitsFile {
     #[must_use]
     pub fn context(&self, position: Position) -> Context<'_> {
         let keys = self.root.keys_to(position).unwrap_or_default();
-        let limiter = match keys[..] {
-            ["limiters", limiter, ..] => Some(limiter),
-            _ => None,
+        // A limiter may have the name of a setting.
+        let (limiter, inside) = match &keys[..] {
+            ["limiters", limiter, inside @ ..] => (Some(*limiter), inside),
+            ["default" | "prefixes", inside @ ..] => (None, inside),
+            [field, ..] => return Context { limiter: None, setting: read::file_field(field) },
+            [] => return Context::default(),
         };
-        let setting = keys.iter().rev().find_map(|key| read::setting(key));
+        let setting = inside.iter().rev().find_map(|key| read::setting(key));
         Context { limiter, setting }
     }
 

@@ -162,6 +162,11 @@ pub(super) fn setting(name: &str) -> Option<&'static str> {
     Settings::NAMES.iter().find(|setting| **setting == name).copied()
 }
 
+/// Returns the name of a field of the file, or `None` if there is no such field.
+pub(super) fn file_field(name: &str) -> Option<&'static str> {
+    FILE_FIELDS.iter().map(|field| field.name).find(|field| *field == name)
+}
+
 /// Reads the whole file.
 pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
     let mut file = LimitsFile::default();
