@@ -4,11 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::quote::Quoted;
 
-/// A range of IP addresses, written in CIDR notation or as a single address.
+/// A range of IP addresses, written in CIDR notation or as a single address. A range of IPv4 addresses can be
+/// mapped into IPv6.
 ///
 /// # Examples
 ///
@@ -36,12 +37,22 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let address = || text.parse::<IpAddr>().map(|address| address.to_canonical().into());
+        let address = || text.parse::<IpAddr>().map(IpNet::from);
         text.parse::<IpNet>()
             .or_else(|_| address())
-            .map(Self)
+            .map(|network| Self(canonical(network)))
             .map_err(|_| NetworkError(text.to_owned()))
     }
+}
+
+/// Returns the range of IPv4 addresses that is mapped into a range of IPv6, if it is one.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = || {
+        let IpNet::V6(network) = network else { return None };
+        let bits = network.prefix_len().checked_sub(96)?;
+        Ipv4Net::new(network.addr().to_ipv4_mapped()?, bits).ok()
+    };
+    mapped().map_or(network, IpNet::V4)
 }
 
 impl fmt::Display for Network {
@@ -75,6 +86,9 @@ mod tests {
             ("2001:db8::/32", "2001:db8:1::1", "2001:db9::1"),
             ("::1", "::1", "::2"),
             ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", "11.0.0.1"),
+            ("::ffff:0.0.0.0/96", "::ffff:8.8.8.8", "::1"),
+            ("::/0", "2001:db8::1", "8.8.8.8"),
             ("0.0.0.0/0", "::ffff:8.8.8.8", "::1"),
         ] {
             let network: Network = network.parse().unwrap();
