@@ -160,7 +160,10 @@ impl FromStr for Quota {
             QuotaError(format!("{} is not a quota; write one such as {example}", Quoted(text)))
         };
         let (rate, rest) = text.split_once(" per ").ok_or_else(unreadable)?;
-        let rate = rate.parse().map_err(|_| unreadable())?;
+        let number = |name: &str, text: &str| {
+            check_number(name, text.parse().map_err(|_| unreadable())?).map(u64::from)
+        };
+        let rate = number("rate", rate)?;
         let (per, rule) = match rest.split_once(", ") {
             Some((per, rule)) => (per, Some(rule)),
             None => (rest, None),
@@ -175,7 +178,7 @@ impl FromStr for Quota {
         let quota = Self::new(rate, duration(per)?)?;
         let Some(rule) = rule else { return Ok(quota) };
         if let Some(burst) = rule.strip_prefix(BUCKET_OF) {
-            quota.token_bucket(burst.parse().map_err(|_| unreadable())?)
+            quota.token_bucket(number("burst", burst)?)
         } else if let Some(warm_up) = rule.strip_prefix(WARMING_BUCKET) {
             quota.counted_by(Rule::WarmingBucket { warm_up: duration(warm_up)? })
         } else if rule == FIXED_WINDOW {
@@ -254,7 +257,16 @@ mod tests {
         let example = "write one such as `100 per 1s` or `100 per 1s, token bucket of 500`";
         for (text, expected) in [
             ("100/1s", format!("`100/1s` is not a quota; {example}")),
-            ("-1 per 1s", format!("`-1 per 1s` is not a quota; {example}")),
+            ("1.5 per 1s", format!("`1.5 per 1s` is not a quota; {example}")),
+            ("-1 per 1s", "`rate` is negative; write a number from 1 to 2147483647".to_owned()),
+            (
+                "99999999999999999999 per 1s",
+                "`rate` is too large; write a number from 1 to 2147483647".to_owned(),
+            ),
+            (
+                "1 per 1s, token bucket of 99999999999999999999",
+                "`burst` is too large; write a number from 1 to 2147483647".to_owned(),
+            ),
             ("1 per 1s, bucket", format!("`1 per 1s, bucket` is not a quota; {example}")),
             (
                 "1 per day (UTC), leaky bucket",
