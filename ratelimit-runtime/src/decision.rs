@@ -1,6 +1,7 @@
 //! Results of limiter calls.
 
 use std::{
+    cmp::Reverse,
     slice,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -153,13 +154,13 @@ impl Decision {
     /// Combines the decisions of two limiters: the stricter one, with the parts of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();
-        parts.sort_by_key(Self::left);
+        parts.sort_by_key(Self::slack);
         let remaining = self.remaining.min(other.remaining);
         let reset_after = self.reset_after.max(other.reset_after);
         let (degraded, at) = (self.degraded || other.degraded, self.at.max(other.at));
         let shadowed = self.shadowed.or(other.shadowed);
         let retry_after = self.retry_after.max(other.retry_after);
-        let strictest = if other.left() < self.left() { other } else { self };
+        let strictest = if other.slack() < self.slack() { other } else { self };
         let parts = Some(parts.into());
         Self { remaining, reset_after, degraded, at, shadowed, retry_after, parts, ..strictest }
     }
@@ -170,16 +171,17 @@ impl Decision {
         self.more_after
     }
 
-    /// Returns whether a smaller fraction of the quota is left.
     #[cfg(feature = "tower")]
     pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
-        self.left() < other.left()
+        self.slack() < other.slack()
     }
 
-    /// Returns the fraction of the quota that is left, in units of 2^-32.
-    fn left(&self) -> u128 {
+    /// Returns how little a decision restricts the caller: one that rejects, the longer the wait, comes before those of
+    /// which a fraction of the quota is left, in units of 2^-32.
+    fn slack(&self) -> (Reverse<Option<Duration>>, u128) {
+        let rejects = self.retry_after.filter(|_| self.shadowed.is_none());
         let of = self.quota.map_or(1, |quota| quota.rate().max(1));
-        (u128::from(self.remaining) << 32) / u128::from(of)
+        (Reverse(rejects), (u128::from(self.remaining) << 32) / u128::from(of))
     }
 }
 

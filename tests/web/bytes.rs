@@ -1,18 +1,22 @@
 //! The bytes of headers and bodies.
 
-use http::StatusCode;
+use http::{Response, StatusCode};
 use ratelimit_runtime::{
     Limits, Mode, Quota, Quotas, Reason, Settings, Wait,
     web::{self, Headers},
 };
 use tests::redis_server::RedisServer;
+use tower::{Layer, ServiceExt};
 
 use crate::{
     Answer, Limit, MINUTE, SECOND, header, limits, quota, request, send,
     structured::{Item, list},
     text,
 };
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    convert::Infallible,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 const POLICY: &str = "ratelimit-policy";
 const LIMIT: &str = "ratelimit";
@@ -284,6 +288,29 @@ async fn an_answer_without_a_count_does_not_say_what_is_left() {
         assert_eq!(header(&answer, "x-ratelimit-remaining").is_some(), is_counted, "{cost}");
         assert_eq!(header(&answer, "x-ratelimit-limit").as_deref(), Some("10"), "{cost}");
     }
+}
+
+#[tokio::test]
+async fn the_limit_that_rejects_is_described_first() {
+    let (limits, time) = limits().await;
+    let inner = Limit::new("each", quota(10, MINUTE)).permits(|_| 7).limits(&limits);
+    let outer = Limit::new("all", quota(1, SECOND)).limits(&limits);
+    let send = async |headers| {
+        let ok = tower::service_fn(async |_| Ok::<_, Infallible>(Response::new(String::new())));
+        let service = outer.clone().headers(headers).layer(inner.layer(ok));
+        service.oneshot(request()).await.unwrap()
+    };
+    assert_eq!(send(Headers::Ietf).await.status(), StatusCode::OK);
+    time.advance(SECOND);
+    let answer = send(Headers::Ietf).await;
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    // Less is left of the other limit, but that has admitted the request.
+    assert_eq!(header(&answer, LIMIT).unwrap(), r#""each";r=3;t=59, "all";r=0;t=1"#);
+    time.advance(SECOND);
+    let answer = send(Headers::XRateLimit).await;
+    assert_eq!(header(&answer, RETRY_AFTER).as_deref(), Some("58"));
+    let of = |name: &str| header(&answer, name).unwrap().parse::<u64>().unwrap();
+    assert_eq!((of("x-ratelimit-limit"), of("x-ratelimit-remaining")), (10, 3));
 }
 
 #[tokio::test]
