@@ -125,6 +125,10 @@ async fn one_address_and_one_login_are_enough_for_all_nodes() {
         let clients: String = cluster.node(node).cli(&["CLIENT", "LIST"]);
         assert!(clients.contains("user=app "), "{clients}");
     }
+    let url = format!("redis-cluster://app:s3cr3t@localhost:{}/3", cluster.node(0).port());
+    let error = Limits::builder().redis(url).no_limits_file().build().await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("cluster mode; write no database in the store's address"), "{said}");
 }
 
 /// Of a sliding window whose keys are on two nodes, no node decides.

@@ -227,6 +227,17 @@ async fn a_key_that_belongs_to_somebody_else_is_never_touched() {
     assert!(!limits.limiter("fine", quota(5, SECOND)).try_acquire(1).await.unwrap().is_degraded());
 }
 
+#[tokio::test]
+async fn a_database_that_the_server_lacks_is_refused_at_startup() {
+    let server = RedisServer::start();
+    for database in [99, -1] {
+        let address = format!("redis://{}/{database}", server.address());
+        let error = Limits::builder().redis(address).no_limits_file().build().await.unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("index is out of range; write a database that the server"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_and_permissions_are_checked_at_startup() {
     let server = RedisServer::builder().password("s3cr3t-canary").start();

@@ -30,7 +30,7 @@ pub(super) enum NotDone {
 
 /// Texts that mark errors of the setup. Codes alone are not enough, because Redis before 7 wraps the
 /// errors of a script.
-const PERMANENT: [&str; 10] = [
+const PERMANENT: [&str; 12] = [
     "WRONGTYPE",
     "NOPERM",
     "NOAUTH",
@@ -41,6 +41,8 @@ const PERMANENT: [&str; 10] = [
     "Unknown Redis command",
     "invalid username-password",
     "cluster support disabled",
+    "DB index is out of range",
+    "SELECT is not allowed in cluster mode",
 ];
 
 /// Texts of rustls for invalid certificates; the driver reports them as plain I/O errors.
@@ -136,6 +138,10 @@ fn with_hint(text: &str) -> String {
         "; add `user:password@` to the store URL"
     } else if text.contains("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server"
+    } else if text.contains("DB index is out of range") {
+        "; write a database that the server has at the end of the store's address, such as `/0`"
+    } else if text.contains("SELECT is not allowed in cluster mode") {
+        "; write no database in the store's address"
     } else {
         return text.to_owned();
     };
