@@ -51,6 +51,12 @@ impl Address {
             "rediss-sentinel" => (sentinel(rest).map_err(|why| refuse(&why))?, "rediss"),
             _ => return Err(refuse(&format!("unknown scheme; expected {SCHEMES}"))),
         };
+        if let Some(name) = misplaced_parameter(scheme, rest) {
+            return Err(refuse(&format!(
+                "the parameter `{name}` has no effect here; write an address such as `{}`",
+                example(scheme)
+            )));
+        }
         missing_feature(&topology, node_scheme).map_or(Ok(()), |feature| {
             Err(refuse(&format!("this URL requires the crate feature `{feature}`; enable it")))
         })?;
@@ -88,7 +94,9 @@ impl Address {
 /// Returns an address of a scheme with everything that it usually has.
 fn example(scheme: &str) -> String {
     match scheme {
-        "unix" | "redis+unix" => format!("{scheme}:///run/redis/redis.sock"),
+        "unix" | "redis+unix" => {
+            format!("{scheme}:///run/redis/redis.sock?db=0&user=name&pass=password")
+        }
         "redis-cluster" | "rediss-cluster" => format!("{scheme}://user:password@one:6379,two:6379"),
         "redis-sentinel" | "rediss-sentinel" => {
             format!("{scheme}://user:password@one:26379,two:26379/0?master=main")
@@ -117,7 +125,9 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
             Some(("sentinel_user", value)) => user = value,
             Some(("sentinel_password", value)) => password = Some(value),
             other => {
-                let name = other.map_or("***", |(name, _)| name);
+                // Before an `@`, it may be a part of a password.
+                let shown = other.filter(|_| !query.contains('@'));
+                let name = shown.map_or("***", |(name, _)| name);
                 return Err(format!(
                     "unknown parameter `{name}`; write `master`, `sentinel_user` or `sentinel_password`"
                 ));
@@ -141,6 +151,30 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
         user: login.username().map(str::to_owned),
         password: login.password().map(str::to_owned),
     })
+}
+
+/// Returns a parameter with a meaning in some address, but not in one of this scheme. Others are ignored: programs in
+/// other languages may share the address.
+fn misplaced_parameter(scheme: &str, rest: &str) -> Option<&'static str> {
+    const MEANT: [&str; 8] = [
+        "db",
+        "master",
+        "pass",
+        "password",
+        "sentinel_password",
+        "sentinel_user",
+        "user",
+        "username",
+    ];
+    let known: &[_] = match scheme {
+        "unix" | "redis+unix" => &["db", "pass", "user"],
+        "redis-sentinel" | "rediss-sentinel" => &["master", "sentinel_password", "sentinel_user"],
+        _ => &[],
+    };
+    let (_, query) = rest.split_once('?')?;
+    let mut names = query.split('&').filter_map(|parameter| Some(parameter.split_once('=')?.0));
+    let misplaced = |name| MEANT.into_iter().find(|meant| *meant == name && !known.contains(meant));
+    names.find_map(misplaced)
 }
 
 fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
@@ -257,5 +291,21 @@ mod tests {
             error("reddis://localhost"),
             format!("store `reddis://localhost`: unknown scheme; expected {SCHEMES}")
         );
+        for (url, name, example) in [
+            ("redis://h?protocol=3&pass=x", "pass", "redis://user:password@host:6379/0"),
+            ("redis-cluster://a,b?db=3", "db", "redis-cluster://user:password@one:6379,two:6379"),
+            (
+                "unix:///a?password=x",
+                "password",
+                "unix:///run/redis/redis.sock?db=0&user=name&pass=password",
+            ),
+        ] {
+            let error = error(url);
+            let expected = format!(
+                ": the parameter `{name}` has no effect here; write an address such as `{example}`"
+            );
+            assert!(error.ends_with(&expected), "{error}");
+        }
+        assert!(Address::parse("redis://h?family=0").is_ok(), "another driver's parameter");
     }
 }
