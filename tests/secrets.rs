@@ -126,6 +126,7 @@ async fn the_rest_of_an_address_is_shown() {
     for (url, shown) in [
         ("redis://app:s3cr3t-canary@127.0.0.1:1/0", "redis://app:***@127.0.0.1:1/0"),
         ("redis://s3cr3t-canary@127.0.0.1:1", "redis://***@127.0.0.1:1"),
+        (" redis://:s3cr3t-canary@127.0.0.1:1/0\n", "store redis://:***@127.0.0.1:1/0"),
         ("unix:///a.sock?pass=s3cr3t-canary&db=1", "unix:///a.sock?pass=***&db=1"),
         (
             "redis-sentinel://127.0.0.1:1/0?master=main&sentinel_password=s3cr3t-canary",

@@ -137,7 +137,8 @@ impl LimitsBuilder {
     }
 
     fn store(&self, loaded: Option<&LoadedFile>) -> Result<Chosen, Box<Problem>> {
-        let address = |store: String| match &*store {
+        // A variable that was read from a file of secrets may end in a line break.
+        let address = |store: String| match store.trim() {
             "memory" => Ok(None),
             store => Address::parse(store).map(Some),
         };
