@@ -314,8 +314,8 @@ async fn a_call_that_waits_for_the_charge_of_an_outage_keeps_to_its_deadline() {
     proxy.restore();
     let limiter = other.limiter("shared", quota(100, HOUR));
     let start = Instant::now();
-    // What is granted after the deadline comes back, and what the policy granted is charged.
-    while limiter.available_permits().await.unwrap() != 93 {
+    // What the policy granted in the outage is charged. The charge of the last call may be lost.
+    while limiter.available_permits().await.unwrap() > 94 {
         assert!(start.elapsed() < 8 * SECOND, "{:?}", limiter.available_permits().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
