@@ -117,10 +117,10 @@ async fn the_store_that_is_set_last_is_used() {
         report.lines().next().unwrap().to_owned()
     };
     let connect = || open("redis://localhost:1".to_owned());
-    let told = of(builder().redis_connect(connect).memory()).await;
-    assert!(!told.contains("Redis"), "{told}");
-    let told = of(builder().memory().redis_connect(connect)).await;
-    assert!(told.contains("Redis by `redis_connect`"), "{told}");
+    let store = of(builder().redis_connect(connect).memory()).await;
+    assert!(!store.contains("Redis"), "{store}");
+    let store = of(builder().memory().redis_connect(connect)).await;
+    assert!(store.contains("Redis by `redis_connect`"), "{store}");
     let error = builder().tls_ca("ca.pem").redis_connect(connect).build().await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -92,10 +92,10 @@ async fn only_the_last_one_is_given_back<S: Store>(limiter: &Process<'_, S>) {
 
 async fn what_is_given_up_holds_nothing_back<S: Store>(limiter: &Process<'_, S>) {
     assert_eq!(limiter.acquire(10).await.outcome, Outcome::Granted);
-    let told = limiter.reserve_all(&[1; 10], 60_000).await;
+    let slots = limiter.reserve_all(&[1; 10], 60_000).await;
     assert_eq!(limiter.release(10).await, 9, "the last slot stays where it is");
-    for told in told.iter().rev() {
-        assert!(limiter.return_slot(1, told).await, "each is the last one then");
+    for slot in slots.iter().rev() {
+        assert!(limiter.return_slot(1, slot).await, "each is the last one then");
     }
     assert!(limiter.release(10).await > 0, "nothing is reserved any more");
     assert_eq!(limiter.peek(1).await.remaining, 10);

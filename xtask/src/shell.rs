@@ -51,11 +51,14 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 /// Prints a command, runs it, and returns its standard output.
 pub(crate) fn read(command: &mut Command) -> Result<String, Failed> {
     say(&shown(command));
+    let mut printed = Vec::new();
     let output = command.stderr(Stdio::inherit()).output();
-    succeeded(command, output.as_ref().map(|output| output.status))?;
-    Ok(output
-        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-        .unwrap_or_default())
+    let status = output.map(|output| {
+        printed = output.stdout;
+        output.status
+    });
+    succeeded(command, status)?;
+    Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 
 fn succeeded(command: &Command, status: Result<ExitStatus, impl Display>) -> Outcome {

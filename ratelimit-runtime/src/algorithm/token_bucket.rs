@@ -185,10 +185,11 @@ impl Level {
         let Self { backlog: ticks, rate, per, spaced, .. } = *self;
         let (per, moves) = (per.max(1), self.moves.as_deref());
         let backlog = Backlog { ticks, rate, per, spaced, moves };
-        let held = backlog.held_by(grant, now.saturating_add(self.ahead));
+        let at = now.saturating_add(self.ahead);
+        let held = backlog.held_by(grant, at);
         let back = if held.is_last {
             self.backlog -= held.ticks;
-            self.lead = self.lead.min(grant.leads(now.saturating_add(self.ahead)));
+            self.lead = self.lead.min(grant.leads(at));
             held.ticks
         } else {
             self.drain(held.before, held.ticks, now)

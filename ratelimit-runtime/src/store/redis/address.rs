@@ -168,7 +168,8 @@ fn misplaced_parameter(scheme: &str, rest: &str) -> Option<&'static str> {
     ];
     let known: &[_] = match scheme {
         "unix" | "redis+unix" => &["db", "pass", "user"],
-        "redis-sentinel" | "rediss-sentinel" => &["master", "sentinel_password", "sentinel_user"],
+        // Of these, every parameter is read.
+        "redis-sentinel" | "rediss-sentinel" => return None,
         _ => &[],
     };
     let (_, query) = rest.split_once('?')?;

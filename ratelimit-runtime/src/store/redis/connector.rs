@@ -4,8 +4,7 @@ use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
 use redis::{RedisResult, aio::MultiplexedConnection};
 
-/// Longer than any decision waits for a reply, so that only its own deadline counts. Without a call that sets it, the
-/// driver has 500 ms.
+/// Longer than any decision waits for a reply, so that only its own deadline counts. The driver's default is 500 ms.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
 
 type Connecting = Pin<Box<dyn Future<Output = RedisResult<MultiplexedConnection>> + Send>>;
