@@ -7,6 +7,8 @@ use std::{
     future::{Ready, ready as answered},
     hint::black_box,
     net::{Ipv4Addr, SocketAddr},
+    thread,
+    time::Duration,
 };
 
 use axum::{
@@ -16,7 +18,7 @@ use axum::{
 use benches::embedded::{fixed, install, of_user, plenty, ready, unreached, used_up};
 use gungraun::prelude::*;
 use ratelimit_runtime::{
-    Limiter,
+    Limiter, Limits,
     tower::{Limit, LimitService},
     web::Headers,
 };
@@ -24,6 +26,13 @@ use tower::{Layer, ServiceExt, util::ServiceFn};
 
 /// Enough calls that periodic work shows.
 const CALLS: u64 = 100;
+
+/// Installs the embedded store, whose clock is ready then: until it is calibrated, it is the system's.
+fn installed() -> Limits {
+    let limits = install();
+    thread::sleep(Duration::from_millis(300));
+    limits
+}
 
 fn grants(limiter: &Limiter) -> bool {
     ready(limiter.try_acquire(1)).is_ok()
@@ -38,19 +47,19 @@ fn warm(limiter: Limiter) -> Limiter {
 }
 
 fn granting() -> Limiter {
-    warm(plenty(&install(), "plenty"))
+    warm(plenty(&installed(), "plenty"))
 }
 
 fn refusing() -> Limiter {
-    warm(used_up(&install(), "used_up"))
+    warm(used_up(&installed(), "used_up"))
 }
 
 fn counted_here() -> Limiter {
-    warm(plenty(&install(), "counted_here"))
+    warm(plenty(&installed(), "counted_here"))
 }
 
 fn called() {
-    install();
+    installed();
     for call in 0..200 {
         let _ = ready(fixed(call));
         let _ = ready(of_user(call % CALLS));
@@ -73,7 +82,7 @@ fn request(service: &Limited, client: u64) {
 
 fn limited(headers: Headers) -> Limited {
     let bucket = unreached().token_bucket(unreached().rate()).expect("a bucket that can be");
-    let layer = Limit::new("layer:{ip}", bucket).limits(&install()).headers(headers);
+    let layer = Limit::new("layer:{ip}", bucket).limits(&installed()).headers(headers);
     let service = layer.layer(tower::service_fn(answer as fn(_) -> _));
     (0..2 * CALLS).for_each(|call| request(&service, call % CALLS));
     service
