@@ -19,6 +19,7 @@ mod penalty;
 pub(crate) mod reconcile;
 mod reserve;
 mod sliding_window;
+mod spend;
 mod state;
 mod ticket;
 mod token_bucket;
@@ -26,7 +27,8 @@ mod warm_up;
 
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{
-    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, state::State,
+    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Times,
+    state::State,
 };
 
 /// The verdict of an algorithm on one request; times in milliseconds from `now`, as of the end of its batch.

@@ -3,7 +3,10 @@
 
 use ratelimit_spec::Calendar;
 
-use super::{Config, meter::Meter};
+use super::{
+    Config,
+    meter::{Left, Meter},
+};
 
 /// The permits taken in one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,18 @@ impl Window {
         if now < self.paid_by { self.debt } else { 0 }
     }
 
+    /// Takes permits that are free, and returns what is left, or `None` if the window has yet to begin or is
+    /// over, something is owed, or the configuration differs.
+    #[inline]
+    pub(super) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<Left> {
+        if !self.fits(config) || self.debt > 0 || self.start > now || self.is_over(now) {
+            return None;
+        }
+        let left = config.rate.checked_sub(self.used)?.checked_sub(permits)?;
+        (self.used, self.paid_by) = (self.used + permits, self.end());
+        Some(Left { amount: left, entry: 0 })
+    }
+
     /// Releases permits of the window that ends at `ends`, unless it is over.
     pub(super) fn give_back(&mut self, permits: u64, ends: u64, now: u64) -> u64 {
         if self.end() != ends || ends <= now {
@@ -81,7 +96,7 @@ impl Window {
             .saturating_sub(between.saturating_mul(rate))
     }
 
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.start.saturating_add(self.per)
     }
 

@@ -2,17 +2,13 @@
 
 use super::Verdict;
 
-/// What is left after a call, in ticks of which a permit has `per`.
+/// What is left after permits were spent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
-    pub(super) ticks: u64,
-    pub(super) per: u64,
-}
-
-impl Left {
-    pub(crate) fn permits(self) -> u64 {
-        self.ticks / self.per.max(1)
-    }
+    /// Permits, or the ticks of a bucket.
+    pub(super) amount: u64,
+    /// The entry of the spent permits in a log.
+    pub(super) entry: usize,
 }
 
 /// A state as of one instant.
@@ -103,11 +99,17 @@ pub(super) trait Meter {
 
     /// Returns the times of a verdict.
     fn outlook(&self, cost: u64) -> Verdict {
-        let retry_after = if cost > self.capacity() { 0 } else { self.wait(cost) };
+        let (free, more_after) = (self.free(), self.more_after());
+        let retry_after = match cost {
+            _ if cost > self.capacity() => 0,
+            // Most refusals: the next permit is the one that is missing.
+            _ if cost == free.saturating_add(1) => more_after,
+            _ => self.wait(cost),
+        };
         Verdict {
             retry_after,
             reset_after: self.full_after(),
-            more_after: self.more_after(),
+            more_after,
             moved: self.moved(),
             ..Verdict::default()
         }

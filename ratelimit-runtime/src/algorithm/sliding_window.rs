@@ -7,7 +7,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Verdict, meter::Meter};
+use super::{
+    Verdict,
+    meter::{Left, Meter},
+};
 
 /// The number of entries beyond which grants share time buckets. With 51 buckets a log stays below
 /// 128 entries, up to which Redis stores it compactly.
@@ -55,18 +58,25 @@ impl Log {
         self.open(rate, per, std::iter::once(permits), now).acquire(permits)
     }
 
-    /// Takes permits that are free, and returns how many are left, or `None` if there is debt or
+    /// Takes permits that are free, and returns what is left, or `None` if there is debt or
     /// the clock stepped back.
     #[inline]
-    pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<u64> {
+    pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<Left> {
         let latest = now.saturating_add(bucket(per));
         if self.debt > 0 || self.entries.back().is_some_and(|newest| newest.at > latest) {
             return None;
         }
         self.expire(rate, per, now);
         let left = rate.checked_sub(self.used)?.checked_sub(permits)?;
-        self.record(permits, per, now);
-        Some(left)
+        let entry = self.record(permits, per, now);
+        Some(Left { amount: left, entry })
+    }
+
+    /// Returns when the first permits in use are free again, and when those of an entry are.
+    pub(super) fn free_at(&self, entry: usize, per: u64) -> (u64, u64) {
+        let free_at =
+            |n: usize| self.entries.get(n).map_or(0, |entry| entry.at.saturating_add(per));
+        (free_at(0), free_at(entry))
     }
 
     /// Updates the log for requests at one instant, whose grants form one entry.
@@ -362,6 +372,7 @@ impl Meter for OpenLog<'_> {
 }
 
 /// The resolution of the log: a fiftieth of the window.
+#[inline]
 fn bucket(per: u64) -> u64 {
     (per / 50).max(1)
 }

@@ -5,7 +5,7 @@ use ratelimit_spec::Rule;
 use super::{
     Config, Verdict,
     fixed_window::{Count, Window},
-    meter::{Left, Meter},
+    meter::Meter,
     sliding_window::Log,
     ticket::Promised,
     token_bucket::{Bucket, Level},
@@ -47,20 +47,6 @@ impl State {
         let verdict = open.acquire(permits);
         open.close(now);
         verdict
-    }
-
-    /// Takes free permits if counting is all that is needed, and returns what is left.
-    /// Otherwise takes nothing.
-    #[inline]
-    pub(crate) fn spend(&mut self, config: &Config, permits: u64, now: u64) -> Option<Left> {
-        match (self, config.rule) {
-            (Self::Log(log), Rule::SlidingWindow) => {
-                let permits = log.spend(config.rate, config.per_ms, permits, now)?;
-                Some(Left { ticks: permits, per: 1 })
-            }
-            (Self::Bucket(bucket), Rule::TokenBucket { .. }) => bucket.spend(config, permits, now),
-            _ => None,
-        }
     }
 
     /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.

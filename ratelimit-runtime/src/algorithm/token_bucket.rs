@@ -115,7 +115,7 @@ impl Bucket {
         let backlog = self.backlog(now).checked_add(permits.checked_mul(per)?)?;
         let ticks = config.capacity().saturating_mul(per).checked_sub(backlog)?;
         (self.backlog, self.at) = (backlog, now);
-        Some(Left { ticks, per })
+        Some(Left { amount: ticks, entry: 0 })
     }
 
     fn lead(&self, now: u64) -> u64 {
@@ -136,6 +136,12 @@ impl Level {
             lead: 0,
             moves: None,
         }
+    }
+
+    /// A bucket of which this many ticks are left.
+    pub(super) fn with(config: &Config, left: u64) -> Self {
+        let level = Self::empty(config);
+        Self { backlog: level.most().saturating_sub(left), ..level }
     }
 
     /// A bucket from which `used` was just taken, even beyond what it holds, because those permits

@@ -171,6 +171,7 @@ impl Core {
     }
 
     /// Returns the rarely needed state, if it exists.
+    #[inline]
     pub(super) fn made(&self) -> Option<&Rare> {
         self.rare.get()
     }

@@ -26,7 +26,7 @@ use super::{
     plan::{Asked, Claim},
     replies::{Each, Replies, combined},
     services::Services,
-    taken::{Held, Source, Taken},
+    taken::{Answer, Held, Source, Taken},
 };
 use crate::{
     Decision, Rejection, StoreError,
@@ -186,8 +186,8 @@ pub(super) fn decide_one<'a>(
             && reply.outcome == Outcome::Granted
         {
             core.count_granted(reply);
-            let (replied, granted_after) = ((*reply, Source::Store), replies.granted_after);
-            let permit = Permit::of_reply(core, replied, permits, granted_after);
+            let answer = Answer::Reply(*reply, replies.granted_after);
+            let permit = Permit::at_once(core, (answer, Source::Store), permits);
             return Ok(Usual::Permit(permit));
         }
         let replies = replies.map(|replies| vec![(*replies).clone()]);

@@ -15,12 +15,9 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    taken::{Source, Taken},
+    taken::{Answer, Source, Taken},
 };
-use crate::{
-    Decision, Settlement, StoreError,
-    store::{Grant, Outcome, Reply},
-};
+use crate::{Decision, Settlement, StoreError, store::Grant};
 
 /// Permits that were granted to a call. Dropping it keeps what was taken: permits of a rate are spent,
 /// not held.
@@ -57,25 +54,22 @@ pub struct Permit {
 
 /// The contents of a permit.
 enum Made {
-    /// The reply of one limiter, which decided immediately. Few callers read the decision.
-    OfReply(Replied, OnceBox<Decision>),
+    /// The answer of one limiter, which decided immediately. Few callers read the decision.
+    OfAnswer(Answered, OnceBox<Decision>),
     OfDecision(Box<(Decision, Option<Taken>)>),
 }
 
-struct Replied {
+struct Answered {
     core: Arc<Core>,
-    reply: Reply,
+    answer: Answer,
     source: Source,
     /// 0 after the permits were taken out.
     permits: u32,
-    /// Permits that the same batch granted after these.
-    granted_after: u64,
 }
 
-impl Replied {
+impl Answered {
     fn permits(&self) -> u32 {
-        // A rejection that shadow mode overruled took nothing.
-        if self.reply.outcome == Outcome::Granted { self.permits } else { 0 }
+        if self.answer.grants() { self.permits } else { 0 }
     }
 }
 
@@ -84,22 +78,15 @@ impl Permit {
         Self::of(decision, taken.is_counted().then_some(taken))
     }
 
-    /// The permit of a call that needed neither the store nor a wait.
+    /// The permit of a call that one limiter decided immediately.
     #[inline]
-    pub(crate) fn at_once(core: &Arc<Core>, replied: (Reply, Source), permits: u32) -> Self {
-        Self::of_reply(core, replied, permits, 0)
-    }
-
-    /// The permit of a call that one reply decided, in a batch that granted `granted_after` permits to later callers.
-    #[inline]
-    pub(super) fn of_reply(
+    pub(crate) fn at_once(
         core: &Arc<Core>,
-        (reply, source): (Reply, Source),
+        (answer, source): (Answer, Source),
         permits: u32,
-        granted_after: u64,
     ) -> Self {
-        let replied = Replied { core: Arc::clone(core), reply, source, permits, granted_after };
-        Self::made(Made::OfReply(replied, OnceBox::new()))
+        let answered = Answered { core: Arc::clone(core), answer, source, permits };
+        Self::made(Made::OfAnswer(answered, OnceBox::new()))
     }
 
     /// The permit of a call that never releases or corrects permits.
@@ -124,12 +111,13 @@ impl Permit {
     /// Takes the held permits out.
     fn take(&mut self) -> Option<Taken> {
         match &mut self.made {
-            Made::OfReply(replied, _) => {
-                let permits = replied.permits();
-                replied.permits = 0;
-                let Replied { core, reply, source, granted_after, .. } = replied;
+            Made::OfAnswer(answered, _) => {
+                let permits = answered.permits();
+                answered.permits = 0;
+                let Answered { core, answer, source, .. } = answered;
                 (permits > 0).then(|| {
-                    let grant = Grant::of(reply, permits, *granted_after);
+                    let (reply, granted_after) = answer.replied();
+                    let grant = Grant::of(&reply, permits, granted_after);
                     Taken::reserved(core, *source, grant, permits)
                 })
             }
@@ -150,7 +138,7 @@ impl Permit {
     /// Returns which calls release permits to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
         let core = match &self.made {
-            Made::OfReply(replied, _) => &replied.core,
+            Made::OfAnswer(answered, _) => &answered.core,
             Made::OfDecision(made) => &made.1.as_ref()?.core,
         };
         (self.permits() > 0).then(|| core.refund_on())
@@ -159,7 +147,7 @@ impl Permit {
     /// Returns the permits left without building the decision.
     pub(super) fn left(&self) -> u64 {
         match &self.made {
-            Made::OfReply(replied, _) => replied.reply.remaining,
+            Made::OfAnswer(answered, _) => answered.answer.remaining(),
             Made::OfDecision(made) => made.0.remaining(),
         }
     }
@@ -172,7 +160,7 @@ impl Permit {
     #[must_use]
     pub fn permits(&self) -> u64 {
         match &self.made {
-            Made::OfReply(replied, _) => replied.permits().into(),
+            Made::OfAnswer(answered, _) => answered.permits().into(),
             Made::OfDecision(made) => made.1.as_ref().map_or(0, |taken| taken.permits().into()),
         }
     }
@@ -225,8 +213,8 @@ impl Deref for Permit {
 
     fn deref(&self) -> &Decision {
         match &self.made {
-            Made::OfReply(Replied { core, reply, .. }, decision) => {
-                decision.get_or_init(|| Box::new(core.decided(reply)))
+            Made::OfAnswer(Answered { core, answer, .. }, decision) => {
+                decision.get_or_init(|| Box::new(core.decided(&answer.replied().0)))
             }
             Made::OfDecision(made) => &made.0,
         }

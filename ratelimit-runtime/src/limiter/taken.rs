@@ -14,7 +14,10 @@ use super::{
     replies::Replies,
     services::Services,
 };
-use crate::{Settlement, StoreError, store::Grant};
+use crate::{
+    Settlement, StoreError,
+    store::{Grant, Outcome, Reply, Spent},
+};
 
 /// What counted the permits of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,41 @@ pub(crate) enum Source {
     Process,
     /// This process, while the store was unavailable.
     Local,
+}
+
+/// The answer to a call that one limiter decided immediately.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Permits that were free in a count of this process, of which few callers need a reply.
+    Spent(Spent),
+    /// A reply, and the permits that the same batch granted after these.
+    Reply(Reply, u64),
+}
+
+impl Answer {
+    /// Returns whether permits were taken: a rejection that shadow mode overruled took none.
+    pub(super) fn grants(&self) -> bool {
+        match self {
+            Self::Spent(_) => true,
+            Self::Reply(reply, _) => reply.outcome == Outcome::Granted,
+        }
+    }
+
+    /// Returns the permits left.
+    pub(super) fn remaining(&self) -> u64 {
+        match self {
+            Self::Spent(spent) => spent.remaining(),
+            Self::Reply(reply, _) => reply.remaining,
+        }
+    }
+
+    /// Returns the reply, and the permits that the same batch granted after these.
+    pub(super) fn replied(&self) -> (Reply, u64) {
+        match self {
+            Self::Spent(spent) => (spent.reply(), 0),
+            Self::Reply(reply, granted_after) => (*reply, *granted_after),
+        }
+    }
 }
 
 /// What a call took from one limiter.

@@ -7,7 +7,6 @@ use ratelimit_spec::{Mode, Wait};
 
 use crate::{
     Decision, Reason, Rejection, Settings,
-    algorithm::Left,
     limiter::{
         Core,
         core::Rule,
@@ -15,12 +14,12 @@ use crate::{
         looks::LOOK_EVERY_MS,
         replies::decision_of,
         services::{ENDED, Services},
-        taken::Source,
+        taken::{Answer, Source},
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, StateKeys,
-        Whose,
+        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, Spent,
+        StateKeys, Whose,
     },
 };
 
@@ -48,7 +47,11 @@ pub(crate) fn decide_by_name(
         Some(slot.take(&limits.clock, Whose::Family(family.number), generation, permits))
     };
     let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
-        Some(taken) => taken?,
+        Some(Some(Ok(spent))) => {
+            family.count_admitted(spent.remaining(), spent.capacity());
+            return Some(Ok(decision_of(&family.key, &spent.reply(), false)));
+        }
+        Some(taken) => taken?.err()?,
         None => begin(limits, (store, generation), family, name, permits, given)?,
     };
     let decision = || decision_of(&family.key, &reply, false);
@@ -111,9 +114,9 @@ fn begin(
 
 /// Counts a call that took permits; `spent` is what is left, and the capacity.
 #[inline]
-fn count_spent(family: &Family, spent: Option<(Left, u64)>) -> bool {
+fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
     if let Some((left, capacity)) = spent {
-        family.count_admitted(left.permits(), capacity);
+        family.count_admitted(left, capacity);
     }
     spent.is_some()
 }
@@ -130,8 +133,8 @@ fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
 fn own_first(
     own: &Arc<Slot>,
     stored: Option<&Arc<Slot>>,
-    spend: impl Fn(&Arc<Slot>) -> Option<(Left, u64)>,
-) -> Option<(Left, u64)> {
+    spend: impl Fn(&Arc<Slot>) -> Option<(u64, u64)>,
+) -> Option<(u64, u64)> {
     spend(own).or_else(|| stored.and_then(spend))
 }
 
@@ -154,7 +157,7 @@ impl Core {
         count_spent(&self.family, spent)
     }
 
-    /// Decides a call that needs neither the store nor a wait. In shadow mode the reply may be a
+    /// Decides a call that needs neither the store nor a wait. In shadow mode the answer may be a
     /// rejection.
     #[inline]
     pub(crate) fn acquire_at_once(
@@ -162,7 +165,7 @@ impl Core {
         limits: &Services,
         permits: u32,
         wait: impl FnOnce() -> Wait,
-    ) -> Option<Result<(Reply, Source), Rejection>> {
+    ) -> Option<Result<(Answer, Source), Rejection>> {
         // No caller overtakes waiting callers.
         if !self.queue.is_empty() || permits == 0 {
             return None;
@@ -172,48 +175,53 @@ impl Core {
             return None;
         }
         let refusal = match self.counted_here(limits, (rule, generation), permits) {
-            Some((reply, source)) => match reply.outcome {
-                Outcome::Granted => {
+            Some((Ok(spent), source)) => {
+                self.family.count_admitted(spent.remaining(), spent.capacity());
+                return Some(Ok((Answer::Spent(spent), source)));
+            }
+            Some((Err(reply), source)) => {
+                let is_refused = match reply.outcome {
+                    Outcome::Granted => false,
+                    Outcome::Refused => true,
+                    // The cost exceeds the capacity.
+                    _ => return None,
+                };
+                // The rule in use made this decision; no reload is pending.
+                let is_shadowed = is_refused && self.shadowed.load(Ordering::Acquire);
+                if is_shadowed {
+                    self.note_shadowed(limits, || self.refusal(&reply.into()));
+                }
+                if is_shadowed || !is_refused {
                     self.count_granted(&reply);
-                    return Some(Ok((reply, source)));
+                    return Some(Ok((Answer::Reply(reply, 0), source)));
                 }
-                Outcome::Refused => {
-                    // The rule in use made this decision; no reload is pending.
-                    if self.shadowed.load(Ordering::Acquire) {
-                        self.note_shadowed(limits, || self.refusal(&reply.into()));
-                        self.count_granted(&reply);
-                        return Some(Ok((reply, source)));
-                    }
-                    reply.into()
-                }
-                // The cost exceeds the capacity.
-                _ => return None,
-            },
+                reply.into()
+            }
             None => self.known_refusal(rule, generation, permits)?,
         };
         (wait() == Wait::None).then(|| Err(self.refuse(limits, &refusal)))
     }
 
-    /// Returns the decision for the reply to such a call.
+    /// Returns the decision for the answer to such a call.
     pub(in crate::limiter) fn decided(&self, reply: &Reply) -> Decision {
         let decision = decision_of(&self.family.key, reply, false);
         if reply.outcome == Outcome::Granted { decision } else { decision.in_shadow() }
     }
 
-    /// Returns the reply of this process, if it counts the limiter.
+    /// Takes permits if this process counts the limiter; returns what is left, or else the reply.
     #[inline]
     fn counted_here(
         &self,
         limits: &Services,
         (rule, generation): (u64, u64),
         permits: u32,
-    ) -> Option<(Reply, Source)> {
+    ) -> Option<(Result<Spent, Reply>, Source)> {
         let own = self.made().and_then(|rare| rare.own.get());
         [(own, Source::Process), (self.stored.get(), Source::Store)].into_iter().find_map(
             |(slot, source)| {
                 let whose = Whose::Rule(rule);
-                let (reply, _) = slot?.take(&limits.clock, whose, generation, permits)?;
-                Some((reply, source))
+                let taken = slot?.take(&limits.clock, whose, generation, permits)?;
+                Some((taken.map_err(|(reply, _)| reply), source))
             },
         )
     }

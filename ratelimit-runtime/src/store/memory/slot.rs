@@ -8,7 +8,7 @@ use super::configs::Configs;
 use crate::{
     Clock,
     algorithm::{
-        self, Left,
+        self, Left, Times,
         reconcile::{Change, Epoch, Reconciled, Reconciliation, Stored, reconcile},
     },
     store::{Assertion, Config, Outcome, Reply, Request},
@@ -104,6 +104,33 @@ impl Terms {
     }
 }
 
+/// Permits that were taken without a reply; few callers need one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    left: Left,
+    times: Times,
+    config: Config,
+}
+
+impl Spent {
+    /// Returns the permits left.
+    #[inline]
+    pub(crate) fn remaining(&self) -> u64 {
+        self.left.permits(&self.config)
+    }
+
+    #[inline]
+    pub(crate) fn capacity(&self) -> u64 {
+        self.config.capacity()
+    }
+
+    /// Returns the reply, without the time until the same request can be granted again.
+    pub(crate) fn reply(&self) -> Reply {
+        let Self { left, times, config } = self;
+        Reply::decided(0, *config, times.now(), |_| times.verdict(*left, config))
+    }
+}
+
 /// The configuration that a caller uses: that of its rule, or the one that the limiter was last counted with
 /// if that is of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,26 +177,36 @@ impl Slot {
         (state, now)
     }
 
+    #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes permits if a valid lease is held.
+    /// Takes permits if a valid lease is held: returns what is left of permits that were free, or else the reply.
+    #[inline]
     pub(crate) fn take(
         &self,
         clock: &Clock,
         whose: Whose,
         generation: u64,
         permits: u32,
-    ) -> Option<(Reply, Rejects)> {
+    ) -> Option<Result<Spent, (Reply, Rejects)>> {
         let mut state = self.lock();
         let now = clock.now_ms();
-        let Terms { config, rejects, .. } = *state.may_count(whose, generation, now)?;
-        Some((state.count(config, permits, now), rejects))
+        state.may_count(whose, generation, now)?;
+        let spent = state.spend(permits, now, |used, left, config| Spent {
+            left,
+            times: used.times(left, config, now),
+            config: *config,
+        });
+        if let Some(spent) = spent {
+            return Some(Ok(spent));
+        }
+        let Terms { config, rejects, .. } = *state.lease.as_ref()?.terms;
+        Some(Err((state.count(config, permits, now), rejects)))
     }
 
-    /// Like `take`, for a caller that needs no reply. If the permits are free, returns what is left, and
-    /// the capacity.
+    /// Takes permits if a valid lease is held and they are free, and returns what is left, and the capacity.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -177,17 +214,11 @@ impl Slot {
         whose: Whose,
         generation: u64,
         permits: u32,
-    ) -> Option<(Left, u64)> {
+    ) -> Option<(u64, u64)> {
         let mut state = self.lock();
-        let state = &mut *state;
         let now = clock.now_ms();
         state.may_count(whose, generation, now)?;
-        let Terms { config, idle_ms, .. } = &*state.lease.as_ref()?.terms;
-        let left = state.used.spend(config, permits.into(), now)?;
-        if let Some(idle_ms) = idle_ms {
-            state.expires_ms = now.saturating_add(*idle_ms);
-        }
-        Some((left, config.capacity()))
+        state.spend(permits, now, |_, left, config| (left.permits(config), config.capacity()))
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
@@ -296,6 +327,7 @@ impl State {
     }
 
     /// Returns the configuration to count with, if a valid lease is held.
+    #[inline]
     fn may_count(&mut self, whose: Whose, generation: u64, now: u64) -> Option<&Terms> {
         let Lease { terms, until_ms } = self.lease.as_mut()?;
         let same = match whose {
@@ -317,6 +349,23 @@ impl State {
     /// Returns whether nothing is stored, and no lease is held.
     pub(super) fn is_new(&self) -> bool {
         self.stored.is_none() && self.lease.is_none()
+    }
+
+    /// Takes permits of the lease, if they are free and counting is all that is needed.
+    #[inline]
+    fn spend<T>(
+        &mut self,
+        permits: u32,
+        now: u64,
+        spent: impl FnOnce(&algorithm::State, Left, &Config) -> T,
+    ) -> Option<T> {
+        let Terms { config, idle_ms, .. } = &*self.lease.as_ref()?.terms;
+        let spent = |used: &_, left| spent(used, left, config);
+        let spent = self.used.spend(config, permits.into(), now, spent)?;
+        if let Some(idle_ms) = idle_ms {
+            self.expires_ms = now.saturating_add(*idle_ms);
+        }
+        Some(spent)
     }
 
     /// Takes permits under this configuration.
