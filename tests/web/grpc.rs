@@ -85,7 +85,10 @@ async fn annotated_methods_answer_by_a_status() {
         assert!(told.starts_with(&format!("\"health:{{self.region}}\";r={left};t=")), "{told}");
         assert_eq!(answer.into_inner().status, 1);
     }
-    assert_exhausted(&client.check(HealthCheckRequest::default()).await.unwrap_err());
+    let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_exhausted(&status);
+    let retry = status.metadata().get("retry-after").unwrap().to_str().unwrap();
+    assert!((50..=60).contains(&retry.parse::<u64>().unwrap()), "{retry}");
 }
 
 #[tokio::test]

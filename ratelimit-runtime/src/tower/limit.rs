@@ -111,7 +111,8 @@ impl Limit {
     }
 
     /// Refunds the permits of a request if this returns `true` for the response. If the inner
-    /// service fails or the client hangs up, the permits stay taken.
+    /// service fails or the client hangs up, the permits stay taken. The status of a gRPC response is always 200;
+    /// if the call failed before its first message, its headers have the `grpc-status`.
     pub fn refund_if(
         self,
         refund: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,

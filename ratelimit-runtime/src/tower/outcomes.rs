@@ -19,8 +19,7 @@ pub(super) fn describe<'a>(
     response: &mut response::Parts,
 ) {
     // The rejection that the response is about. A handler may have responded otherwise.
-    let is_error = response.status.is_client_error() || response.status.is_server_error();
-    let rejection = outcomes.clone().filter(|_| is_error).find_map(Result::err);
+    let rejection = outcomes.clone().filter(|_| is_error(response)).find_map(Result::err);
     let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
     let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
     let Some(decision) = strictest(described) else {
@@ -35,6 +34,13 @@ pub(super) fn describe<'a>(
     if is_decided {
         response.extensions.insert(rejected.unwrap_or(decision));
     }
+}
+
+/// A gRPC call that fails before its first message has its status in the headers, with 200 in front.
+fn is_error(response: &response::Parts) -> bool {
+    let grpc = response.headers.get("grpc-status");
+    let status = response.status;
+    status.is_client_error() || status.is_server_error() || grpc.is_some_and(|status| status != "0")
 }
 
 /// Combines the strictest decision of each limiter.
