@@ -15,7 +15,18 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: Arc<str>,
     source: Option<Arc<dyn Error + Send + Sync>>,
-    in_doubt: bool,
+    request: Request,
+}
+
+/// What became of the request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// It was not sent, because the store was known to be unavailable.
+    Held,
+    /// The store has not executed it.
+    NotDone,
+    /// The store may have executed it.
+    InDoubt,
 }
 
 /// The kind of a [`StoreError`].
@@ -33,7 +44,7 @@ pub enum StoreErrorKind {
 
 impl StoreError {
     fn new(kind: StoreErrorKind, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, message: message.into(), source: None, in_doubt: false }
+        Self { kind, message: message.into(), source: None, request: Request::NotDone }
     }
 
     pub(crate) fn timeout(message: impl Into<Arc<str>>) -> Self {
@@ -68,11 +79,22 @@ impl StoreError {
 
     /// Marks whether the store may have executed the request.
     pub(crate) fn in_doubt(self, in_doubt: bool) -> Self {
-        Self { in_doubt, ..self }
+        let request = if in_doubt { Request::InDoubt } else { Request::NotDone };
+        Self { request, ..self }
     }
 
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.in_doubt
+        self.request == Request::InDoubt
+    }
+
+    /// Marks the error of a request that was not sent, because the store was known to be unavailable.
+    pub(crate) fn held(self) -> Self {
+        Self { request: Request::Held, ..self }
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_held(&self) -> bool {
+        self.request == Request::Held
     }
 
     /// Returns the kind of the error: temporary, or lasting until the configuration is changed.

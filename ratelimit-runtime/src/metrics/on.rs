@@ -176,14 +176,18 @@ pub(crate) fn count_requests(requests: usize) {
     counter!(STORE_REQUESTS).increment(u64::try_from(requests).unwrap_or(u64::MAX));
 }
 
-/// Measures a call to the store.
+/// Measures a call to the store, unless it was not sent.
 pub(crate) async fn timed<T>(
     operation: &'static str,
     call: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let started = clock::instant();
     let result = call.await;
-    let outcome = if result.is_ok() { "ok" } else { "error" };
+    let outcome = match &result {
+        Ok(_) => "ok",
+        Err(error) if error.is_held() => return result,
+        Err(_) => "error",
+    };
     let histogram = histogram!(STORE_CALL, "operation" => operation, "outcome" => outcome);
     histogram.record(clock::instant().saturating_duration_since(started));
     result

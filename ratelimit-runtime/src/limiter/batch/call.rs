@@ -67,10 +67,10 @@ async fn call(
     };
     let groups: Vec<_> = claims.chunks(size).map(&mut group).collect();
     let marks: Vec<_> = claims.iter().map(|claim| claim.core.denials.mark()).collect();
+    let decided = limits.store.decide(&groups).await?;
     if limits.store.is_shared() {
         metrics::count_requests(claims.iter().map(|claim| claim.costs.len()).sum());
     }
-    let decided = limits.store.decide(&groups).await?;
     let groups = claims.chunks(size).zip(marks.chunks(size)).zip(decided);
     Ok(groups.map(|((claims, marks), replies)| read(limits, claims, marks, replies)).collect())
 }

@@ -103,8 +103,7 @@ impl Gates {
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
         let gate = self.gate(keys);
         let closed = gate.closed.as_ref().filter(|closed| closed.covers(keys))?;
-        // The rejected call was not sent.
-        Some(closed.error.clone().in_doubt(false))
+        Some(closed.error.clone().held())
     }
 
     /// Returns why any gate is closed.
