@@ -88,6 +88,21 @@ async fn decisions_are_counted_by_template() {
     assert!(rejected("*", "not_configured") >= 1.0);
 }
 
+/// Every call of these leaves no permits, however rare calls are.
+#[tokio::test]
+async fn a_limit_that_saves_no_permits_up_is_never_near() {
+    let yaml = "limiters:
+  one: { rate: 1, per: 1h }
+  leaky: { rate: 1000, per: 1s, algorithm: leaky_bucket }
+  warming: { rate: 1000, per: 1s, algorithm: token_bucket, warm_up: 1s }
+";
+    let limits = embedded(yaml).await;
+    for limiter in ["one", "leaky", "warming"] {
+        limits.configured(limiter).try_acquire(1).await.unwrap();
+        assert_counts(limiter, &[("admitted_total", 1.0), ("near_limit_total", 0.0)]);
+    }
+}
+
 #[tokio::test]
 async fn waits_are_measured_while_and_after_they_last() {
     let limits = embedded("limiters:\n  slow: { wait: 1m }\n").await;

@@ -55,6 +55,18 @@ impl Rule {
         }
     }
 
+    /// Returns the most permits that are free at once for several requests; 0 if permits are spaced, one request after
+    /// the other.
+    #[must_use]
+    pub fn saved(self, rate: u64) -> u64 {
+        match self {
+            Self::LeakyBucket | Self::WarmingBucket { .. } => 0,
+            Self::SlidingWindow | Self::TokenBucket { .. } | Self::FixedWindow { .. } => {
+                self.capacity(rate)
+            }
+        }
+    }
+
     /// Returns the permits that a token bucket stores.
     #[must_use]
     pub fn burst(self) -> Option<u32> {

@@ -85,6 +85,11 @@ impl Config {
         self.rule.capacity(self.rate)
     }
 
+    /// The most permits that are free at once for several requests; 0 if permits are spaced.
+    pub(crate) fn saved(&self) -> u64 {
+        self.rule.saved(self.rate)
+    }
+
     /// How long the bucket takes to warm up, in milliseconds; 0 where it does not.
     #[must_use]
     pub fn warm_up_ms(&self) -> u64 {

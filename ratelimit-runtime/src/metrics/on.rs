@@ -43,7 +43,12 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
     (ADMITTED, C, "limiter", "calls that were admitted"),
     (REJECTED, C, "limiter, reason", "calls that were rejected"),
     (BLOCKED, C, "limiter", "penalties: how often a key was blocked"),
-    (NEAR_LIMIT, C, "limiter", "admitted calls that left at most a fifth of the quota"),
+    (
+        NEAR_LIMIT,
+        C,
+        "limiter",
+        "admitted calls that left at most a fifth of the permits, of more than one",
+    ),
     (WAITING, G, "limiter", "calls that wait for their permits now"),
     (WAIT, H, "limiter", "how long admitted calls waited"),
     (
@@ -106,10 +111,10 @@ impl Measured {
         cell.get_or_init(|| counter!(name, "limiter" => self.label.clone()))
     }
 
-    /// Counts an admitted call, with the permits left and the limiter's capacity.
-    pub(crate) fn admitted(&self, remaining: u64, capacity: u64) {
+    /// Counts an admitted call, with the permits left, of how many. Of one or none, every call leaves none.
+    pub(crate) fn admitted(&self, remaining: u64, saved: u64) {
         self.counter(&self.admitted, ADMITTED).increment(1);
-        if remaining <= capacity / 5 {
+        if saved > 1 && remaining <= saved / 5 {
             self.counter(&self.near_limit, NEAR_LIMIT).increment(1);
         }
     }

@@ -97,12 +97,12 @@ impl Family {
         let _ = self.added.set(added);
     }
 
-    /// Counts an admitted call, with the permits left and the capacity.
+    /// Counts an admitted call, with the permits left, of how many.
     #[inline]
-    pub(crate) fn count_admitted(&self, remaining: u64, capacity: u64) {
+    pub(crate) fn count_admitted(&self, remaining: u64, saved: u64) {
         let row = self.row();
         row.tally.allowed.increase();
-        row.measured.admitted(remaining, capacity);
+        row.measured.admitted(remaining, saved);
     }
 
     /// Counts the outcome of a reconciliation.

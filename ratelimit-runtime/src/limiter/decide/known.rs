@@ -48,7 +48,7 @@ pub(crate) fn decide_by_name(
     };
     let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
         Some(Some(Ok(spent))) => {
-            family.count_admitted(spent.remaining(), spent.capacity());
+            family.count_admitted(spent.remaining(), spent.saved());
             return Some(Ok(decision_of(&family.key, &spent.reply(), false)));
         }
         Some(taken) => taken?.err()?,
@@ -57,7 +57,7 @@ pub(crate) fn decide_by_name(
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
-            family.count_admitted(reply.remaining, reply.config.capacity());
+            family.count_admitted(reply.remaining, reply.config.saved());
             Some(Ok(decision()))
         }
         Outcome::Refused if is_rejected(rejects) => {
@@ -112,11 +112,11 @@ fn begin(
     Some((reply, rejects))
 }
 
-/// Counts a call that took permits; `spent` is what is left, and the capacity.
+/// Counts a call that took permits; `spent` is what is left, of how many.
 #[inline]
 fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
-    if let Some((left, capacity)) = spent {
-        family.count_admitted(left, capacity);
+    if let Some((left, saved)) = spent {
+        family.count_admitted(left, saved);
     }
     spent.is_some()
 }
@@ -176,7 +176,7 @@ impl Core {
         }
         let refusal = match self.counted_here(limits, (rule, generation), permits) {
             Some((Ok(spent), source)) => {
-                self.family.count_admitted(spent.remaining(), spent.capacity());
+                self.family.count_admitted(spent.remaining(), spent.saved());
                 return Some(Ok((Answer::Spent(spent), source)));
             }
             Some((Err(reply), source)) => {
@@ -261,17 +261,16 @@ impl Core {
     /// Counts a call that a reply admitted.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
-        self.family.count_admitted(reply.remaining, reply.config.capacity());
+        self.family.count_admitted(reply.remaining, reply.config.saved());
     }
 
     /// Counts an admitted call.
     pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
         // A call that was admitted without counting is close to no limit.
         let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
-        let (remaining, capacity) = counted.map_or((u64::MAX, u64::MAX), |(remaining, quota)| {
-            (remaining, quota.burst().unwrap_or(quota.rate()))
-        });
-        self.family.count_admitted(remaining, capacity);
+        let (remaining, saved) = counted
+            .map_or((0, 0), |(remaining, quota)| (remaining, quota.rule().saved(quota.rate())));
+        self.family.count_admitted(remaining, saved);
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {

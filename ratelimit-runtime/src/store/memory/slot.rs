@@ -119,9 +119,10 @@ impl Spent {
         self.left.permits(&self.config)
     }
 
+    /// Returns of how many.
     #[inline]
-    pub(crate) fn capacity(&self) -> u64 {
-        self.config.capacity()
+    pub(crate) fn saved(&self) -> u64 {
+        self.config.saved()
     }
 
     /// Returns the reply, without the time until the same request can be granted again.
@@ -206,7 +207,7 @@ impl Slot {
         Some(Err((state.count(config, permits, now), rejects)))
     }
 
-    /// Takes permits if a valid lease is held and they are free, and returns what is left, and the capacity.
+    /// Takes permits if a valid lease is held and they are free, and returns what is left, of how many.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -218,7 +219,7 @@ impl Slot {
         let mut state = self.lock();
         let now = clock.now_ms();
         state.may_count(whose, generation, now)?;
-        state.spend(permits, now, |_, left, config| (left.permits(config), config.capacity()))
+        state.spend(permits, now, |_, left, config| (left.permits(config), config.saved()))
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
