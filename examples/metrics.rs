@@ -13,7 +13,7 @@ use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web:
 use tokio::{net::TcpListener, time};
 
 /// Upper bounds of the histograms, in seconds.
-const BUCKETS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
+const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0, 60.0];
 
 #[rate_limit(key = "quote", rate = 50, per = "1s", wait = "none")]
 async fn quote() -> Result<&'static str, Rejection> {

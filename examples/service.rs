@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web::Headers};
 use serde::Deserialize;
 use tokio::{
@@ -79,8 +79,12 @@ async fn ready(State(limits): State<Limits>) -> StatusCode {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // First, because a limiter keeps the recorder that it finds with its first decision.
-    let metrics = PrometheusBuilder::new().install_recorder()?;
+    // First, because a limiter keeps the recorder that it finds with its first decision. The dashboard and the alerts
+    // select buckets, which a histogram lacks by default.
+    let seconds = Matcher::Suffix("_seconds".into());
+    let buckets = [0.001, 0.01, 0.05, 0.5, 10., 60.];
+    let metrics = PrometheusBuilder::new().set_buckets_for_metric(seconds, &buckets)?;
+    let metrics = metrics.install_recorder()?;
     // Each client fails twenty times a minute, over all accounts. Layers are created before the limits are installed,
     // because the limits file is checked against them.
     let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))

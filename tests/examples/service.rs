@@ -110,6 +110,9 @@ async fn serves(program: &str, redis: Option<&RedisServer>) {
     let metrics = String::from_utf8(metrics.to_vec()).unwrap();
     let admitted = "ratelimit_admitted_total{limiter=\"search:{tenant?}\"} 2";
     assert!(metrics.contains(admitted), "{metrics}");
+    // What the dashboard and the alerts select.
+    let of_calls = metrics.contains("ratelimit_store_call_seconds_bucket{");
+    assert_eq!(of_calls, redis.is_some(), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
