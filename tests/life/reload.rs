@@ -2,12 +2,18 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Instant,
 };
 
-use ratelimit_runtime::{Limits, Reason, report::Report};
+use ratelimit_runtime::{
+    Event, Limits, Reason,
+    report::{Reconciled, Report},
+};
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 use crate::DEADLINE;
@@ -27,6 +33,39 @@ async fn of_reloads_at_the_same_time_the_newest_text_stays() {
         });
         let permit = limits.configured("x").try_acquire(1).await.unwrap();
         assert_eq!(permit.quota().unwrap().rate(), rate);
+    }
+}
+
+/// A reload that the store does not adopt says so, or an operator would believe the file.
+#[tokio::test]
+async fn a_reload_with_an_older_revision_reports_that_the_stored_limit_applies() {
+    let redis = RedisServer::start();
+    for url in [None, Some(redis.url())] {
+        let text =
+            |revision, rate| format!("{revision}limiters: {{ x: {{ rate: {rate}, per: 1h }} }}\n");
+        let file = LimitsFile::new(&text("revision: 5\n", 10));
+        let (told, events) = mpsc::channel();
+        let builder = Limits::builder().limits_file(file.path()).deadline(DEADLINE);
+        let builder = builder.on_event(move |event| {
+            if let Event::Reconciled { outcome: Reconciled::Followed, old, new, .. } = event {
+                told.send((old.unwrap().rate(), new.rate())).unwrap();
+            }
+        });
+        let builder = match url {
+            Some(url) => builder.redis(url),
+            None => builder.memory(),
+        };
+        let limits = builder.build().await.unwrap();
+        let x = limits.configured("x");
+        x.try_acquire(1).await.unwrap();
+        file.write(&text("revision: 4\n", 20));
+        limits.reload().unwrap();
+        for _ in 0..3 {
+            assert_eq!(x.try_acquire(1).await.unwrap().quota().unwrap().rate(), 10);
+        }
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), [(20, 10)]);
+        let report = limits.report();
+        assert!(report.limiter("x").unwrap().reconciled.contains(&(Reconciled::Followed, 1)));
     }
 }
 

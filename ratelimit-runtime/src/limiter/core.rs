@@ -190,9 +190,10 @@ impl Core {
         self.stated.load(Ordering::Acquire) == rule.number
     }
 
-    pub(super) fn state(&self, rule: &Rule) {
+    /// Marks this rule as announced. Returns whether it was not before.
+    pub(super) fn state(&self, rule: &Rule) -> bool {
         // A late reply to a request of an earlier rule changes nothing.
-        self.stated.fetch_max(rule.number, Ordering::AcqRel);
+        self.stated.fetch_max(rule.number, Ordering::AcqRel) < rule.number
     }
 
     /// Marks this rule as announced if the previous one, which has the same configuration, was.

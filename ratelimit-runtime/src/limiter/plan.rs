@@ -132,9 +132,7 @@ impl<'a> Part<'a> {
     /// Stores the active configuration of a reply of the store, and reports the result of reconciliation.
     pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
         let Self { core, rule, .. } = self;
-        if reply.outcome != Outcome::Unknown {
-            core.state(rule);
-        }
+        let is_first = reply.outcome != Outcome::Unknown && core.state(rule);
         let (changed, overtaken) = core.hear(rule, reply);
         if let Some(member) = rule.member {
             core.note_gone(reply.announcer.filter(|it| !limits.members.lives(*it, member)));
@@ -149,7 +147,7 @@ impl<'a> Part<'a> {
         }
         let outcome = match reply.reconciled {
             // Reported once, not with every following call.
-            Some(Reconciled::Followed) if overtaken || !changed => return,
+            Some(Reconciled::Followed) if !is_first && (overtaken || !changed) => return,
             Some(outcome) => outcome,
             None => return,
         };
