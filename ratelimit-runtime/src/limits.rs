@@ -9,7 +9,11 @@ mod scope;
 mod validate;
 mod watch;
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex},
+};
 
 use once_cell::sync::OnceCell;
 use ratelimit_spec::Network;
@@ -68,8 +72,7 @@ pub struct Limits {
 /// The limiters created so far, and the sources of their settings.
 struct Made {
     registry: Arc<Registry>,
-    source: file::Source,
-    shadow: Option<bool>,
+    origin: Arc<Origin>,
     /// The program's settings that never change after startup.
     settings: [Setting; 2],
     /// If none are set here, those of the limits file apply.
@@ -78,6 +81,14 @@ struct Made {
         expect(dead_code, reason = "only web frameworks have clients")
     )]
     trusted_proxies: Option<Vec<Network>>,
+}
+
+/// The source of the settings that a reload reads again.
+struct Origin {
+    source: file::Source,
+    shadow: Option<bool>,
+    /// What a watched file had when it was read last.
+    seen: OnceCell<Mutex<watch::Seen>>,
 }
 
 impl Limits {
@@ -178,8 +189,7 @@ impl Limits {
     /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
     /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used.
     pub fn reload(&self) -> Result<(), SetupError> {
-        let Made { registry, source, shadow, .. } = &*self.made;
-        reload(&self.services, Some(registry), source, *shadow)
+        reload(&self.services, Some(&self.made.registry), &self.made.origin)
     }
 
     /// Returns whether the store replies and whether the limits file that was read last is in force, as far as this process
@@ -259,17 +269,19 @@ impl Limits {
 fn reload(
     services: &Services,
     registry: Option<&Registry>,
-    source: &file::Source,
-    shadow: Option<bool>,
+    origin: &Origin,
 ) -> Result<(), SetupError> {
+    let Origin { source, shadow, .. } = origin;
     let read = services.limits.renew(|current| {
-        let (file, (), warnings) = validate::load(source, shadow, |_, _| Some(()))?;
+        // Before the file is loaded, so that no change in between is missed.
+        origin.look_again();
+        let (file, (), warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
         // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
         let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
         if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {
             return Err(file.empty());
         }
-        Ok((current.read_again(file.map(|file| file.limits), shadow), warnings))
+        Ok((current.read_again(file.map(|file| file.limits), *shadow), warnings))
     });
     match read {
         Ok(warnings) => {

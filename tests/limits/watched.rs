@@ -113,6 +113,41 @@ async fn a_file_that_could_not_be_read_is_loaded_as_soon_as_it_can() {
     }
 }
 
+/// The watch compares with what was loaded last, not with what it loaded itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_returns_to_what_it_was_after_a_reload_is_loaded() {
+    let file = LimitsFile::new(&yaml(2));
+    let loaded = Arc::<AtomicU32>::default();
+    let count = Arc::clone(&loaded);
+    let builder = Limits::builder().memory().limits_file(file.path());
+    let builder = builder.watch(Duration::from_millis(300)).on_event(move |event| {
+        if matches!(event, Event::Reloaded) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    file.write(&yaml(7));
+    limits.reload().unwrap();
+    assert_eq!(rate(&limits), Some(7));
+    file.write(&yaml(2));
+    becomes(&limits, 2).await;
+
+    file.write("limiters: 7");
+    limits.reload().unwrap_err();
+    file.write(&yaml(2));
+    let start = Instant::now();
+    while !limits.health().is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it is never loaded again");
+        tokio::time::sleep(LOOK).await;
+    }
+    // What a reload has loaded is not loaded again.
+    file.write(&yaml(8));
+    limits.reload().unwrap();
+    let before = loaded.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(loaded.load(Ordering::Relaxed), before);
+}
+
 #[tokio::test]
 async fn a_file_that_lost_its_content_changes_nothing() {
     let file = LimitsFile::new(&yaml(2));

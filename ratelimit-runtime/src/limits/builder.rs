@@ -14,8 +14,10 @@ use std::{
     time::Duration,
 };
 
+use once_cell::sync::OnceCell;
+
 use self::program::{Chosen, Named, Program};
-use super::{INSTALLED, Limits, Made, file, heartbeat, validate, watch};
+use super::{INSTALLED, Limits, Made, Origin, file, heartbeat, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
@@ -380,7 +382,8 @@ impl LimitsBuilder {
         });
         let registry = Arc::new(Registry::new(remembered));
         let (source, shadow) = (self.source, self.shadow);
-        let made = Made { registry, source, shadow, settings: shown, trusted_proxies };
+        let origin = Arc::new(Origin { source, shadow, seen: OnceCell::new() });
+        let made = Made { registry, origin, settings: shown, trusted_proxies };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);

@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 #[cfg(all(unix, feature = "signal"))]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Limits, file, reload};
+use super::{Limits, Origin, file, reload};
 #[cfg(all(unix, feature = "signal"))]
 use crate::{Problem, ProblemKind, SetupError, engine::Engine};
 use crate::{limiter::Services, registry::Registry};
@@ -41,15 +41,14 @@ impl Seen {
 struct Again {
     services: Weak<Services>,
     registry: Weak<Registry>,
-    source: file::Source,
-    shadow: Option<bool>,
+    origin: Arc<Origin>,
 }
 
 impl Again {
     fn of(limits: &Limits) -> Arc<Self> {
         let (made, services) = (&limits.made, Arc::downgrade(&limits.services));
-        let registry = Arc::downgrade(&made.registry);
-        Arc::new(Self { services, registry, source: made.source.clone(), shadow: made.shadow })
+        let (registry, origin) = (Arc::downgrade(&made.registry), Arc::clone(&made.origin));
+        Arc::new(Self { services, registry, origin })
     }
 
     /// Returns `None` once the limits and their limiters have ended.
@@ -59,31 +58,45 @@ impl Again {
         let reloaded = spawn_blocking(move || {
             let (services, registry) = (this.services.upgrade()?, this.registry.upgrade());
             // An invalid file is reported by an event, and the previous limits stay active.
-            let _ = reload(&services, registry.as_deref(), &this.source, this.shadow);
+            let _ = reload(&services, registry.as_deref(), &this.origin);
             Some(())
         });
         reloaded.await.ok()?
     }
 }
 
-/// Reloads if the file differs from what was `seen` before it was loaded. Ends with the limits and their limiters.
-pub(super) fn start(limits: &Limits, every: Duration, mut seen: Seen) {
-    let (again, source) = (Again::of(limits), limits.made.source.clone());
+impl Origin {
+    /// Reads a watched file, for comparisons from now on.
+    pub(super) fn look_again(&self) {
+        if let Some(seen) = self.seen.get() {
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::of(&self.source);
+        }
+    }
+
+    fn has_seen(&self, now: &Seen) -> bool {
+        let seen = self.seen.get();
+        seen.is_some_and(|seen| *seen.lock().unwrap_or_else(PoisonError::into_inner) == *now)
+    }
+}
+
+/// Reloads if the file differs from what was `seen` before it was loaded last, for whatever reason. Ends with the limits
+/// and their limiters.
+pub(super) fn start(limits: &Limits, every: Duration, seen: Seen) {
+    let (again, origin) = (Again::of(limits), Arc::clone(&limits.made.origin));
+    let _ = origin.seen.set(Mutex::new(seen));
     limits.services.engine.spawn_endless(async move {
         loop {
             sleep(every).await;
-            let Some(mut now) = Seen::later(&source).await else { return };
-            while now != seen {
+            let Some(mut now) = Seen::later(&origin.source).await else { return };
+            while !origin.has_seen(&now) {
                 sleep(SETTLED).await;
-                let Some(next) = Seen::later(&source).await else { return };
-                if next == now {
-                    if again.reload().await.is_none() {
-                        return;
-                    }
-                    seen = next;
-                } else {
-                    now = next;
+                let Some(next) = Seen::later(&origin.source).await else { return };
+                // It may have been loaded meanwhile.
+                let is_due = next == now && !origin.has_seen(&now);
+                if is_due && again.reload().await.is_none() {
+                    return;
                 }
+                now = next;
             }
         }
     });
