@@ -47,6 +47,9 @@ struct Inner {
     decision: Decision,
     detail: Option<Arc<str>>,
     source: Option<StoreError>,
+    /// Set once the rejection is the source of an error.
+    #[cfg(all(feature = "client", feature = "tonic"))]
+    status: std::sync::OnceLock<tonic::Status>,
 }
 
 impl Rejection {
@@ -58,7 +61,14 @@ impl Rejection {
     /// Creates the rejection of a request by a limiter for this reason, or as blocked if a penalty blocks the key.
     pub(crate) fn refused(reason: Reason, decision: Decision) -> Self {
         let reason = if decision.blocked { Reason::Blocked } else { reason };
-        Self(Arc::new(Inner { reason, decision, detail: None, source: None }))
+        Self(Arc::new(Inner {
+            reason,
+            decision,
+            detail: None,
+            source: None,
+            #[cfg(all(feature = "client", feature = "tonic"))]
+            status: std::sync::OnceLock::new(),
+        }))
     }
 
     pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
@@ -86,6 +96,18 @@ impl Rejection {
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
+    }
+
+    /// Returns the rejection as a status of gRPC, which has the same source.
+    #[cfg(all(feature = "client", feature = "tonic"))]
+    pub(crate) fn status(&self) -> &tonic::Status {
+        self.0.status.get_or_init(|| {
+            let mut status = tonic::Status::from(self.clone());
+            if let Some(source) = self.0.source.clone() {
+                status.set_source(Arc::new(source));
+            }
+            status
+        })
     }
 
     pub(crate) fn template(&self) -> &Arc<str> {

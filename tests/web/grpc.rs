@@ -1,13 +1,19 @@
 //! A tonic server and a tonic client.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
-use ratelimit_runtime::{Limiter, Limits, Rejection, rate_limit, tower::Limit, web::Headers};
+use ratelimit_runtime::{
+    Limiter, Limits, Rejection,
+    client::{Throttle, ThrottleError},
+    rate_limit,
+    tower::Limit,
+    web::Headers,
+};
 use tokio::net::TcpListener;
 use tokio_stream::{Empty, empty, wrappers::TcpListenerStream};
 use tonic::{
     Code, Request, Response, Status,
-    transport::{Channel, Server},
+    transport::{self, Channel, Server},
 };
 use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse,
@@ -15,6 +21,7 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 use tonic_types::StatusExt;
+use tower::Layer;
 
 use crate::{MINUTE, quota};
 
@@ -56,6 +63,10 @@ impl Health for Service {
 
 /// Serves until the test ends.
 async fn serve(limits: &Limits, rate: u64) -> HealthClient<Channel> {
+    HealthClient::new(connect(limits, rate).await)
+}
+
+async fn connect(limits: &Limits, rate: u64) -> Channel {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let service = HealthServer::new(Service { limits: limits.clone(), region: "eu" });
@@ -65,7 +76,7 @@ async fn serve(limits: &Limits, rate: u64) -> HealthClient<Channel> {
         .add_service(service)
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
-    HealthClient::new(Channel::from_shared(url).unwrap().connect().await.unwrap())
+    Channel::from_shared(url).unwrap().connect().await.unwrap()
 }
 
 fn assert_exhausted(status: &Status) {
@@ -103,6 +114,21 @@ async fn a_layer_answers_by_a_status_without_a_body() {
     assert!(status.metadata().contains_key("retry-after"));
     let status = client.watch(HealthCheckRequest::default()).await.unwrap_err();
     assert_exhausted(&status);
+}
+
+/// A client decides by the code whether it tries again.
+#[tokio::test]
+async fn a_call_that_a_throttle_rejects_returns_a_status() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let channel = connect(&limits, 100).await;
+    let partner = limits.limiter("partner", quota(1, MINUTE));
+    let throttle = Throttle::new(move |_: &http::Request<tonic::body::Body>| partner.clone());
+    let mut client = HealthClient::new(throttle.timeout(Duration::ZERO).layer(channel));
+    client.check(HealthCheckRequest::default()).await.unwrap();
+    let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_exhausted(&status);
+    let error = status.source().unwrap().downcast_ref::<ThrottleError<transport::Error>>();
+    assert!(matches!(error, Some(ThrottleError::Rejected(_))), "{status:?}");
 }
 
 #[tokio::test]

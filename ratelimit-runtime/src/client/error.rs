@@ -5,6 +5,8 @@ use std::{error::Error, fmt};
 use crate::Rejection;
 
 /// The error of a request that went through a [`Throttle`](super::Throttle).
+///
+/// With the feature `tonic`, the source of a rejection is its gRPC status: a call of a tonic client returns it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ThrottleError<E> {
@@ -32,6 +34,10 @@ impl<E: fmt::Display> fmt::Display for ThrottleError<E> {
 impl<E: Error + 'static> Error for ThrottleError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            // tonic's clients look for their status in the sources.
+            #[cfg(feature = "tonic")]
+            Self::Rejected(rejection) => Some(rejection.status()),
+            #[cfg(not(feature = "tonic"))]
             Self::Rejected(rejection) => rejection.source(),
             Self::Service(error) => error.source(),
         }
