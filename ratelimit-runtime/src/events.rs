@@ -161,6 +161,12 @@ pub enum Event {
     },
     /// A changed limits file was loaded.
     Reloaded,
+    /// A changed limits file was loaded, but one of its settings is only read at startup.
+    #[non_exhaustive]
+    NeedsRestart {
+        /// The setting that changed since then.
+        setting: &'static str,
+    },
     /// A changed limits file is invalid; the previous limits stay active.
     #[non_exhaustive]
     ReloadFailed {
@@ -192,6 +198,7 @@ impl Event {
             Self::ClockAhead { .. } => "clock_ahead",
             Self::EvictionPossible { .. } => "eviction_possible",
             Self::Reloaded => "reloaded",
+            Self::NeedsRestart { .. } => "needs_restart",
             Self::ReloadFailed { .. } => "reload_failed",
         }
     }

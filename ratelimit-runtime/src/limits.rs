@@ -87,6 +87,8 @@ struct Made {
 struct Origin {
     source: file::Source,
     shadow: Option<bool>,
+    /// The settings that a reload cannot change.
+    fixed: file::Fixed,
     /// What a watched file had when it was read last.
     seen: OnceCell<Mutex<watch::Seen>>,
 }
@@ -187,7 +189,8 @@ impl Limits {
     /// # Errors
     ///
     /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
-    /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used.
+    /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used;
+    /// [`Event::NeedsRestart`] reports their changes.
     pub fn reload(&self) -> Result<(), SetupError> {
         reload(&self.services, Some(&self.made.registry), &self.made.origin)
     }
@@ -275,13 +278,16 @@ fn reload(
     let read = services.limits.renew(|current| {
         // Before the file is loaded, so that no change in between is missed.
         origin.look_again();
-        let (file, (), warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
+        let (file, (), mut warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
         // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
         let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
         if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {
             return Err(file.empty());
         }
-        Ok((current.read_again(file.map(|file| file.limits), *shadow), warnings))
+        let file = file.map(|file| file.limits);
+        let changed = origin.fixed.changed(file.as_ref()).into_iter();
+        warnings.extend(changed.map(|setting| Event::NeedsRestart { setting }));
+        Ok((current.read_again(file, *shadow), warnings))
     });
     match read {
         Ok(warnings) => {

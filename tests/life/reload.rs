@@ -36,6 +36,30 @@ async fn of_reloads_at_the_same_time_the_newest_text_stays() {
     }
 }
 
+/// An operator who changes them must know that the log's "reloaded" is not about them.
+#[tokio::test]
+async fn a_reload_reports_the_settings_that_need_a_restart() {
+    let text = |head| format!("{head}limiters: {{ x: {{ rate: 1, per: 1h }} }}\n");
+    let file = LimitsFile::new(&text("key_prefix: 'a:'\ndeadline: 1s\nrevision: 1\n"));
+    let (told, events) = mpsc::channel();
+    let builder = Limits::builder().memory().limits_file(file.path()).on_event(move |event| {
+        if let Event::NeedsRestart { setting, .. } = event {
+            told.send(*setting).unwrap();
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    for (head, changed) in [
+        ("key_prefix: 'a:'\ndeadline: 1000ms\nrevision: 2\ninstances: 3\n", &[][..]),
+        ("key_prefix: 'b:'\ndeadline: 1s\nstore: memory\n", &["store", "key_prefix"][..]),
+        ("max_remembered: 7\nkey_prefix: 'a:'\n", &["deadline", "max_remembered"][..]),
+        ("key_prefix: 'a:'\ndeadline: 1s\n", &[][..]),
+    ] {
+        file.write(&text(head));
+        limits.reload().unwrap();
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), changed, "{head}");
+    }
+}
+
 /// A reload that the store does not adopt says so, or an operator would believe the file.
 #[tokio::test]
 async fn a_reload_with_an_older_revision_reports_that_the_stored_limit_applies() {

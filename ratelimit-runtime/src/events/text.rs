@@ -96,6 +96,10 @@ impl fmt::Display for Event {
                 write!(f, "the processes that share the rate limit store are unknown: {error}")
             }
             Self::Reloaded => f.write_str("limits file reloaded"),
+            Self::NeedsRestart { setting } => write!(
+                f,
+                "`{setting}` of the limits file has changed since startup, when it is read; restart the program"
+            ),
             Self::ReloadFailed { error } => {
                 write!(f, "limits file not reloaded, previous limits stay active: {error}")
             }

@@ -357,6 +357,7 @@ impl LimitsBuilder {
             }
         };
         let (members, file) = (Members::new(), file.map(|file| file.limits));
+        let fixed = file::Fixed::of(file.as_ref());
         let current = Current::new(0, file, self.shadow);
         let is_shared = store.is_shared();
         let current = if is_shared { current.in_process(members.process()) } else { current };
@@ -382,7 +383,7 @@ impl LimitsBuilder {
         });
         let registry = Arc::new(Registry::new(remembered));
         let (source, shadow) = (self.source, self.shadow);
-        let origin = Arc::new(Origin { source, shadow, seen: OnceCell::new() });
+        let origin = Arc::new(Origin { source, shadow, fixed, seen: OnceCell::new() });
         let made = Made { registry, origin, settings: shown, trusted_proxies };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {

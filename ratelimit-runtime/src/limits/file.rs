@@ -60,6 +60,27 @@ pub(crate) struct LoadedFile {
     pub(crate) limits: LimitsFile,
 }
 
+/// The settings that are only read at startup, as written.
+pub(super) struct Fixed([(&'static str, Option<String>); 5]);
+
+impl Fixed {
+    pub(super) fn of(file: Option<&LimitsFile>) -> Self {
+        Self([
+            ("store", file.and_then(|file| file.store.clone())),
+            ("tls_ca", file.and_then(|file| file.tls_ca.clone())),
+            ("key_prefix", file.and_then(|file| file.key_prefix.clone())),
+            ("deadline", file.and_then(|file| Some(format!("{:?}", file.deadline?)))),
+            ("max_remembered", file.and_then(|file| Some(file.max_remembered?.to_string()))),
+        ])
+    }
+
+    /// Returns the settings that differ in another reading of the file.
+    pub(super) fn changed(&self, file: Option<&LimitsFile>) -> Vec<&'static str> {
+        let both = self.0.iter().zip(Self::of(file).0);
+        both.filter(|(one, other)| *one != other).map(|(_, (setting, _))| setting).collect()
+    }
+}
+
 impl Source {
     /// Returns the path, if the source is a file.
     pub(super) fn path(&self) -> Option<PathBuf> {
