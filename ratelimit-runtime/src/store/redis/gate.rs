@@ -52,8 +52,8 @@ pub(super) struct Gates {
 
 #[derive(Default)]
 struct Gate {
-    /// Why calls fail immediately; `None` while the gate is open.
-    closed: Option<Closed>,
+    /// Why calls fail immediately, for each node that does not work; empty while the gate is open.
+    closed: Vec<Closed>,
     opened: Option<Instant>,
     /// The delay of the last probe.
     delay: Duration,
@@ -101,14 +101,12 @@ impl Gates {
     }
 
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
-        let gate = self.gate(keys);
-        let closed = gate.closed.as_ref().filter(|closed| closed.covers(keys))?;
-        Some(closed.error.clone().held())
+        Some(self.gate(keys).closed_for(keys)?.error.clone().held())
     }
 
     /// Returns why any gate is closed.
     pub(super) fn why_any_closed(&self) -> Option<StoreError> {
-        self.gates.iter().find_map(|gate| Some(lock(gate).closed.as_ref()?.error.clone()))
+        self.gates.iter().find_map(|gate| Some(lock(gate).closed.first()?.error.clone()))
     }
 
     /// Closes the gate of these keys. Returns false if it was closed already.
@@ -118,13 +116,11 @@ impl Gates {
         if self.is_ended() {
             return false;
         }
-        if let Some(closed) = &mut gate.closed {
-            // One gate can cover slots of two nodes that are both down.
-            closed.node.take_if(|known| !known.serves(slot(keys.config())));
+        if let Some(closed) = gate.closed_for(keys) {
             closed.error = error;
             return false;
         }
-        gate.closed = Some(Closed { error: error.clone(), node: node.clone() });
+        gate.closed.push(Closed { error: error.clone(), node: node.clone() });
         // A server that fails again and again is probed as rarely as one that stays down.
         if is_past(gate.opened, STEADY_AFTER) {
             gate.delay = Duration::ZERO;
@@ -140,8 +136,9 @@ impl Gates {
         if self.is_ended() {
             return;
         }
-        let node = gate.closed.take().and_then(|closed| closed.node);
-        gate.closed = Some(Closed { error: error.clone(), node: node.clone() });
+        let Some(closed) = gate.closed_for(keys) else { return };
+        closed.error = error.clone();
+        let node = closed.node.clone();
         drop(gate);
         self.report_down(error, node.as_deref());
     }
@@ -156,13 +153,15 @@ impl Gates {
         let recovers_for_ms = u64::try_from(recovers_for.as_millis()).unwrap_or(u64::MAX);
         // Set before the first call passes the gate.
         self.recovers_for_ms.fetch_max(recovers_for_ms, Ordering::AcqRel);
-        let node = gate.closed.take().and_then(|closed| closed.node);
+        // The first that covers these keys is the one that their probe belongs to.
+        let closed = gate.closed.iter().position(|closed| closed.covers(keys));
+        let node = closed.and_then(|n| gate.closed.remove(n).node);
         gate.opened = Some(now);
         drop(gate);
         // A task that starts to wait after this wakes at once.
         self.reopened.notify_one();
         let is_of = |closed: &Closed| address(closed.node.as_deref()) == address(node.as_deref());
-        if !self.gates.iter().any(|gate| lock(gate).closed.as_ref().is_some_and(is_of)) {
+        if !self.gates.iter().any(|gate| lock(gate).closed.iter().any(is_of)) {
             self.report_up(node.as_deref());
         }
     }
@@ -186,7 +185,7 @@ impl Gates {
     pub(super) fn end(&self, error: &StoreError) {
         self.ended.store(true, Ordering::Release);
         for gate in &self.gates {
-            lock(gate).closed = Some(Closed { error: error.clone(), node: None });
+            lock(gate).closed = vec![Closed { error: error.clone(), node: None }];
         }
     }
 
@@ -258,6 +257,12 @@ impl Gates {
     }
 }
 
+impl Gate {
+    fn closed_for(&mut self, keys: &StateKeys) -> Option<&mut Closed> {
+        self.closed.iter_mut().find(|closed| closed.covers(keys))
+    }
+}
+
 impl Closed {
     fn covers(&self, keys: &StateKeys) -> bool {
         self.node.as_ref().is_none_or(|node| node.serves(slot(keys.config())))
@@ -292,7 +297,35 @@ fn slot(key: &str) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::slot;
+    use redis::Value;
+
+    use super::*;
+
+    /// Slots 5376 to 5631 have one gate, and by default two nodes.
+    #[test]
+    fn two_nodes_of_one_gate_open_one_after_the_other() {
+        let node = |first, last, port| {
+            let node = Value::Array(vec![Value::BulkString(b"host".to_vec()), Value::Int(port)]);
+            Value::Array(vec![Value::Int(first), Value::Int(last), node])
+        };
+        let nodes = Value::Array(vec![node(0, 5460, 1), node(5461, 16_383, 2)]);
+        let gates = Gates::new(true, Duration::from_millis(100), Events::default());
+        gates.learn(Nodes::read(&nodes, "host").unwrap());
+        let in_slots = |slots: std::ops::RangeInclusive<u16>| {
+            let mut keys = (0..).map(|n| StateKeys::new(format!("{{{n}}}")));
+            keys.find(|keys| slots.contains(&slot(keys.config()))).unwrap()
+        };
+        let [first, second] = [in_slots(5376..=5460), in_slots(5461..=5631)];
+        let error = || StoreError::unavailable("gone");
+        assert!(gates.close(&first, error()) && !gates.close(&first, error()));
+        assert!(gates.why_closed(&second).is_none());
+        assert!(gates.close(&second, error()), "another node needs a probe of its own");
+        gates.stays_closed(&first, error());
+        gates.open(&second);
+        assert!(gates.why_closed(&second).is_none() && gates.why_closed(&first).is_some());
+        gates.open(&first);
+        assert!(gates.why_any_closed().is_none());
+    }
 
     #[test]
     fn slots_are_those_of_the_specification() {
