@@ -103,6 +103,20 @@ async fn a_limit_that_saves_no_permits_up_is_never_near() {
     }
 }
 
+/// Prometheus sees no increase in a series that begins at 1, and such an event may happen only once.
+#[tokio::test]
+async fn events_with_an_alert_are_counted_from_0() {
+    embedded("").await;
+    let alerts = include_str!("../docs/metrics/alerts.yaml");
+    let events: Vec<_> = alerts.split("{event=\"").skip(1).collect();
+    assert!(events.len() >= 2);
+    for rest in events {
+        let series =
+            format!("ratelimit_events_total{{event=\"{}\"}} ", rest.split('"').next().unwrap());
+        assert!(RECORDER.render().contains(&series), "{series}");
+    }
+}
+
 #[tokio::test]
 async fn waits_are_measured_while_and_after_they_last() {
     let limits = embedded("limiters:\n  slow: { wait: 1m }\n").await;

@@ -76,8 +76,15 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
     ),
 ];
 
+/// The events that are worth an alert when they happen once. Their series begin at 0, because a query for an increase
+/// does not see a series that begins at 1.
+const ALERTING: [&str; 4] = ["store_down", "misconfigured", "reload_failed", "needs_restart"];
+
 /// Registers the metrics with the recorder.
 pub(crate) fn describe() {
+    for event in ALERTING {
+        counter!(EVENTS, "event" => event).increment(0);
+    }
     for (name, kind, _, text) in METRICS {
         match kind {
             C => ::metrics::describe_counter!(name, Unit::Count, text),
