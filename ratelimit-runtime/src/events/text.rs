@@ -98,7 +98,7 @@ impl fmt::Display for Event {
             Self::Reloaded => f.write_str("limits file reloaded"),
             Self::NeedsRestart { setting } => write!(
                 f,
-                "`{setting}` of the limits file has changed since startup, when it is read; restart the program"
+                "`{setting}` of the limits file has changed, but is only read at startup; restart the program to use it"
             ),
             Self::ReloadFailed { error } => {
                 write!(f, "limits file not reloaded, previous limits stay active: {error}")
