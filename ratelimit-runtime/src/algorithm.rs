@@ -27,7 +27,7 @@ mod warm_up;
 
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{
-    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Times,
+    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Spent,
     state::State,
 };
 

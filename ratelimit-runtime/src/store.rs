@@ -35,7 +35,7 @@ pub use self::redis::{
 pub(crate) use self::{
     any::AnyStore,
     group::Heard,
-    memory::{Lease, Rejects, Slot, Spent, Terms, Whose},
+    memory::{Lease, Rejects, Slot, Terms, Whose},
     sweep::Sweep,
 };
 pub use self::{

@@ -41,10 +41,10 @@ async fn of_reloads_at_the_same_time_the_newest_text_stays() {
 async fn a_reload_reports_the_settings_that_need_a_restart() {
     let text = |head| format!("{head}limiters: {{ x: {{ rate: 1, per: 1h }} }}\n");
     let file = LimitsFile::new(&text("key_prefix: 'a:'\ndeadline: 1s\nrevision: 1\n"));
-    let (told, events) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let builder = Limits::builder().memory().limits_file(file.path()).on_event(move |event| {
         if let Event::NeedsRestart { setting, .. } = event {
-            told.send(*setting).unwrap();
+            sender.send(*setting).unwrap();
         }
     });
     let limits = builder.build().await.unwrap();
@@ -68,11 +68,11 @@ async fn a_reload_with_an_older_revision_reports_that_the_stored_limit_applies()
         let text =
             |revision, rate| format!("{revision}limiters: {{ x: {{ rate: {rate}, per: 1h }} }}\n");
         let file = LimitsFile::new(&text("revision: 5\n", 10));
-        let (told, events) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let builder = Limits::builder().limits_file(file.path()).deadline(DEADLINE);
         let builder = builder.on_event(move |event| {
             if let Event::Reconciled { outcome: Reconciled::Followed, old, new, .. } = event {
-                told.send((old.unwrap().rate(), new.rate())).unwrap();
+                sender.send((old.unwrap().rate(), new.rate())).unwrap();
             }
         });
         let builder = match url {

@@ -28,12 +28,6 @@ pub(super) trait Meter {
     /// The milliseconds until all permits are free.
     fn full_after(&self) -> u64;
 
-    /// The milliseconds until more permits are free than now; 0 if all are.
-    fn more_after(&self) -> u64 {
-        let free = self.free();
-        if free < self.capacity() { self.wait(free + 1) } else { 0 }
-    }
-
     /// How far in the future the state was dated, after the clock stepped back.
     fn ahead(&self) -> u64;
 
@@ -99,7 +93,8 @@ pub(super) trait Meter {
 
     /// Returns the times of a verdict.
     fn outlook(&self, cost: u64) -> Verdict {
-        let (free, more_after) = (self.free(), self.more_after());
+        let free = self.free();
+        let more_after = if free < self.capacity() { self.wait(free + 1) } else { 0 };
         let retry_after = match cost {
             _ if cost > self.capacity() => 0,
             // Most refusals: the next permit is the one that is missing.

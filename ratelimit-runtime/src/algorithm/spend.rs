@@ -35,24 +35,26 @@ impl State {
     }
 }
 
-/// The times after permits were spent, from which the verdict is derived for the few callers that need it.
+/// Permits that were spent, with what is needed to derive the verdict for the few callers that read it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct Spent {
+    left: Left,
+    /// When more permits are free, and when all are. Those of a bucket follow from what is left.
     more_at: u64,
     full_at: u64,
+    config: Config,
     now: u64,
 }
 
 impl State {
-    /// Returns the times after permits were spent. Those of a bucket follow from what is left.
     #[inline]
-    pub(crate) fn times(&self, left: Left, config: &Config, now: u64) -> Times {
+    pub(crate) fn spent(&self, left: Left, config: &Config, now: u64) -> Spent {
         let (more_at, full_at) = match self {
             Self::Log(log) => log.free_at(left.entry, config.per_ms),
             Self::Window(window) => (window.end(), window.end()),
             Self::Bucket(_) | Self::Warm(_) => (now, now),
         };
-        Times { more_at, full_at, now }
+        Spent { left, more_at, full_at, config: *config, now }
     }
 }
 
@@ -65,21 +67,32 @@ impl Left {
     }
 }
 
-impl Times {
+impl Spent {
+    #[inline]
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Returns the verdict on the call that left this, except for `retry_after`.
-    pub(crate) fn verdict(&self, left: Left, config: &Config) -> Verdict {
-        let times = if config.drains() {
-            Level::with(config, left.amount).outlook(0)
+    /// Returns the permits left.
+    #[inline]
+    pub(crate) fn remaining(&self) -> u64 {
+        self.left.permits(&self.config)
+    }
+
+    /// Returns the verdict on the call, except for `retry_after`.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let times = if self.config.drains() {
+            Level::with(&self.config, self.left.amount).outlook(0)
         } else {
             let after = |at: u64| at.saturating_sub(self.now);
             let (reset_after, more_after) = (after(self.full_at), after(self.more_at));
             Verdict { reset_after, more_after, ..Verdict::default() }
         };
-        Verdict { granted: true, remaining: left.permits(config), ..times }
+        Verdict { granted: true, remaining: self.remaining(), ..times }
     }
 }
 
@@ -105,15 +118,13 @@ mod tests {
                 now += random % 1_200;
                 let permits = 1 + (random / 1_200) % 3;
                 let mut other = state.clone();
-                let left = other.spend(&config, permits, now, |_, left| left);
+                let kept = |state: &State, left| state.spent(left, &config, now);
+                let kept = other.spend(&config, permits, now, kept);
                 let verdict = state.acquire(&config, permits, now);
-                let Some(left) = left else { continue };
+                let Some(kept) = kept else { continue };
                 spent += 1;
-                let told = Verdict {
-                    retry_after: verdict.retry_after,
-                    ..other.times(left, &config, now).verdict(left, &config)
-                };
-                assert_eq!(told, verdict, "{config:?}");
+                let derived = Verdict { retry_after: verdict.retry_after, ..kept.verdict() };
+                assert_eq!(derived, verdict, "{config:?}");
                 assert_eq!(format!("{other:?}"), format!("{state:?}"), "{config:?}");
             }
             assert!(spent > 1_000, "{config:?}: {spent}");

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     Settlement, StoreError,
-    store::{Grant, Outcome, Reply, Spent},
+    algorithm::Spent,
+    store::{Grant, Outcome, Reply},
 };
 
 /// What counted the permits of a grant.
@@ -58,7 +59,7 @@ impl Answer {
     /// Returns the reply, and the permits that the same batch granted after these.
     pub(super) fn replied(&self) -> (Reply, u64) {
         match self {
-            Self::Spent(spent) => (spent.reply(), 0),
+            Self::Spent(spent) => (Reply::of_spent(spent), 0),
             Self::Reply(reply, granted_after) => (*reply, *granted_after),
         }
     }

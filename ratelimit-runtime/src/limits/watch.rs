@@ -79,8 +79,8 @@ impl Origin {
     }
 }
 
-/// Reloads if the file differs from what was `seen` before it was loaded last, for whatever reason. Ends with the limits
-/// and their limiters.
+/// Reloads if the file differs from what was `seen` before it was loaded last, here or by the program. Ends with the
+/// limits and their limiters.
 pub(super) fn start(limits: &Limits, every: Duration, seen: Seen) {
     let (again, origin) = (Again::of(limits), Arc::clone(&limits.made.origin));
     let _ = origin.seen.set(Mutex::new(seen));

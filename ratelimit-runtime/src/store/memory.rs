@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Lease, Rejects, Slot, Spent, Terms, Whose};
+pub(crate) use self::slot::{Lease, Rejects, Slot, Terms, Whose};
 use self::{
     configs::Configs,
     penalties::Penalties,

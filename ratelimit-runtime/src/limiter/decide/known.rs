@@ -7,6 +7,7 @@ use ratelimit_spec::{Mode, Wait};
 
 use crate::{
     Decision, Reason, Rejection, Settings,
+    algorithm::Spent,
     limiter::{
         Core,
         core::Rule,
@@ -18,8 +19,8 @@ use crate::{
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, Spent,
-        StateKeys, Whose,
+        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, StateKeys,
+        Whose,
     },
 };
 
@@ -48,8 +49,8 @@ pub(crate) fn decide_by_name(
     };
     let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
         Some(Some(Ok(spent))) => {
-            family.count_admitted(spent.remaining(), spent.saved());
-            return Some(Ok(decision_of(&family.key, &spent.reply(), false)));
+            family.count_admitted(spent.remaining(), spent.config().saved());
+            return Some(Ok(decision_of(&family.key, &Reply::of_spent(&spent), false)));
         }
         Some(taken) => taken?.err()?,
         None => begin(limits, (store, generation), family, name, permits, given)?,
@@ -176,33 +177,28 @@ impl Core {
         }
         let refusal = match self.counted_here(limits, (rule, generation), permits) {
             Some((Ok(spent), source)) => {
-                self.family.count_admitted(spent.remaining(), spent.saved());
+                self.family.count_admitted(spent.remaining(), spent.config().saved());
                 return Some(Ok((Answer::Spent(spent), source)));
             }
-            Some((Err(reply), source)) => {
-                let is_refused = match reply.outcome {
-                    Outcome::Granted => false,
-                    Outcome::Refused => true,
-                    // The cost exceeds the capacity.
-                    _ => return None,
-                };
+            Some((Err(reply), source)) => match reply.outcome {
                 // The rule in use made this decision; no reload is pending.
-                let is_shadowed = is_refused && self.shadowed.load(Ordering::Acquire);
-                if is_shadowed {
-                    self.note_shadowed(limits, || self.refusal(&reply.into()));
-                }
-                if is_shadowed || !is_refused {
+                Outcome::Refused if !self.shadowed.load(Ordering::Acquire) => reply.into(),
+                Outcome::Granted | Outcome::Refused => {
+                    if reply.outcome == Outcome::Refused {
+                        self.note_shadowed(limits, || self.refusal(&reply.into()));
+                    }
                     self.count_granted(&reply);
                     return Some(Ok((Answer::Reply(reply, 0), source)));
                 }
-                reply.into()
-            }
+                // The cost exceeds the capacity.
+                _ => return None,
+            },
             None => self.known_refusal(rule, generation, permits)?,
         };
         (wait() == Wait::None).then(|| Err(self.refuse(limits, &refusal)))
     }
 
-    /// Returns the decision for the answer to such a call.
+    /// Returns the decision for the reply to such a call.
     pub(in crate::limiter) fn decided(&self, reply: &Reply) -> Decision {
         let decision = decision_of(&self.family.key, reply, false);
         if reply.outcome == Outcome::Granted { decision } else { decision.in_shadow() }

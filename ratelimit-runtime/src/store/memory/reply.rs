@@ -3,7 +3,7 @@
 use ratelimit_spec::Mode;
 
 use crate::{
-    algorithm::Verdict,
+    algorithm::{Spent, Verdict},
     store::{Config, Outcome, Reply},
 };
 
@@ -42,6 +42,11 @@ impl Reply {
             announcer: None,
             violated: 0,
         }
+    }
+
+    /// Builds the reply to a call that spent permits, without the time until the same request can be granted again.
+    pub(crate) fn of_spent(spent: &Spent) -> Self {
+        Self::decided(0, *spent.config(), spent.now(), |_| spent.verdict())
     }
 
     pub(super) fn unknown(now_ms: u64) -> Self {

@@ -8,7 +8,7 @@ use super::configs::Configs;
 use crate::{
     Clock,
     algorithm::{
-        self, Left, Times,
+        self, Left, Spent,
         reconcile::{Change, Epoch, Reconciled, Reconciliation, Stored, reconcile},
     },
     store::{Assertion, Config, Outcome, Reply, Request},
@@ -104,34 +104,6 @@ impl Terms {
     }
 }
 
-/// Permits that were taken without a reply; few callers need one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
-    left: Left,
-    times: Times,
-    config: Config,
-}
-
-impl Spent {
-    /// Returns the permits left.
-    #[inline]
-    pub(crate) fn remaining(&self) -> u64 {
-        self.left.permits(&self.config)
-    }
-
-    /// Returns of how many.
-    #[inline]
-    pub(crate) fn saved(&self) -> u64 {
-        self.config.saved()
-    }
-
-    /// Returns the reply, without the time until the same request can be granted again.
-    pub(crate) fn reply(&self) -> Reply {
-        let Self { left, times, config } = self;
-        Reply::decided(0, *config, times.now(), |_| times.verdict(*left, config))
-    }
-}
-
 /// The configuration that a caller uses: that of its rule, or the one that the limiter was last counted with
 /// if that is of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,11 +167,8 @@ impl Slot {
         let mut state = self.lock();
         let now = clock.now_ms();
         state.may_count(whose, generation, now)?;
-        let spent = state.spend(permits, now, |used, left, config| Spent {
-            left,
-            times: used.times(left, config, now),
-            config: *config,
-        });
+        let spent = |used: &algorithm::State, left, config: &_| used.spent(left, config, now);
+        let spent = state.spend(permits, now, spent);
         if let Some(spent) = spent {
             return Some(Ok(spent));
         }
