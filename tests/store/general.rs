@@ -280,6 +280,9 @@ async fn expires_and_is_deleted<S: Store>(limiter: &Process<'_, S>, time: &Time)
     time.pass(60).await;
     assert_eq!(store.read(keys).await.expect(answers), None, "it expired");
     assert_eq!(limiter.acquire(2).await.outcome, Outcome::Granted, "with what was used");
+    assert!(store.expire(keys, Expiry::At(0)).await.expect(answers));
+    assert_eq!(store.read(keys).await.expect(answers), None, "it expired at once");
+    assert_eq!(limiter.acquire(2).await.outcome, Outcome::Granted, "with what was used");
 
     assert!(store.expire(keys, Expiry::Idle(600)).await.expect(answers));
     for _ in 0..2 {

@@ -352,11 +352,12 @@ impl Store for RedisStore {
 
     async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
         let (ms, how) = match expiry {
-            Expiry::At(ms) => (ms.max(1), "once"),
-            Expiry::Cleared => (0, "once"),
-            Expiry::Idle(ms) => (ms, "idle"),
+            Expiry::At(ms) => (Some(ms), "once"),
+            Expiry::Cleared => (None, "once"),
+            Expiry::Idle(ms) => (Some(ms).filter(|ms| *ms > 0), "idle"),
         };
-        let words = vec![ms.to_string(), how.to_owned()];
+        let ms = ms.map_or_else(|| "never".to_owned(), |ms| ms.to_string());
+        let words = vec![ms, how.to_owned()];
         let windows = Windows::default();
         let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words, windows }).await?;
         Ok(changed > 0)
