@@ -31,7 +31,7 @@ pub enum Event {
         /// Why the setup failed.
         error: SetupError,
     },
-    /// The limits file has an entry that matches no compiled limiter.
+    /// The limits file has an entry that matches no compiled limiter. A reload reports only new ones.
     #[non_exhaustive]
     Unmatched {
         /// The entry's key.
@@ -161,7 +161,8 @@ pub enum Event {
     },
     /// A changed limits file was loaded.
     Reloaded,
-    /// A changed limits file was loaded, but one of its settings is only read at startup.
+    /// A changed limits file was loaded, but one of its settings is only read at startup. Settings that the program
+    /// or the environment chooses instead are not reported.
     #[non_exhaustive]
     NeedsRestart {
         /// The setting that changed since then.

@@ -10,9 +10,11 @@ mod validate;
 mod watch;
 
 use std::{
+    collections::HashSet,
     fmt,
     future::Future,
-    sync::{Arc, Mutex},
+    mem,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use once_cell::sync::OnceCell;
@@ -91,6 +93,19 @@ struct Origin {
     fixed: file::Fixed,
     /// What a watched file had when it was read last.
     seen: OnceCell<Mutex<watch::Seen>>,
+    /// The warnings about the file that was loaded last.
+    warned: Mutex<HashSet<String>>,
+}
+
+impl Origin {
+    /// Returns the warnings that the file did not cause before.
+    fn news(&self, mut warnings: Vec<Event>) -> Vec<Event> {
+        let now = warnings.iter().map(Event::to_string).collect();
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = mem::replace(&mut *warned, now);
+        warnings.retain(|warning| !before.contains(&warning.to_string()));
+        warnings
+    }
 }
 
 impl Limits {
@@ -190,7 +205,8 @@ impl Limits {
     ///
     /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
     /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used;
-    /// [`Event::NeedsRestart`] reports their changes.
+    /// [`Event::NeedsRestart`] reports their changes. Warnings about the file, such as [`Event::Unmatched`], are
+    /// reported only if the previous file did not cause them.
     pub fn reload(&self) -> Result<(), SetupError> {
         reload(&self.services, Some(&self.made.registry), &self.made.origin)
     }
@@ -278,13 +294,14 @@ fn reload(
     let read = services.limits.renew(|current| {
         // Before the file is loaded, so that no change in between is missed.
         origin.look_again();
-        let (file, (), mut warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
+        let (file, (), warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
         // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
         let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
         if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {
             return Err(file.empty());
         }
         let file = file.map(|file| file.limits);
+        let mut warnings = origin.news(warnings);
         let changed = origin.fixed.changed(file.as_ref()).into_iter();
         warnings.extend(changed.map(|setting| Event::NeedsRestart { setting }));
         Ok((current.read_again(file, *shadow), warnings))

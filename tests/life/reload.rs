@@ -40,23 +40,75 @@ async fn of_reloads_at_the_same_time_the_newest_text_stays() {
 #[tokio::test]
 async fn a_reload_reports_the_settings_that_need_a_restart() {
     let text = |head| format!("{head}limiters: {{ x: {{ rate: 1, per: 1h }} }}\n");
-    let file = LimitsFile::new(&text("key_prefix: 'a:'\ndeadline: 1s\nrevision: 1\n"));
+    let file =
+        LimitsFile::new(&text("store: memory\nkey_prefix: 'a:'\ndeadline: 1s\nrevision: 1\n"));
     let (sender, events) = mpsc::channel();
-    let builder = Limits::builder().memory().limits_file(file.path()).on_event(move |event| {
-        if let Event::NeedsRestart { setting, .. } = event {
-            sender.send(*setting).unwrap();
-        }
-    });
-    let limits = builder.build().await.unwrap();
+    let limits = Limits::builder().limits_file(file.path()).on_event(needs_restart(sender));
+    let limits = limits.build().await.unwrap();
     for (head, changed) in [
-        ("key_prefix: 'a:'\ndeadline: 1000ms\nrevision: 2\ninstances: 3\n", &[][..]),
-        ("key_prefix: 'b:'\ndeadline: 1s\nstore: memory\n", &["store", "key_prefix"][..]),
-        ("max_remembered: 7\nkey_prefix: 'a:'\n", &["deadline", "max_remembered"][..]),
-        ("key_prefix: 'a:'\ndeadline: 1s\n", &[][..]),
+        ("store: memory\nkey_prefix: 'a:'\ndeadline: 1000ms\nrevision: 2\ninstances: 3\n", &[][..]),
+        ("key_prefix: 'b:'\ndeadline: 1s\n", &["store", "key_prefix"][..]),
+        (
+            "max_remembered: 7\nkey_prefix: 'a:'\nstore: memory\n",
+            &["deadline", "max_remembered"][..],
+        ),
+        ("store: memory\nkey_prefix: 'a:'\ndeadline: 1s\n", &[][..]),
     ] {
         file.write(&text(head));
         limits.reload().unwrap();
         assert_eq!(events.try_iter().collect::<Vec<_>>(), changed, "{head}");
+    }
+}
+
+/// A restart would not apply them either.
+#[tokio::test]
+async fn a_reload_reports_no_setting_that_the_program_has_chosen() {
+    let text = |head| format!("{head}limiters: {{ x: {{ rate: 1, per: 1h }} }}\n");
+    let file = LimitsFile::new(&text(""));
+    let (sender, events) = mpsc::channel();
+    let builder = Limits::builder().memory().key_prefix("a:").deadline(DEADLINE).max_remembered(9);
+    let builder = builder.limits_file(file.path()).on_event(needs_restart(sender));
+    let limits = builder.build().await.unwrap();
+    file.write(&text("store: redis://other\nkey_prefix: 'b:'\ndeadline: 1s\nmax_remembered: 7\n"));
+    limits.reload().unwrap();
+    assert_eq!(events.try_iter().collect::<Vec<_>>(), [""; 0]);
+}
+
+fn needs_restart(sender: mpsc::Sender<&'static str>) -> impl Fn(&Event) + Send + Sync {
+    move |event| {
+        if let Event::NeedsRestart { setting, .. } = event {
+            sender.send(*setting).unwrap();
+        }
+    }
+}
+
+/// A log that repeats what is as it was hides what is new.
+#[tokio::test]
+async fn a_reload_warns_only_of_what_is_new() {
+    let text = |keys: &[&str]| {
+        let entry = |key: &&str| format!("  {key}: {{ rate: 1, per: 1s }}\n");
+        format!("limiters:\n{}", keys.iter().map(entry).collect::<String>())
+    };
+    let file = LimitsFile::new(&text(&["stranger"]));
+    let (sender, events) = mpsc::channel();
+    let builder = Limits::builder().memory().limits_file(file.path()).on_event(move |event| {
+        if let Event::Unmatched { key, .. } = event {
+            sender.send(key.clone()).unwrap();
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    assert_eq!(events.try_iter().collect::<Vec<_>>(), ["stranger"]);
+    for (keys, warned) in [
+        (&["stranger"][..], &[][..]),
+        (&["stranger", "newcomer"][..], &["newcomer"][..]),
+        (&["newcomer"][..], &[][..]),
+        (&["newcomer", "stranger"][..], &["stranger"][..]),
+    ] {
+        file.write(&text(keys));
+        limits.reload().unwrap();
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), warned, "{keys:?}");
+        file.write("limiters: {}\nbad: 1\n");
+        limits.reload().unwrap_err();
     }
 }
 

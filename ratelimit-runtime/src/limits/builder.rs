@@ -8,7 +8,7 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -329,7 +329,9 @@ impl LimitsBuilder {
             validate::load(&self.source, self.shadow, |file, problems| {
                 self.program(file, problems)
             })?;
-        Ok((self.assemble(program, file, None, engine), warnings))
+        let limits = self.assemble(program, file, None, engine);
+        let warnings = limits.made.origin.news(warnings);
+        Ok((limits, warnings))
     }
 
     fn assemble(
@@ -341,6 +343,7 @@ impl LimitsBuilder {
     ) -> Limits {
         static ID: AtomicU64 = AtomicU64::new(1);
 
+        let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
         let Program { key_prefix, deadline, remembered, shown, trusted_proxies, store } = program;
         let events = Events::to(self.on_event, Arc::clone(&engine));
         if let Chosen::Unset = store {
@@ -357,7 +360,6 @@ impl LimitsBuilder {
             }
         };
         let (members, file) = (Members::new(), file.map(|file| file.limits));
-        let fixed = file::Fixed::of(file.as_ref());
         let current = Current::new(0, file, self.shadow);
         let is_shared = store.is_shared();
         let current = if is_shared { current.in_process(members.process()) } else { current };
@@ -383,7 +385,8 @@ impl LimitsBuilder {
         });
         let registry = Arc::new(Registry::new(remembered));
         let (source, shadow) = (self.source, self.shadow);
-        let origin = Arc::new(Origin { source, shadow, fixed, seen: OnceCell::new() });
+        let (seen, warned) = (OnceCell::new(), Mutex::default());
+        let origin = Arc::new(Origin { source, shadow, fixed, seen, warned });
         let made = Made { registry, origin, settings: shown, trusted_proxies };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {

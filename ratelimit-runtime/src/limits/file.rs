@@ -60,24 +60,32 @@ pub(crate) struct LoadedFile {
     pub(crate) limits: LimitsFile,
 }
 
-/// The settings that are only read at startup, as written.
-pub(super) struct Fixed([(&'static str, Option<String>); 5]);
+/// The settings that are only read at startup, as written: those that the program does not choose itself.
+pub(super) struct Fixed(Vec<Written>);
+
+type Written = (&'static str, Option<String>);
 
 impl Fixed {
-    pub(super) fn of(file: Option<&LimitsFile>) -> Self {
-        Self([
+    pub(super) fn of(file: Option<&LimitsFile>, chosen: &[&str]) -> Self {
+        let mut fixed = Vec::from(Self::all(file));
+        fixed.retain(|(setting, _)| !chosen.contains(setting));
+        Self(fixed)
+    }
+
+    fn all(file: Option<&LimitsFile>) -> [Written; 5] {
+        [
             ("store", file.and_then(|file| file.store.clone())),
             ("tls_ca", file.and_then(|file| file.tls_ca.clone())),
             ("key_prefix", file.and_then(|file| file.key_prefix.clone())),
             ("deadline", file.and_then(|file| Some(format!("{:?}", file.deadline?)))),
             ("max_remembered", file.and_then(|file| Some(file.max_remembered?.to_string()))),
-        ])
+        ]
     }
 
     /// Returns the settings that differ in another reading of the file.
     pub(super) fn changed(&self, file: Option<&LimitsFile>) -> Vec<&'static str> {
-        let both = self.0.iter().zip(Self::of(file).0);
-        both.filter(|(one, other)| *one != other).map(|(_, (setting, _))| setting).collect()
+        let now = Self::all(file);
+        self.0.iter().filter(|was| !now.contains(was)).map(|(setting, _)| *setting).collect()
     }
 }
 

@@ -79,6 +79,19 @@ impl LimitsBuilder {
         })
     }
 
+    /// Returns the settings for which the limits file is not asked.
+    pub(super) fn chosen(&self) -> Vec<&'static str> {
+        let in_environment = variable("RATELIMIT_STORE").is_ok_and(|store| store.is_some());
+        let all = [
+            ("store", self.store.is_some() || in_environment),
+            ("tls_ca", self.tls_ca.is_some()),
+            ("key_prefix", self.key_prefix.is_some()),
+            ("deadline", self.deadline.is_some()),
+            ("max_remembered", self.max_remembered.is_some()),
+        ];
+        all.into_iter().filter(|(_, chosen)| *chosen).map(|(setting, _)| setting).collect()
+    }
+
     fn checked_deadline(
         &self,
         loaded: Option<&LoadedFile>,
