@@ -220,3 +220,32 @@ async fn slots_that_were_missed_are_not_used_in_a_bunch() {
     let same = went.windows(2).filter(|pair| pair[0] == pair[1]).count();
     assert!(same <= 1, "{went:?}");
 }
+
+/// A caller that hangs up as it is admitted leaves its permit to the next one, of any process.
+async fn hanging_up_when_admitted_spends_nothing(place: Place) {
+    let (limits, elsewhere) = (place.limits().await, place.limits().await);
+    let [_, (name, quota)] = buckets(1);
+    let limiter = limits.limiter(name, quota);
+    limiter.acquire(1).await.unwrap();
+    let mut call = Box::pin(limiter.acquire(1));
+    assert!(timeout(ms(500), call.as_mut()).await.is_err(), "it waits");
+    // It is admitted, and does not read that.
+    sleep(ms(600)).await;
+    drop(call);
+    sleep(ms(150)).await;
+    let next = match place {
+        Place::Embedded => limiter,
+        Place::Redis(_) => elsewhere.limiter(name, quota),
+    };
+    next.try_acquire(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_up_when_admitted_spends_nothing_embedded() {
+    hanging_up_when_admitted_spends_nothing(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn hanging_up_when_admitted_spends_nothing_redis() {
+    hanging_up_when_admitted_spends_nothing(Place::redis()).await;
+}

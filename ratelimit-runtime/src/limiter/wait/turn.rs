@@ -57,7 +57,13 @@ impl Drop for Turn {
         let now = self.limits.clock.now_ms();
         match answer {
             Answer::Awaited(_) => drop(core.queue.change(|line| line.leave(number, now))),
-            Answer::There(Ok(_), Some(slot)) => core.queue.change(|line| line.put(*slot)),
+            Answer::There(Ok(_), Some(slot)) => {
+                core.queue.change(|line| line.put(*slot));
+                // The driver ends once nothing is reserved, and nothing starts the engine after a shutdown.
+                if !self.limits.is_shut_down() {
+                    driver::ensure(&core, &self.limits);
+                }
+            }
             Answer::There(Ok(granted), None) => {
                 Taken::give_back_later(&self.limits, granted.into_iter().map(|got| got.taken));
             }
