@@ -1,6 +1,8 @@
 //! Crowds that wait for one limiter: callers that hang up or have little time, several processes.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "crowds/dropped.rs"]
+mod dropped;
 #[path = "crowds/fleet.rs"]
 mod fleet;
 #[path = "crowds/hang_up.rs"]

@@ -324,12 +324,20 @@ impl<'a> Held<'a> {
         self.taken.clear();
     }
 
-    /// Releases everything, the last permits first.
+    /// Releases everything, the last permits first: once, even if the caller is dropped meanwhile.
     pub(super) async fn give_back(mut self) {
-        while let Some(taken) = self.taken.last() {
-            taken.give_back(self.limits).await;
-            self.taken.pop();
+        let (limits, taken) = (self.limits.clone(), std::mem::take(&mut self.taken));
+        if taken.is_empty() {
+            return;
         }
+        let released = self.limits.finish(async move {
+            for taken in taken.into_iter().rev() {
+                taken.give_back(&limits).await;
+            }
+            Ok(())
+        });
+        // The engine of limits that have ended releases nothing.
+        let _ = released.await;
     }
 }
 
