@@ -291,3 +291,25 @@ async fn eventually(mut check: impl AsyncFnMut() -> bool) {
     }
     panic!("not within 5 s");
 }
+
+#[rate_limit(key = "stacked-broken", rate = 1, per = "1h")]
+#[ratelimit_runtime::rate_limit(key = "stacked-full", rate = 1, per = "1h")]
+async fn that_cannot_be_rejected() {}
+
+#[rate_limit(key = "stacked-broken", rate = 1, per = "1h")]
+async fn broken() {}
+
+/// A function that cannot be rejected counts a limiter whose store is misconfigured by itself.
+#[tokio::test]
+async fn a_dropped_call_leaves_what_it_took_without_the_store() {
+    let server = RedisServer::start();
+    let limits = on_redis(&server.url()).build().await.unwrap();
+    let _: () = server.cli(&["SET", "stacked-broken", "of another program"]);
+    limits
+        .scope(async {
+            limiter!("stacked-full").acquire(1).await.unwrap();
+            timeout(SECOND / 2, that_cannot_be_rejected()).await.unwrap_err();
+            timeout(5 * SECOND, broken()).await.unwrap();
+        })
+        .await;
+}

@@ -39,7 +39,7 @@ use super::{
     plan::Claim,
     queue::Queue,
     services::Services,
-    taken::{Source, Taken},
+    taken::{Held, Source},
 };
 use crate::{
     Reason, Rejection, StoreError,
@@ -205,6 +205,7 @@ async fn acquire_all(
     mut refusals: Option<Refusals>,
 ) -> Result<Vec<Option<Granted>>, (usize, Rejection)> {
     let mut all: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
+    let mut held = Held::new(limits);
     let mut open: Vec<usize> = (0..claims.len()).collect();
     while !open.is_empty() {
         let asked = open.iter().map(|n| claims[*n].clone()).collect();
@@ -218,11 +219,11 @@ async fn acquire_all(
         if claims[n].fallible {
             let rejection = claims[n].core.penalize(limits, rejection).await;
             claims[n].core.count_rejected(limits, &rejection);
-            Taken::give_back_later(limits, all.into_iter().flatten().map(|got| got.taken));
             return Err((n, rejection));
         }
         match claims[n].settle(limits, &rejection) {
             Some(settled) => {
+                settled.iter().for_each(|got| held.note(&got.taken));
                 all[n] = settled;
                 open.retain(|other| *other != n);
             }
@@ -230,6 +231,7 @@ async fn acquire_all(
         }
         begun = begun.again(limits, open.iter().map(|n| &claims[*n]));
     }
+    held.keep();
     for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
         claim.core.count_admitted(granted.as_ref().map(|granted| &granted.decision));
     }
