@@ -6,7 +6,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason};
+use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason, Settings};
 
 use self::world::World;
 
@@ -447,6 +447,12 @@ async fn times_without_end_are_taken(world: World) {
     assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0);
     limiter.try_acquire(1).await.unwrap_err();
     assert!(limiter.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
+
+    let settings = Settings::new(quota(3, MINUTE)).keep_alive(Duration::MAX);
+    let kept = world.named("kept", settings).await;
+    kept.try_acquire(1).await.unwrap();
+    assert!(kept.config().await.unwrap().unwrap().keep_alive.unwrap() > 1_000_000 * HOUR);
+    assert!(kept.ttl().await.unwrap().unwrap() > 1_000_000 * HOUR);
 }
 
 async fn expire_forgets_what_is_used(world: World) {

@@ -314,3 +314,8 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
     let seconds = duration.as_secs().saturating_mul(1_000);
     seconds.saturating_add(duration.subsec_millis().into())
 }
+
+/// Converts the time after which something expires to whole milliseconds, limited to 140 000 years.
+pub(crate) fn expiry_ms(after: Duration) -> u64 {
+    whole_ms(after).min(1 << 52)
+}

@@ -3,7 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use ratelimit_runtime::{
-    Limiter, Limits, LimitsBuilder, Mode, Permit, Quota, Rejection, test_util::ManualClock,
+    Limiter, Limits, LimitsBuilder, Mode, Permit, Quota, Rejection, Settings,
+    test_util::ManualClock,
 };
 use tests::redis_server::RedisServer;
 use tokio::task::JoinHandle;
@@ -59,8 +60,8 @@ impl World {
     }
 
     /// Another one.
-    pub(crate) async fn named(&self, name: &str, quota: Quota) -> Limiter {
-        self.here().await.limiter(name, quota)
+    pub(crate) async fn named(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
+        self.here().await.limiter(name, settings)
     }
 
     /// A limiter without numbers, of the mode of this world.

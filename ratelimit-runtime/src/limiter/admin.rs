@@ -7,7 +7,7 @@ use ratelimit_spec::Mode;
 use super::{Core, per_process::counted_here, services::Services};
 use crate::{
     Quota, Quotas, Rejection, StoreError,
-    clock::whole_ms,
+    clock::expiry_ms,
     store::{Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
 
@@ -261,11 +261,6 @@ impl Core {
     fn configured(&self, limits: &Services) -> Config {
         self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
     }
-}
-
-/// Returns an expiry in whole milliseconds, limited to 140 000 years.
-pub(crate) fn expiry_ms(after: Duration) -> u64 {
-    whole_ms(after).min(1 << 52)
 }
 
 /// Returns the keep-alive of a limiter: permits in use are kept for as long as they count.

@@ -4,14 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use ratelimit_spec::Wait;
 
-use super::{
-    Claim, Core, acquire,
-    admin::{Write, expiry_ms},
-    services::Services,
-    taken::charge_all,
-};
+use super::{Claim, Core, acquire, admin::Write, services::Services, taken::charge_all};
 use crate::{
     Decision, LimiterConfig, Permit, Quota, Quotas, RateChange, Rejection, Settlement, StoreError,
+    clock::expiry_ms,
     store::{Expiry, WriteWhen},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_spec as spec;
 
 use super::{Penalty, written};
-use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait};
+use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait, clock::expiry_ms};
 
 /// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas,
 /// and the other settings of a limits file. A [`Quota`] or [`Quotas`] alone are settings, too.
@@ -128,7 +128,8 @@ impl Settings {
     /// of a template with placeholders, for two windows and at least a minute.
     /// A time in which permits still count is used if it is longer.
     pub fn keep_alive(self, idle: Duration) -> Self {
-        self.with(|said| said.keep_alive = Some(idle.max(Duration::from_millis(1))))
+        let idle = Duration::from_millis(expiry_ms(idle).max(1));
+        self.with(|said| said.keep_alive = Some(idle))
     }
 
     /// Sets whether the limiter only counts the calls that it would reject, and admits them; see
