@@ -2,10 +2,21 @@
 
 use std::time::Instant;
 
-use ratelimit_runtime::{Limits, Reason, Rejection, StoreErrorKind, rate_limit, test_util};
+use ratelimit_runtime::{
+    Limiter, Limits, Reason, Rejection, StoreErrorKind, rate_limit, test_util,
+};
 use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
 
 use crate::{DEADLINE, SECOND, limits, quota};
+
+/// One call is enough, unless it is only late.
+async fn call_until_it_shows(limits: &Limits, limiter: &Limiter) {
+    let since = Instant::now();
+    while limits.health().is_ok() {
+        let _ = limiter.try_acquire(1).await;
+        assert!(since.elapsed() < 2 * DEADLINE, "{:?}", limits.health());
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_shows_at_the_first_call_and_ends_with_it() {
@@ -15,11 +26,7 @@ async fn an_outage_shows_at_the_first_call_and_ends_with_it() {
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     assert!(limits.health().is_ok());
     server.kill_hard();
-    let killed = Instant::now();
-    while limits.health().is_ok() {
-        let _ = limiter.try_acquire(1).await;
-        assert!(killed.elapsed() < 2 * DEADLINE, "{:?}", limits.health());
-    }
+    call_until_it_shows(&limits, &limiter).await;
     let health = limits.health();
     assert_eq!(health.store.unwrap_err().kind(), StoreErrorKind::Unavailable);
     assert!(health.limits_file.is_ok());
@@ -48,6 +55,32 @@ async fn a_server_that_was_away_at_startup_shows_at_once() {
     assert!(limits.health().store.is_err());
     server.restart();
     eventually("the store is found", 3 * SECOND, || limits.health().is_ok());
+}
+
+/// An operator reads it in the log, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_says_what_to_do() {
+    let filler = "x".repeat(2 << 20);
+    for (command, advice) in [
+        (&["CONFIG", "SET", "maxmemory", "1mb"][..], "; raise the `maxmemory` of the server"),
+        (
+            &["REPLICAOF", "127.0.0.1", "1"],
+            "; if this is no failover, write the address of the master",
+        ),
+    ] {
+        let server = RedisServer::start();
+        let limits = limits(&server, "").await;
+        let limiter = limits.limiter("x", quota(100, SECOND));
+        let _: () = server.cli(&["SET", "filler", &filler]);
+        let _: () = server.cli(command);
+        call_until_it_shows(&limits, &limiter).await;
+        let error = limits.health().store.unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+        // A probe reports it, too.
+        tokio::time::sleep(SECOND).await;
+        let error = limits.health().store.unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+    }
 }
 
 #[tokio::test]

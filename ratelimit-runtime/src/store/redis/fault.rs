@@ -82,7 +82,7 @@ pub(super) fn classify(error: &RedisError) -> Fault {
 pub(super) fn store_error(error: RedisError) -> StoreError {
     match classify(&error) {
         Fault::Permanent(error) | Fault::Transient(error) => error,
-        Fault::NotDone(_) => StoreError::unavailable(format!("redis: {error}")).caused_by(error),
+        Fault::NotDone(_) => StoreError::unavailable(describe(&error)).caused_by(error),
     }
 }
 
@@ -136,6 +136,10 @@ fn with_hint(text: &str) -> String {
         "; a key with this name holds other data, choose another `key_prefix`"
     } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
         "; add `user:password@` to the store URL"
+    } else if text.contains("READONLY") {
+        "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
+    } else if text.contains("OOM command") {
+        "; raise the `maxmemory` of the server, or remove other data"
     } else if text.contains("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server"
     } else if text.contains("DB index is out of range") {
