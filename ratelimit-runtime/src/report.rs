@@ -177,6 +177,12 @@ impl fmt::Display for Source {
     }
 }
 
+impl fmt::Display for Reconciled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} ({})", self.name, self.value, self.source)
@@ -234,6 +240,6 @@ impl fmt::Display for LimiterReport {
             write!(f, "\n  {} calls with keys beyond `max_keys`", self.shared)?;
         }
         let mut outcomes = self.reconciled.iter();
-        outcomes.try_for_each(|(outcome, n)| write!(f, "\n  reconciled: {} {n}", outcome.word()))
+        outcomes.try_for_each(|(outcome, n)| write!(f, "\n  reconciled: {outcome} {n}"))
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limits, report::Source};
+use ratelimit_runtime::{
+    Limits,
+    report::{Reconciled, Source},
+};
 use serde_json::json;
 use tests::redis_server::RedisServer;
 
@@ -19,7 +22,10 @@ async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
 ";
     let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
     limits.configured("plain").try_acquire(1).await.unwrap();
-    let report = serde_json::to_value(limits.report()).unwrap();
+    let report = limits.report();
+    let (outcome, times) = report.limiter("plain").unwrap().reconciled[0];
+    assert_eq!((outcome, &*outcome.to_string(), times), (Reconciled::Created, "created", 1));
+    let report = serde_json::to_value(report).unwrap();
     assert_eq!(report["store"], "memory");
     let limiter = |key: &str| {
         let all = report["limiters"].as_array().unwrap().iter();
