@@ -178,6 +178,82 @@ async fn what_cannot_be_split_is_refused_at_startup() {
 }
 
 #[tokio::test]
+async fn in_shadow_mode_a_call_tries_all_parts_too() {
+    let server = RedisServer::start();
+    let yaml = "limiters:\n  hot: { rate: 6, per: 1h, shards: 2, shadow: true }\n";
+    let limits = on(&server.url(), yaml).await;
+    let limiter = limits.configured("hot");
+    for permits in [2, 1, 2, 1] {
+        let permit = limiter.try_acquire(permits).await.unwrap();
+        assert_eq!((permit.permits(), permit.shadowed()), (permits, None));
+    }
+    let permit = limiter.try_acquire(1).await.unwrap();
+    assert_eq!((permit.permits(), permit.shadowed()), (0, Some(Reason::Limited)));
+    assert_eq!(limits.report().limiter("hot").unwrap().shadowed, 1);
+}
+
+#[tokio::test]
+async fn all_parts_pay_for_a_cost_that_is_known_afterwards() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    let limiter = limits.configured("hot");
+    let settled = limiter.try_acquire(1).await.unwrap().settle(8).await.unwrap();
+    assert_eq!((settled.taken, settled.debt, settled.excess), (7, 0, 0));
+    limiter.release(10).await.unwrap();
+
+    for _ in 0..8 {
+        let charged = limiter.charge(1).await.unwrap();
+        assert_eq!((charged.taken, charged.excess), (1, 0), "not one part pays it all");
+    }
+    // What one part cannot owe, another one does.
+    let charged = limiter.charge(10).await.unwrap();
+    assert_eq!((charged.taken, charged.debt, charged.excess), (2, 8, 0));
+    let charged = limiter.charge(3).await.unwrap();
+    assert_eq!((charged.taken, charged.debt, charged.excess), (0, 10, 1));
+}
+
+#[tokio::test]
+async fn whoever_waits_gets_what_another_call_gives_back() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 2")).await;
+    let limiter = limits.configured("hot");
+    let mut permits = Vec::new();
+    for _ in 0..10 {
+        permits.push(limiter.try_acquire(1).await.unwrap());
+    }
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(1).await.map(drop) }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(permits.swap_remove(0).give_back().await.unwrap(), 1);
+    // Without being woken it looks again after a tenth of its wait.
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_decision_tells_of_the_rate_that_was_set() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 2")).await;
+    let limiter = limits.configured("hot");
+    let hourly = |rate| Quota::new(rate, Duration::from_secs(3600)).unwrap();
+    limiter.set_rate(hourly(100)).await.unwrap();
+    let permit = limiter.try_acquire(40).await.unwrap();
+    assert_eq!(permit.quota().unwrap(), hourly(100), "a part has 50");
+    assert_eq!(limiter.quotas().unwrap()[0], hourly(100));
+    limiter.set_rate(hourly(3)).await.unwrap();
+    let rejection = limiter.try_acquire(3).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+    assert!(
+        rejection.to_string().ends_with("requested 3, quota 3 per 1h in 2 shards"),
+        "{rejection}"
+    );
+    assert!(limiter.try_acquire(2).await.is_ok());
+    let rejection = limiter.try_acquire(2).await.unwrap_err();
+    assert_eq!(rejection.violated(), [hourly(3)]);
+}
+
+#[tokio::test]
 async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
     let server = RedisServer::start();
     let limits = on(&server.url(), &hot("shards: 4")).await;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, per_process::counted_here, services::Services};
+use super::{Core, per_process::counted_here, services::Services, share::together};
 use crate::{
     Quota, Quotas, Rejection, StoreError,
     clock::expiry_ms,
@@ -133,12 +133,7 @@ impl Core {
         for core in self.limiters(limits) {
             let Some(one) = limits.store.read(&core.keys).await? else { continue };
             match stored.first_mut().filter(|_| core.share().is_some()) {
-                Some(StoredConfig { config: whole, .. }) => {
-                    let more = one.config.rule.burst().unwrap_or(0);
-                    let rule = whole.rule.map_burst(|burst| burst.saturating_add(more));
-                    let rate = whole.rate.saturating_add(one.config.rate);
-                    *whole = Config { rate, rule, ..*whole };
-                }
+                Some(StoredConfig { config: whole, .. }) => *whole = together(*whole, one.config),
                 None => stored.push(one),
             }
         }

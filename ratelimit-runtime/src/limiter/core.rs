@@ -203,9 +203,12 @@ impl Core {
         let _ = self.stated.compare_exchange(before, rule.number, stated.0, stated.1);
     }
 
-    /// Returns the active configuration, as far as this process knows.
+    /// Returns the active configuration, as far as this process knows; of shards, that of all together.
     pub(crate) fn in_force(&self) -> Option<Config> {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config.as_deref().copied()
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = in_force.config.as_deref().copied();
+        drop(in_force);
+        known.or_else(|| self.in_force_of_shards())
     }
 
     /// Stores the active configuration of a reply. Returns whether it differs from the known one,
@@ -256,6 +259,11 @@ impl Core {
     /// Returns the process that announced the stored configuration, if it is gone.
     pub(super) fn gone(&self) -> Option<MemberId> {
         MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))
+    }
+
+    /// Forgets the active configuration: that of a limiter that is split now is known to its shards.
+    pub(super) fn forget_in_force(&self) {
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = InForce::default();
     }
 
     pub(super) fn note_gone(&self, announcer: Option<MemberId>) {

@@ -267,18 +267,21 @@ async fn look_ahead(
 async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
     let Asked { position, core, rule, numbers, permits } = *asked;
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
-    let quota = Some(numbers.config.quota());
     if let Some(rejection) = core.too_many_of_shards(permits.into(), numbers, shards.len()) {
         return Err(vec![(position, Why::Rejected(rejection))]);
     }
     let mut best = None::<Why>;
     for shard in core.in_rotation(shards) {
-        let (core, permits) = (Arc::clone(shard), permits.into());
-        let claim = Claim { core, permits, wait: Wait::None, fallible: true };
+        let (shard, permits) = (Arc::clone(shard), permits.into());
+        let claim = Claim { core: shard, permits, wait: Wait::None, fallible: true };
         match Box::pin(decide(limits, &[claim])).await {
             Ok(granted) => {
-                let of_all =
-                    |got: Granted| Granted { decision: Decision { quota, ..got.decision }, ..got };
+                let quota = core.in_force().map(|config| config.quota());
+                let of_all = |got: Granted| Granted {
+                    decision: Decision { quota, ..got.decision },
+                    taken: got.taken.by_shard_of(core),
+                    ..got
+                };
                 return Ok(granted.into_iter().map(of_all).collect());
             }
             Err(refusals) => {
@@ -286,12 +289,8 @@ async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted
             }
         }
     }
-    let why = match best {
-        Some(Why::NotNow(refusal)) => Why::NotNow(Box::new(Decision { quota, ..*refusal })),
-        Some(why) => why,
-        None => Why::Rejected(core.unknown()),
-    };
-    Err(vec![(position, why)])
+    let why = best.unwrap_or_else(|| Why::Rejected(core.unknown()));
+    Err(vec![(position, core.of_all_shards(why, permits.into(), shards.len()))])
 }
 
 /// Admits a call that only shadow mode admits.

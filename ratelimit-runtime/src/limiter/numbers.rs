@@ -224,6 +224,9 @@ impl Core {
     /// Switches to another rule.
     pub(super) fn adopt(&self, renewed: &Arc<Rule>) {
         self.state_again(renewed);
+        if renewed.shards().is_some() {
+            self.forget_in_force();
+        }
         self.rule.store(Arc::clone(renewed));
         self.shadowed.store(renewed.is_shadowed(), Ordering::Release);
         self.rule_number.store(renewed.number, Ordering::Release);
@@ -238,7 +241,7 @@ pub(super) fn resolve(
     (name, share): (Name<'_>, Option<Share>),
     given: Option<&Settings>,
 ) -> Result<Numbers, Unresolved> {
-    let (effective, follow) = match current.resolve(family, Some(name.given), given) {
+    let (mut effective, follow) = match current.resolve(family, Some(name.given), given) {
         Ok(effective) => (effective, false),
         // A name that exists only at run time may be a limiter of another service.
         Err(Unresolved::Missing(_)) if family.annotation.is_none() => {
@@ -246,6 +249,10 @@ pub(super) fn resolve(
         }
         Err(missing) => return Err(missing),
     };
+    if share.is_some() {
+        // A call tries all shards before shadow mode admits it.
+        effective.set.shadow = None;
+    }
     let whole = effective.config();
     let config = share.map_or(whole, |share| share.of(whole));
     Ok(Numbers { effective, config, follow })

@@ -13,6 +13,13 @@ pub(crate) struct Share {
     pub(super) of: u32,
 }
 
+/// Returns the configuration of two shards together.
+pub(super) fn together(one: Config, other: Config) -> Config {
+    let more = other.rule.burst().unwrap_or(0);
+    let rule = one.rule.map_burst(|burst| burst.saturating_add(more));
+    Config { rate: one.rate.saturating_add(other.rate), rule, ..one }
+}
+
 impl Share {
     /// Returns the configuration of this shard.
     pub(super) fn of(self, whole: Config) -> Config {

@@ -147,6 +147,11 @@ impl Taken {
             .then(|| Self::of(core, limiters, permits, replies, Source::Store))
     }
 
+    /// The same permits, which a shard of this limiter granted: they are settled with all shards.
+    pub(super) fn by_shard_of(self, whole: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(whole), ..self }
+    }
+
     /// Combines the permits that a call took from two limiters.
     pub(super) fn and(mut self, other: Self) -> Self {
         let grants: Vec<Counted> = self.counted().iter().chain(other.counted()).cloned().collect();

@@ -174,20 +174,37 @@ impl Core {
             .with_detail(format!("requested {permits}, quota {shown}"))
     }
 
-    /// Builds the rejection of a request that no shard can ever grant.
+    /// Returns the rejection of a request that no shard can ever grant.
     pub(super) fn too_many_of_shards(
         &self,
         permits: u64,
         numbers: &Numbers,
         shards: usize,
     ) -> Option<Rejection> {
-        if permits <= numbers.config.capacity() / shards as u64 {
-            return None;
+        let known = self.in_force().unwrap_or(numbers.config).capacity();
+        let most = numbers.config.capacity().max(known) / shards as u64;
+        (permits > most).then(|| self.too_many_in_each(permits, shards))
+    }
+
+    fn too_many_in_each(&self, permits: u64, shards: usize) -> Rejection {
+        let limits = self.uncounted(UNIX_EPOCH);
+        let quota = limits.quota.map(|quota| quota.to_string()).unwrap_or_default();
+        Rejection::refused(Reason::ExceedsCapacity, limits)
+            .with_detail(format!("requested {permits}, quota {quota} in {shards} shards"))
+    }
+
+    /// Converts the reason for which all shards rejected a request to that of the whole limiter.
+    pub(super) fn of_all_shards(&self, why: Why, permits: u64, shards: usize) -> Why {
+        match why {
+            Why::NotNow(refusal) => {
+                let quota = self.in_force().map(|config| config.quota());
+                Why::NotNow(Box::new(Decision { quota, ..*refusal }))
+            }
+            Why::Rejected(rejection) if rejection.reason() == Reason::ExceedsCapacity => {
+                Why::Rejected(self.too_many_in_each(permits, shards))
+            }
+            rejected @ Why::Rejected(_) => rejected,
         }
-        let quota = numbers.config.quota();
-        let detail = format!("requested {permits}, quota {quota} in {shards} shards");
-        let limits = Decision { quota: Some(quota), ..self.uncounted(UNIX_EPOCH) };
-        Some(Rejection::refused(Reason::ExceedsCapacity, limits).with_detail(detail))
     }
 
     pub(in crate::limiter) fn unknown(&self) -> Rejection {

@@ -133,7 +133,6 @@ impl Core {
         numbers: &Numbers,
         permits: u64,
     ) -> Result<Decision, Why> {
-        let quota = Some(numbers.config.quota());
         if let Some(rejection) = self.too_many_of_shards(permits, numbers, shards.len()) {
             return Err(Why::Rejected(rejection));
         }
@@ -156,11 +155,16 @@ impl Core {
                 (_, one) => one,
             });
         }
-        let of_all = |decision: Decision| Decision { quota, remaining, ..decision };
         match best {
-            Some(Ok(decision)) => Ok(of_all(decision)),
-            Some(Err(Why::NotNow(refusal))) => Err(Why::NotNow(Box::new(of_all(*refusal)))),
-            Some(Err(why)) => Err(why),
+            Some(Ok(decision)) => {
+                let quota = self.in_force().map(|config| config.quota());
+                Ok(Decision { quota, remaining, ..decision })
+            }
+            Some(Err(Why::NotNow(refusal))) => {
+                let why = Why::NotNow(Box::new(Decision { remaining, ..*refusal }));
+                Err(self.of_all_shards(why, permits, shards.len()))
+            }
+            Some(Err(why)) => Err(self.of_all_shards(why, permits, shards.len())),
             None => Err(Why::Rejected(self.unknown())),
         }
     }
@@ -180,17 +184,7 @@ impl Core {
             Err(rejection) => return Err(unconfigured(&rejection)),
         };
         if let Some(shards) = rule.shards() {
-            // Each shard pays its share of the cost.
-            let mut all = Settlement { excess: beyond, ..Settlement::default() };
-            for (n, shard) in shards.iter().enumerate() {
-                let of = u32::try_from(shards.len()).unwrap_or(u32::MAX);
-                let part = shard_of(permits, of, u32::try_from(n).unwrap_or(0));
-                let one = Box::pin(shard.charge(limits, part.into())).await?;
-                all.taken += one.taken;
-                all.debt += one.debt;
-                all.excess += one.excess;
-            }
-            return Ok(all);
+            return self.charge_shards(limits, shards, permits, beyond).await;
         }
         let mut strictest = None::<Charged>;
         for part in self.parts(&rule) {
@@ -208,6 +202,35 @@ impl Core {
         self.denials.forget();
         let Charged { taken, debt, excess } = strictest.unwrap_or_default();
         Ok(Settlement { taken, debt, excess: excess + beyond, ..Settlement::default() })
+    }
+}
+
+impl Core {
+    /// Charges each shard its share of a cost, and then the others what one of them can no longer owe.
+    async fn charge_shards(
+        &self,
+        limits: &Arc<Services>,
+        shards: &[Arc<Self>],
+        permits: u32,
+        beyond: u64,
+    ) -> Result<Settlement, StoreError> {
+        // In rotation, because the first shards pay the remainder.
+        let shards: Vec<_> = self.in_rotation(shards).collect();
+        let mut debts = vec![0; shards.len()];
+        let (mut taken, mut left) = (0, 0);
+        for (n, shard) in (0..).zip(&shards) {
+            let part = shard_of(permits, u32::try_from(shards.len()).unwrap_or(u32::MAX), n);
+            let one = Box::pin(shard.charge(limits, part.into())).await?;
+            (taken, left, debts[n as usize]) = (taken + one.taken, left + one.excess, one.debt);
+        }
+        for (debt, shard) in debts.iter_mut().zip(&shards) {
+            if left > 0 {
+                let one = Box::pin(shard.charge(limits, left)).await?;
+                (taken, left, *debt) = (taken + one.taken, one.excess, one.debt);
+            }
+        }
+        let (debt, excess) = (debts.iter().sum(), left + beyond);
+        Ok(Settlement { taken, debt, excess, ..Settlement::default() })
     }
 }
 

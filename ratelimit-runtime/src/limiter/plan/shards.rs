@@ -12,9 +12,10 @@ use crate::{
     limiter::{
         core::{Core, Members, Rule},
         services::Services,
-        share::Share,
+        share::{Share, together},
     },
     settings::{Family, Name},
+    store::Config,
 };
 
 /// Returns the shards that a configuration sets: the previous ones if their number is the same, or
@@ -48,6 +49,15 @@ pub(in crate::limiter) fn shards(
 }
 
 impl Core {
+    /// Returns the active configuration of all shards together, if the limiter is split.
+    pub(in crate::limiter) fn in_force_of_shards(&self) -> Option<Config> {
+        let rule = self.rule.load();
+        let (shards, own) = (rule.shards()?, rule.numbers.as_ref().ok()?.config);
+        let of = |shard: &Arc<Self>| shard.in_force().or_else(|| Some(shard.share()?.of(own)));
+        let whole = shards.iter().filter_map(of).reduce(together)?;
+        Some(whole.keep_alive_ms(own.keep_alive_ms))
+    }
+
     /// Returns all shards, starting with a different one each time.
     pub(in crate::limiter) fn in_rotation<'a>(
         &self,
