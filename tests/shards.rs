@@ -251,6 +251,20 @@ async fn a_decision_tells_of_the_rate_that_was_set() {
     assert!(limiter.try_acquire(2).await.is_ok());
     let rejection = limiter.try_acquire(2).await.unwrap_err();
     assert_eq!(rejection.violated(), [hourly(3)]);
+
+    for (quota, why) in [
+        (hourly(50).leaky_bucket().unwrap(), "its permits are spaced; use another algorithm"),
+        (
+            hourly(50).token_bucket(1).unwrap(),
+            "a shard would hold no permits; use a burst of at least 2",
+        ),
+    ] {
+        let error = limiter.set_rate(quota).await.unwrap_err().to_string();
+        let expected =
+            format!("`{quota}` cannot be divided among the 2 shards of `hot`, because {why}");
+        assert_eq!(error, expected);
+    }
+    assert_eq!(stored_rate(&limiter).await, 3);
 }
 
 #[tokio::test]

@@ -23,6 +23,12 @@ async fn everything(limiter: &Limiter, pass: impl AsyncFn(Duration)) {
         "`7 per 1s` matches no limit of `x` (5 per 1m and 6 per 1h); use the window and algorithm of one of \
          them"
     );
+    assert!(limiter.set_rate(both(quota(2, MINUTE), quota(9, 24 * HOUR))).await.is_err());
+    assert_eq!(
+        limiter.quotas().unwrap().to_string(),
+        "5 per 1m and 7 per 1h",
+        "neither is written"
+    );
     assert!(!limiter.try_set_rate(quota(9, MINUTE)).await.unwrap(), "there is one");
     limiter.set_rate(quota(2, MINUTE)).await.unwrap();
     assert_eq!(limiter.try_acquire(2).await.unwrap().quota().unwrap(), quota(2, MINUTE));
@@ -59,6 +65,18 @@ async fn each_limit_of_the_embedded_store_is_managed() {
     let limits = embedded(&clock).build().await.unwrap();
     let pass = async |time| clock.advance(time);
     everything(&limits.limiter("x", five_and_six()), pass).await;
+}
+
+#[tokio::test]
+async fn a_single_limit_takes_one_quota() {
+    let limits = embedded(&ManualClock::new()).build().await.unwrap();
+    let limiter = limits.limiter("x", quota(5, MINUTE));
+    let error = limiter.set_rate(five_and_six()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`x` has one limit; set one quota instead of 5 per 1m and 6 per 1h"
+    );
+    assert!(!limiter.exists().await.unwrap());
 }
 
 #[tokio::test]

@@ -83,12 +83,18 @@ impl Core {
         quotas: &[Quota],
         write: Write,
     ) -> Result<bool, StoreError> {
+        if quotas.len() > 1 && !self.rule(limits).is_joint() {
+            return Err(StoreError::misconfigured(format!(
+                "`{}` has one limit; set one quota instead of {}",
+                self.family.key,
+                Quotas::stored(quotas.into()),
+            )));
+        }
+        let changes = quotas.iter().map(|quota| Ok((quota, self.limiters_of(limits, quota)?)));
+        // Nothing is written unless each of them has its limit.
+        let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;
         let mut written = false;
-        for quota in quotas {
-            let limiters = match self.is_split(limits) {
-                true => self.limiters(limits),
-                false => vec![self.limiter_of(limits, quota)?],
-            };
+        for (quota, limiters) in changes {
             for core in limiters {
                 written |= core.write_here(limits, quota, write).await?;
             }

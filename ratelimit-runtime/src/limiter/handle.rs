@@ -281,8 +281,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// As for [`available_permits`](Self::available_permits), and if none of several limits has the
-    /// window and the algorithm of the quota.
+    /// As for [`available_permits`](Self::available_permits), and if a quota matches none of several
+    /// limits, is one too many, or cannot be divided among shards. Nothing is written then.
     pub async fn try_set_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
         self.change(to.into(), WriteWhen::Absent).await
     }

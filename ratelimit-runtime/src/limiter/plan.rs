@@ -310,23 +310,26 @@ impl Core {
         iter::once(Arc::clone(self)).chain(additional).collect()
     }
 
-    /// Returns the limiter of the limit that a quota changes: the only one, or the one with its
+    /// Returns the limiters that a quota changes: the only one, its shards, or the one of the limit with its
     /// window and algorithm.
-    pub(super) fn limiter_of(
+    pub(super) fn limiters_of(
         self: &Arc<Self>,
         limits: &Services,
         quota: &Quota,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Vec<Arc<Self>>, StoreError> {
         let rule = self.rule(limits);
+        if let Some(shards) = rule.shards() {
+            return self.divisible(quota, shards.len()).map(|()| shards.to_vec());
+        }
         if !rule.is_joint() {
-            return Ok(Arc::clone(self));
+            return Ok(vec![Arc::clone(self)]);
         }
         let parts = self.parts(&rule);
         let quotas: Vec<Quota> = parts.iter().map(|part| part.numbers.config.quota()).collect();
         let window = |quota: &Quota| (quota.per(), quota.rule().algorithm());
         let same = |known: &Quota| window(known) == window(quota);
         match quotas.iter().position(same) {
-            Some(n) => Ok(self.limiters(limits).swap_remove(n)),
+            Some(n) => Ok(vec![self.limiters(limits).swap_remove(n)]),
             None => Err(StoreError::misconfigured(format!(
                 "`{quota}` matches no limit of `{}` ({}); use the window and algorithm of one of them",
                 self.family.key,

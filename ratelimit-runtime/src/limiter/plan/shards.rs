@@ -7,8 +7,10 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use ratelimit_spec::Mode;
+
 use crate::{
-    Settings,
+    Quota, Settings, StoreError,
     limiter::{
         core::{Core, Members, Rule},
         services::Services,
@@ -56,6 +58,28 @@ impl Core {
         let of = |shard: &Arc<Self>| shard.in_force().or_else(|| Some(shard.share()?.of(own)));
         let whole = shards.iter().filter_map(of).reduce(together)?;
         Some(whole.keep_alive_ms(own.keep_alive_ms))
+    }
+
+    /// Returns an error if a quota cannot be divided among shards. A rate that is lower than their number can:
+    /// some of them then reject every call.
+    pub(in crate::limiter) fn divisible(
+        &self,
+        quota: &Quota,
+        shards: usize,
+    ) -> Result<(), StoreError> {
+        let config = Config::new(0, 1, Mode::Overall).with_quota(quota);
+        let holds_none = quota.rule().burst().is_some_and(|burst| (burst as usize) < shards);
+        let why = match (config.is_spaced(), holds_none) {
+            (true, _) => "its permits are spaced; use another algorithm".to_owned(),
+            (false, true) => {
+                format!("a shard would hold no permits; use a burst of at least {shards}")
+            }
+            (false, false) => return Ok(()),
+        };
+        let key = &self.family.key;
+        Err(StoreError::misconfigured(format!(
+            "`{quota}` cannot be divided among the {shards} shards of `{key}`, because {why}"
+        )))
     }
 
     /// Returns all shards, starting with a different one each time.
