@@ -209,7 +209,7 @@ async fn a_debt_of_more_than_a_smaller_quota_is_paid_in_parts() {
 
 #[tokio::test]
 async fn limiters_that_count_nothing_or_refuse_nobody() {
-    let yaml = "limiters:\n  off: { enabled: false }\n  shadow: { shadow: true }\n  own: { mode: per_client }\n";
+    let yaml = "limiters:\n  off: { enabled: false }\n  shadow: { shadow: true }\n  own: { mode: per_client }\n  closed: { rate: 0 }\n";
     let limits = embedded(yaml).build().await.unwrap();
     let quota = Quota::new(5, HOUR).unwrap();
     let charge = limits.limiter("off", quota).charge(9).await.unwrap();
@@ -224,6 +224,9 @@ async fn limiters_that_count_nothing_or_refuse_nobody() {
     let charge = own.charge(9).await.unwrap();
     assert_eq!((charge.taken, charge.debt, owing(&own).await), (5, 4, 4));
     assert!(own.peek(1).await.is_err());
+    let closed = limits.limiter("closed", Quota::new(5, HOUR).unwrap());
+    let charge = closed.charge(9).await.unwrap();
+    assert_eq!((charge.taken, charge.debt, charge.excess), (0, 0, 9), "no rate pays it");
     let error = limits.configured("unheard of").charge(1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.to_string().starts_with("rate limit `unheard of` has no quota"), "{error}");

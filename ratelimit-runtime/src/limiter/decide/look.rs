@@ -178,7 +178,8 @@ impl Core {
         let rule = self.rule(limits);
         let asked = u32::try_from(permits).unwrap_or(u32::MAX);
         let (permits, beyond) = (asked, permits - u64::from(asked));
-        let numbers = match self.ready(limits, &rule, 1) {
+        // No limit rejects a charge, not even one of rate 0.
+        let numbers = match self.ready_if(limits, &rule, 1, || true) {
             Ok(Ready::Decided(_)) => return Ok(Settlement::default()),
             Ok(Ready::Ask(numbers, _)) => numbers,
             Err(rejection) => return Err(unconfigured(&rejection)),
