@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit};
+use tests::redis_server::RedisServer;
 use tokio::time::timeout;
 
-use super::{counted, embedded, overruled};
+use super::{counted, embedded, on_redis, overruled};
 
 #[rate_limit(key = "shadow-forever", rate = 1, per = "1h")]
 pub(super) async fn forever() {}
@@ -81,6 +82,44 @@ async fn a_limit_in_force_on_the_same_function_refuses_as_ever() {
         assert_eq!(counted(&limits, in_force)[..2], [1, 3]);
         assert_eq!(counted(&limits, shadowed)[1], 0);
     }
+}
+
+#[rate_limit(key = "shadow-tried", rate = 1, per = "1h")]
+#[rate_limit(key = "shadow-waits", rate = 1, per = "100ms")]
+async fn waits_for_another() {}
+
+async fn tried(limits: Limits) {
+    limits
+        .scope(async {
+            for _ in 0..4 {
+                waits_for_another().await;
+            }
+        })
+        .await;
+    assert_eq!(
+        counted(&limits, "shadow-tried"),
+        [4, 0, 0, 3],
+        "each call once, and it delays none"
+    );
+    assert_eq!(counted(&limits, "shadow-waits"), [4, 0, 3, 0]);
+
+    let both = limits.configured("shadow-tried").and(limits.configured("shadow-waits"));
+    let rejection = both.try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.limiter(), "shadow-waits");
+    assert_eq!(counted(&limits, "shadow-tried"), [4, 0, 0, 3], "the call was rejected");
+}
+
+const TRIED: &str = "limiters:\n  shadow-tried: { shadow: true }\n";
+
+#[tokio::test]
+async fn a_call_that_tries_again_counts_once_embedded() {
+    tried(embedded(TRIED).build().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_call_that_tries_again_counts_once_redis() {
+    let server = RedisServer::start();
+    tried(on_redis(&server, TRIED).build().await.unwrap()).await;
 }
 
 #[tokio::test]

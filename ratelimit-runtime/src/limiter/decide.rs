@@ -40,6 +40,8 @@ pub(crate) struct Granted {
     pub(crate) taken: Taken,
     /// The milliseconds after which the same request can be granted again.
     pub(crate) again_ms: u64,
+    /// The rejection that shadow mode overruled.
+    pub(crate) overruled: Option<Rejection>,
 }
 
 /// Why a claim got no permits.
@@ -120,11 +122,9 @@ pub(crate) async fn decide(
             }
             Err(rejection) => {
                 let why = Why::Rejected(rejection);
-                match claim.core.shadowed(limits, rule, &why) {
-                    Some(decision) => {
-                        granted[position] = Some(Granted::free(&claim.core, decision));
-                    }
-                    None => return Err(vec![(position, why)]),
+                granted[position] = claim.core.shadowed(limits, rule, &why);
+                if granted[position].is_none() {
+                    return Err(vec![(position, why)]);
                 }
             }
         }
@@ -304,9 +304,9 @@ fn unless_shadowed(
         Err(refusals) => refusals,
     };
     if let ([one], [(_, why)]) = (asked, &refusals[..])
-        && let Some(decision) = one.core.shadowed(limits, one.rule, why)
+        && let Some(granted) = one.core.shadowed(limits, one.rule, why)
     {
-        return Ok(vec![Granted::free(one.core, decision)]);
+        return Ok(vec![granted]);
     }
     Err(refusals)
 }
@@ -371,6 +371,7 @@ fn outcome(
                 decision: asked.core.decision(&heard, replies.degraded),
                 taken: Taken::by(asked, &replies, source),
                 again_ms: heard.reply.retry_after_ms,
+                overruled: None,
             }),
             Outcome::NotTaken => {}
             _ => refusals.push((

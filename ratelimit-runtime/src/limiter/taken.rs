@@ -1,9 +1,6 @@
 //! The permits that a call took, and where: released by grant, which affects no other call.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
@@ -282,11 +279,6 @@ impl Taken {
                 taken.give_back(&kept).await;
             }
         });
-    }
-
-    /// Counts a call that was admitted after waiting.
-    pub(super) fn count_wait(&self) {
-        self.core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     }
 }
 

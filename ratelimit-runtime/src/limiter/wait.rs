@@ -186,7 +186,7 @@ async fn acquire_claims(
         Some(deciding) => match deciding.await {
             Ok(Usual::Permit(permit)) => return Ok(Got::One(permit)),
             Ok(Usual::Granted(granted)) => {
-                granted.taken.core.count_admitted(Some(&granted.decision));
+                claims[0].core.count_admitted(limits, Some(&granted));
                 return Ok(Got::All(vec![Some(granted)]));
             }
             Err(refusals) => Some(refusals),
@@ -233,7 +233,7 @@ async fn acquire_all(
     }
     held.keep();
     for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
-        claim.core.count_admitted(granted.as_ref().map(|granted| &granted.decision));
+        claim.core.count_admitted(limits, granted.as_ref());
     }
     Ok(all)
 }
@@ -363,9 +363,7 @@ async fn in_line(
     chair.join(limits, delay, begun)?;
     let granted = Turn::new(limits, chair).await?;
     core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
-    if let Some(claim) = granted.first() {
-        claim.taken.count_wait();
-    }
+    core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     Ok(granted)
 }
 

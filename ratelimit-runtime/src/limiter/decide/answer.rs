@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::Why;
+use super::{Granted, Why};
 use crate::{
     Decision, Quota, Quotas, Reason, Rejection, StoreError,
     events::Event,
@@ -227,15 +227,20 @@ impl Core {
         rejection.retry_after_some(Some(Duration::from_millis(ms)))
     }
 
-    /// Returns the decision on a request that only shadow mode admits, and counts and reports it;
-    /// `None` if the limiter is enforced, or no limit rejected the request.
-    pub(super) fn shadowed(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
+    /// Returns the result of a request that only shadow mode admits; `None` if the limiter is enforced, or no
+    /// limit rejected the request.
+    pub(super) fn shadowed(
+        self: &Arc<Self>,
+        limits: &Services,
+        rule: &Rule,
+        why: &Why,
+    ) -> Option<Granted> {
         let decision = self.in_shadow(limits, rule, why)?;
-        self.note_shadowed(limits, || match why {
+        let overruled = Some(match why {
             Why::NotNow(refusal) => Rejection::refused(Reason::Limited, (**refusal).clone()),
             Why::Rejected(rejection) => rejection.clone(),
         });
-        Some(decision)
+        Some(Granted { overruled, ..Granted::free(self, decision) })
     }
 
     /// Counts a call that only shadow mode admits, and reports the first one after a quiet period.
@@ -251,7 +256,7 @@ impl Core {
         }
     }
 
-    /// Like `shadowed`, but neither counts nor reports the call.
+    /// Returns the decision of such a result.
     pub(super) fn in_shadow(&self, limits: &Services, rule: &Rule, why: &Why) -> Option<Decision> {
         if !rule.is_shadowed() {
             return None;

@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use ratelimit_spec::{Mode, Wait};
 
+use super::Granted;
 use crate::{
     Decision, Reason, Rejection, Settings,
     algorithm::Spent,
@@ -260,9 +261,13 @@ impl Core {
         self.family.count_admitted(reply.remaining, reply.config.saved());
     }
 
-    /// Counts an admitted call.
-    pub(in crate::limiter) fn count_admitted(&self, decision: Option<&Decision>) {
+    /// Counts an admitted call, and reports it if only shadow mode admits it. It may have tried several times.
+    pub(in crate::limiter) fn count_admitted(&self, limits: &Services, granted: Option<&Granted>) {
+        if let Some(rejection) = granted.and_then(|granted| granted.overruled.as_ref()) {
+            self.note_shadowed(limits, || rejection.clone());
+        }
         // A call that was admitted without counting is close to no limit.
+        let decision = granted.map(|granted| &granted.decision);
         let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
         let (remaining, saved) = counted
             .map_or((0, 0), |(remaining, quota)| (remaining, quota.rule().saved(quota.rate())));

@@ -94,7 +94,7 @@ impl Core {
             Ok(granted) => granted.into_iter().next(),
             Err(refusals) => {
                 let (_, why) = refusals.into_iter().next()?;
-                Some(Granted::free(self, self.shadowed(limits, &rule, &why)?))
+                self.shadowed(limits, &rule, &why)
             }
         }
     }
@@ -109,6 +109,6 @@ impl Core {
 impl Granted {
     /// A call that was admitted without counting.
     pub(super) fn free(core: &Arc<Core>, decision: Decision) -> Self {
-        Self { decision, taken: Taken::nothing(core), again_ms: 0 }
+        Self { decision, taken: Taken::nothing(core), again_ms: 0, overruled: None }
     }
 }

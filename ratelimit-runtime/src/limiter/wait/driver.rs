@@ -153,7 +153,7 @@ fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     let Ticket { source, grant, reply } = slot.ticket.clone();
     let decision = core.decision(&reply.into(), false);
     let taken = Taken::reserved(&chair.claims[0].core, source, grant, slot.permits);
-    let granted = Granted { decision, taken, again_ms: 0 };
+    let granted = Granted { decision, taken, again_ms: 0, overruled: None };
     if chair.answer(Ok(vec![granted]), Some(slot.clone())).is_err() {
         core.queue.change(|line| line.put(slot));
     }
