@@ -480,3 +480,19 @@ async fn a_quota_of_the_limits_file_alone_is_enough() {
     let unknown = Limit::configured("unknown").limits(&limits);
     assert_eq!(status(&unknown, request()).await, 500);
 }
+
+#[tokio::test]
+async fn an_inner_service_looks_up_its_limiters_in_the_limits_of_the_layer() {
+    let (limits, _) = limits().await;
+    // Before its future is polled, as a `Throttle` in a proxy does.
+    let inner = tower::service_fn(|_| {
+        let inner = Limits::current().limiter("inner", quota(5, MINUTE));
+        async move {
+            inner.try_acquire(1).await.unwrap();
+            Ok(Response::new(Full::default()))
+        }
+    });
+    let limit = Limit::new("outer", quota(5, MINUTE)).limits(&limits);
+    assert_eq!(through(&limit, inner, request()).await.status(), 200);
+    assert_eq!(free(&limits, "inner").await, 4);
+}

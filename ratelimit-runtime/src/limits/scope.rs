@@ -40,13 +40,17 @@ impl Observer {
         Scope::current().observer
     }
 
-    /// Observes a future, which runs with these limits, or with those of the calling code.
-    pub(crate) fn of<F: Future>(limits: Option<&Limits>, future: F) -> (Self, Scoped<F>) {
+    /// Observes a call and its future, which run with these limits, or with those of the calling code.
+    pub(crate) fn of<F: Future>(
+        limits: Option<&Limits>,
+        call: impl FnOnce() -> F,
+    ) -> (Self, Scoped<F>) {
         let outer = Scope::current();
         let slot = Slot { outcomes: Mutex::default(), outer: outer.observer };
         let observer = Self(Arc::new(slot));
         let limits = limits.cloned().or(outer.limits);
         let scope = Scope { limits, observer: Some(observer.clone()) };
+        let future = SCOPE.sync_scope(scope.clone(), call);
         (observer, SCOPE.scope(scope, future))
     }
 
@@ -115,6 +119,6 @@ impl Scope {
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
     // Boxed, because the scope is unknown before the first poll, and moving the future would store it twice.
-    let (observer, future) = Observer::of(None, Box::pin(future));
+    let (observer, future) = Observer::of(None, || Box::pin(future));
     (future.await, observer.outcomes())
 }

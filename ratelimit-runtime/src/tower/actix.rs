@@ -92,7 +92,7 @@ where
     if let Some(decision) = head.extensions.remove::<Decision>() {
         request.extensions_mut().insert(decision);
     }
-    let (observer, call) = compiled.run(inner.call(request));
+    let (observer, call) = compiled.run(|| inner.call(request));
     let answer = call.await;
     let finish = |head: &mut _| admitted.finish(compiled, &observer.outcomes(), head);
     described(answer, finish).map(ServiceResponse::map_into_left_body)
@@ -177,7 +177,7 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let (call, headers) = (self.inner.call(request), self.headers);
         Box::pin(async move {
-            let (observer, call) = Observer::of(None, call);
+            let (observer, call) = Observer::of(None, || call);
             let answer = call.await;
             let outcomes = observer.outcomes();
             let outcomes = outcomes.iter().map(Result::as_ref);

@@ -48,8 +48,9 @@ impl Compiled {
         }
     }
 
-    /// Runs the inner service with the layer's limits, and observes it.
-    pub(super) fn run<F: Future>(&self, call: F) -> (Observer, Scoped<F>) {
+    /// Calls the inner service with the layer's limits, which it may look up before its future is polled, and observes
+    /// it.
+    pub(super) fn run<F: Future>(&self, call: impl FnOnce() -> F) -> (Observer, Scoped<F>) {
         Observer::of(self.limits.as_ref(), call)
     }
 }

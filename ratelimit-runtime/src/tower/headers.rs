@@ -48,7 +48,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (call, headers) = (self.inner.call(request), self.headers);
         Box::pin(async move {
-            let (observer, call) = Observer::of(None, call);
+            let (observer, call) = Observer::of(None, || call);
             let (mut parts, body) = call.await?.into_parts();
             let outcomes = observer.outcomes();
             outcomes::describe(headers, outcomes.iter().map(Result::as_ref), &mut parts);

@@ -57,7 +57,7 @@ where
                 Ok(admitted) => admitted,
                 Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
             };
-            let (observer, call) = compiled.run(inner.call(Request::from_parts(parts, body)));
+            let (observer, call) = compiled.run(|| inner.call(Request::from_parts(parts, body)));
             let (mut parts, body) = call.await?.into_parts();
             admitted.finish(&compiled, &observer.outcomes(), &mut parts);
             Ok(Response::from_parts(parts, LimitBody::inner(body)))
