@@ -8,7 +8,8 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Event, Limiter, Limits, Penalty, Quota, Reason, Rejection, Settings, rate_limit, test_util,
+    Event, Limiter, Limits, Penalty, Quota, Quotas, Reason, Rejection, Settings, rate_limit,
+    test_util, web,
 };
 use tests::{
     limits_file::LimitsFile,
@@ -179,6 +180,25 @@ async fn what_is_taken_together_is_refused_together() {
             tokio::time::sleep(ms(PER)).await;
         }
         assert!(guarded.try_acquire(1).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn of_a_key_that_is_blocked_no_limit_has_permits_left() {
+    let quotas = [Quota::new(3, ms(PER)).unwrap(), Quota::new(5, Duration::from_secs(60)).unwrap()];
+    let settings = Settings::new(Quotas::new(quotas).unwrap()).penalty(Penalty::new(1, ms(5_000)));
+    for place in [Place::Embedded, Place::redis()] {
+        let limits = place.limits().await;
+        let limiter = limits.limiter("two", settings.clone());
+        limiter.try_acquire(3).await.unwrap();
+        // The first one begins the block.
+        for _ in 0..2 {
+            let rejection = limiter.try_acquire(3).await.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::Blocked);
+            let answer = web::response(&rejection, web::Headers::Ietf);
+            let described = answer.headers()["ratelimit"].to_str().unwrap();
+            assert_eq!(described.matches(";r=0;").count(), 2, "{described}");
+        }
     }
 }
 

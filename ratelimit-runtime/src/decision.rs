@@ -145,10 +145,12 @@ impl Decision {
         Self { shadowed: Some(reason), parts, ..self }
     }
 
-    /// Returns the decision of a key that is blocked for this long: nothing remains until then.
+    /// Returns the decision of a key that is blocked for this long: nothing remains of any limit until then.
     pub(crate) fn blocked_for(self, block: Duration) -> Self {
+        let of_part = |part: &Self| part.clone().blocked_for(block);
+        let parts = self.parts.as_deref().map(|parts| parts.iter().map(of_part).collect());
         let (reset_after, retry_after) = (self.reset_after.max(block), Some(block));
-        Self { remaining: 0, reset_after, more_after: block, retry_after, ..self }
+        Self { remaining: 0, reset_after, more_after: block, retry_after, parts, ..self }
     }
 
     /// Combines the decisions of two limiters: the stricter one, with the parts of both.

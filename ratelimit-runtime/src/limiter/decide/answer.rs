@@ -122,10 +122,14 @@ impl Core {
         let decision = decision_of(key, reply, degraded);
         let Some(parts) = parts else { return decision };
         let several = reply.outcome != Outcome::Granted && reply.violated != 0;
-        Decision {
+        let decision = Decision {
             violated: several.then(|| self.violated(reply)),
             parts: Some(parts_of(key, parts, degraded)),
             ..decision
+        };
+        match reply.outcome {
+            Outcome::Blocked => decision.blocked_for(Duration::from_millis(reply.retry_after_ms)),
+            _ => decision,
         }
     }
 
