@@ -85,6 +85,29 @@ async fn a_call_waits_for_the_part_that_is_free_first() {
 }
 
 #[tokio::test]
+async fn calls_that_wait_together_use_all_parts() {
+    for algorithm in ["sliding_window", "token_bucket"] {
+        let server = RedisServer::start();
+        let yaml = format!(
+            "limiters:\n  hot: {{ rate: 4, per: 1s, algorithm: {algorithm}, shards: 4 }}\n"
+        );
+        let limits = on(&server.url(), &yaml).await;
+        let start = Instant::now();
+        let callers: Vec<_> = (0..12)
+            .map(|_| {
+                let limiter = limits.configured("hot");
+                tokio::spawn(async move { limiter.acquire(1).await.map(drop) })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.unwrap().unwrap();
+        }
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(5), "{algorithm}: 12 of 4 per second: {took:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_can_have_what_one_part_has() {
     let server = RedisServer::start();
     let limits = on(&server.url(), &hot("shards: 3")).await;

@@ -280,6 +280,8 @@ async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted
                 let of_all = |got: Granted| Granted {
                     decision: Decision { quota, ..got.decision },
                     taken: got.taken.by_shard_of(core),
+                    // Another shard may grant the same request now.
+                    again_ms: 0,
                     ..got
                 };
                 return Ok(granted.into_iter().map(of_all).collect());
