@@ -276,9 +276,8 @@ async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted
         let claim = Claim { core: shard, permits, wait: Wait::None, fallible: true };
         match Box::pin(decide(limits, &[claim])).await {
             Ok(granted) => {
-                let quota = core.in_force().map(|config| config.quota());
                 let of_all = |got: Granted| Granted {
-                    decision: Decision { quota, ..got.decision },
+                    decision: core.of_whole(got.decision),
                     taken: got.taken.by_shard_of(core),
                     // Another shard may grant the same request now.
                     again_ms: 0,

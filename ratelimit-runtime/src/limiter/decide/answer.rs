@@ -197,13 +197,15 @@ impl Core {
             .with_detail(format!("requested {permits}, quota {quota} in {shards} shards"))
     }
 
+    /// Converts the decision of a shard to that of the whole limiter.
+    pub(super) fn of_whole(&self, decision: Decision) -> Decision {
+        Decision { quota: self.in_force().map(|config| config.quota()), ..decision }
+    }
+
     /// Converts the reason for which all shards rejected a request to that of the whole limiter.
     pub(super) fn of_all_shards(&self, why: Why, permits: u64, shards: usize) -> Why {
         match why {
-            Why::NotNow(refusal) => {
-                let quota = self.in_force().map(|config| config.quota());
-                Why::NotNow(Box::new(Decision { quota, ..*refusal }))
-            }
+            Why::NotNow(refusal) => Why::NotNow(Box::new(self.of_whole(*refusal))),
             Why::Rejected(rejection) if rejection.reason() == Reason::ExceedsCapacity => {
                 Why::Rejected(self.too_many_in_each(permits, shards))
             }

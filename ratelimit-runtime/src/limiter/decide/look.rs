@@ -155,18 +155,15 @@ impl Core {
                 (_, one) => one,
             });
         }
-        match best {
-            Some(Ok(decision)) => {
-                let quota = self.in_force().map(|config| config.quota());
-                Ok(Decision { quota, remaining, ..decision })
-            }
+        let why = match best {
+            Some(Ok(decision)) => return Ok(Decision { remaining, ..self.of_whole(decision) }),
             Some(Err(Why::NotNow(refusal))) => {
-                let why = Why::NotNow(Box::new(Decision { remaining, ..*refusal }));
-                Err(self.of_all_shards(why, permits, shards.len()))
+                Why::NotNow(Box::new(Decision { remaining, ..*refusal }))
             }
-            Some(Err(why)) => Err(self.of_all_shards(why, permits, shards.len())),
-            None => Err(Why::Rejected(self.unknown())),
-        }
+            Some(Err(why)) => why,
+            None => Why::Rejected(self.unknown()),
+        };
+        Err(self.of_all_shards(why, permits, shards.len()))
     }
 
     /// Takes permits whether they are free or not; permits that are not free become debt.
@@ -204,9 +201,7 @@ impl Core {
         let Charged { taken, debt, excess } = strictest.unwrap_or_default();
         Ok(Settlement { taken, debt, excess: excess + beyond, ..Settlement::default() })
     }
-}
 
-impl Core {
     /// Charges each shard its share of a cost, and then the others what one of them can no longer owe.
     async fn charge_shards(
         &self,

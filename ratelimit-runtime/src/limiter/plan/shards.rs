@@ -7,8 +7,6 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use ratelimit_spec::Mode;
-
 use crate::{
     Quota, Settings, StoreError,
     limiter::{
@@ -67,9 +65,9 @@ impl Core {
         quota: &Quota,
         shards: usize,
     ) -> Result<(), StoreError> {
-        let config = Config::new(0, 1, Mode::Overall).with_quota(quota);
+        let is_spaced = quota.rule().saved(1) == 0;
         let holds_none = quota.rule().burst().is_some_and(|burst| (burst as usize) < shards);
-        let why = match (config.is_spaced(), holds_none) {
+        let why = match (is_spaced, holds_none) {
             (true, _) => "its permits are spaced; use another algorithm".to_owned(),
             (false, true) => {
                 format!("a shard would hold no permits; use a burst of at least {shards}")
