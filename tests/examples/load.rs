@@ -17,6 +17,8 @@ use hyper_util::{
 use tokio::{task::JoinHandle, time::sleep};
 
 const CONNECTIONS: u64 = 8;
+/// Between the rounds of a connection: all of them ask for many times what is admitted, and leave the shop the processor.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Users of each phase, who have not been seen before it.
 pub(crate) const USERS: u64 = 4;
 
@@ -100,7 +102,7 @@ impl Load {
                     for route in [Route::Quote, Route::Payment, Route::Order { user }] {
                         answers.push(shopper.ask(route, phase).await);
                     }
-                    sleep(Duration::from_millis(1)).await;
+                    sleep(PAUSE).await;
                 }
                 answers
             })
