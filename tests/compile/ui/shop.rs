@@ -69,23 +69,23 @@ impl Shop {
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args([command, "--offline"]).current_dir(&self.dir);
-        cargo.env("CARGO_TARGET_DIR", self.target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.env("CARGO_TARGET_DIR", Self::target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
         for variable in ["RUSTFLAGS", "RATELIMIT_LIMITS", "CARGO_TERM_QUIET"] {
             cargo.env_remove(variable);
         }
         cargo
     }
 
-    /// Beside the package and not in it, so that a later run finds the dependencies compiled.
-    fn target(&self) -> PathBuf {
-        self.dir.with_file_name("packages.target")
+    /// That of the workspace, where many dependencies are compiled already.
+    fn target() -> &'static Path {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder of the target folder")
     }
 
     /// Builds the program of this package and returns its path.
     pub(crate) fn program(&self) -> PathBuf {
         let output = self.cargo("build").output().expect("cargo runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.target().join("debug").join(self.name)
+        Self::target().join("debug").join(self.name)
     }
 
     pub(crate) fn compiles(&self) {
