@@ -4,6 +4,8 @@
 mod circles;
 #[path = "tidy/links.rs"]
 mod links;
+#[path = "tidy/messages.rs"]
+mod messages;
 #[path = "tidy/snippets.rs"]
 mod snippets;
 

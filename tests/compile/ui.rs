@@ -9,8 +9,6 @@
 mod editions;
 #[path = "ui/features.rs"]
 mod features;
-#[path = "ui/messages.rs"]
-mod messages;
 #[path = "ui/packages.rs"]
 mod packages;
 #[path = "ui/shop.rs"]

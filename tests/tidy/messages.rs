@@ -1,28 +1,22 @@
-//! A message that no case shows is a message that nobody has read.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! Each message of the macros is shown by a case of the UI tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 
+use super::files;
+
 #[test]
 fn every_message_of_the_macros_is_in_some_case() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let told: Vec<String> = files(&root.join("ui"), "stderr")
-        .iter()
-        .map(|path| fs::read_to_string(path).unwrap())
-        .collect();
+    let cases = files("tests/compile/ui", "stderr");
     let mut unseen = Vec::new();
-    for source in files(&root.join("../../ratelimit-macros/src"), "rs") {
+    for (source, text) in files("ratelimit-macros/src", "rs") {
         if source.ends_with("golden.rs") || source.ends_with("tests.rs") {
             continue;
         }
-        let text = fs::read_to_string(&source).unwrap();
         let tokens: TokenStream = text.split("#[cfg(test)]").next().unwrap().parse().unwrap();
         let hidden = messages(tokens).into_iter().filter(|message| {
-            !told.iter().flat_map(|case| case.lines()).any(|line| holds(line, message))
+            !cases.iter().flat_map(|(_, case)| case.lines()).any(|line| holds(line, message))
         });
-        unseen.extend(hidden.map(|message| format!("{}: {message}", source.display())));
+        unseen.extend(hidden.map(|message| format!("{source}: {message}")));
     }
     assert!(unseen.is_empty(), "no case in `tests/compile/ui` shows\n{}", unseen.join("\n"));
 }
@@ -69,17 +63,4 @@ fn holds(line: &str, message: &str) -> bool {
         rest = &rest[start + fixed.len()..];
     }
     true
-}
-
-fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|found| found == extension) {
-            found.push(path);
-        }
-    }
-    found
 }
