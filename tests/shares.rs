@@ -122,6 +122,28 @@ async fn processes_that_know_of_each_other_share_a_quota() {
     assert!(all >= 3 * RATE, "{all}");
 }
 
+/// The first one to send a heartbeat after that counted on the whole quota, the second one on half of it, and so on.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_whose_server_lost_its_data_still_know_of_each_other() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let members = || server.cli::<usize>(&["ZCARD", "ratelimit:members"]);
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        processes.push(process(&proxy.url(), None).await);
+        tokio::time::sleep(SECOND / 5).await;
+    }
+    // Their third heartbeats are after seven seconds, the next ones after fifteen.
+    tokio::time::sleep(SECOND * 15 / 2).await;
+    assert_eq!(members(), 4);
+    server.cli::<String>(&["FLUSHALL"]);
+    eventually("each process sends a heartbeat", 20 * SECOND, || members() == 4);
+    proxy.cut();
+    let admitted = load_of(&processes, quota(RATE, SECOND), 4 * SECOND).await;
+    let worst = worst_after(&admitted, 1000);
+    assert!(worst <= RATE, "{worst} in a window");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_of_a_flapping_server_share_a_quota() {
     let server = RedisServer::start();

@@ -70,8 +70,19 @@ impl Members {
         u32::try_from(known.members.len()).ok().filter(|count| *count > 0)
     }
 
-    pub(crate) fn learn(&self, members: Vec<MemberId>) {
+    /// Records the processes that were alive before a heartbeat of this one. If it was not among them, the store may have
+    /// lost its data, and the others since their last heartbeats: those read before still count.
+    pub(crate) fn learn(&self, own: MemberId, mut members: Vec<MemberId>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = |members: &[MemberId], process| {
+            members.iter().any(|member| member.process() == process)
+        };
+        if !lists(&members, own.process()) {
+            let lost = known.members.iter().filter(|one| !lists(&members, one.process()));
+            members.extend(lost.copied().collect::<Vec<_>>());
+        }
+        members.retain(|member| member.process() != own.process());
+        members.push(own);
         *known = Known { members, at: Some(clock::instant()), forbidden: false };
     }
 

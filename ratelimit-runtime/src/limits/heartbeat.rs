@@ -112,7 +112,7 @@ impl Process {
         let members = &limits.members;
         let Some(heartbeat) = self.heartbeat(limits) else { return };
         match limits.store.heartbeat(&heartbeat).await {
-            Ok(all) => members.learn(all),
+            Ok(alive) => members.learn(heartbeat.id, alive),
             Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
                 if members.forbid() {
                     limits.events.emit(&Event::MembersUnavailable { error });

@@ -61,7 +61,7 @@ forward! {
 }
 
 impl AnyStore {
-    /// Sends a heartbeat, and returns the live processes.
+    /// Sends a heartbeat, and returns the processes that were alive before it.
     pub(crate) async fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,

@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Sends a heartbeat and returns the live processes. One without a reply closes the gate as a call does,
-    /// so that a process without calls notices the outage. One that is rejected does not: decisions work
-    /// without heartbeats.
+    /// Sends a heartbeat and returns the processes that were alive before it. One without a reply closes the gate
+    /// as a call does, so that a process without calls notices the outage. One that is rejected does not: decisions
+    /// work without heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,

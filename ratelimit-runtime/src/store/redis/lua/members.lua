@@ -1,4 +1,5 @@
--- Sends the heartbeat of a process, including the last one, and returns the live processes.
+-- Sends the heartbeat of a process, including the last one, and returns the processes that were alive
+-- before it: without this one if it is new, or if the server lost its data.
 --
 -- KEYS[1]  zset     processes by the time of their last heartbeat, ms
 -- KEYS[2]  hash     the data of this process; expires with it
@@ -15,6 +16,7 @@
 -- Returns a list of ids.
 local lives = tonumber(ARGV[6])
 local process = string.sub(ARGV[1], 9)
+local alive = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now - lives, '+inf')
 for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   -- The process had other limits until its limits file changed.
   if string.sub(id, 9) == process then redis.call('ZREM', KEYS[1], id) end
@@ -31,4 +33,4 @@ redis.call('PEXPIRE', KEYS[1], lives)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - lives)) do
   redis.call('ZREM', KEYS[1], gone)
 end
-return redis.call('ZRANGE', KEYS[1], 0, -1)
+return alive
