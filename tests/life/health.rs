@@ -80,6 +80,13 @@ async fn a_server_that_takes_no_writes_says_what_to_do() {
         tokio::time::sleep(SECOND).await;
         let error = limits.health().store.unwrap_err().to_string();
         assert!(error.contains(advice), "{error}");
+        // A program that starts meanwhile was refused: `the Redis user lacks permissions`.
+        let late = self::limits(&server, "").await;
+        let error = late.health().store.unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+        let _: () = server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+        let _: () = server.cli(&["REPLICAOF", "NO", "ONE"]);
+        eventually("the store is found", 3 * SECOND, || late.health().is_ok());
     }
 }
 

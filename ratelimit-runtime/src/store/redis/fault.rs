@@ -71,11 +71,30 @@ pub(super) fn classify(error: &RedisError) -> Fault {
         }
         _ => {}
     }
-    let marked = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
-    if (!error.is_io_error() && marked(&PERMANENT)) || marked(&CERTIFICATE) {
+    let of_certificate = CERTIFICATE.iter().any(|mark| text.contains(mark));
+    if (!error.is_io_error() && is_permanent(&text)) || of_certificate {
         return misconfigured();
     }
     Fault::Transient(unavailable())
+}
+
+fn is_permanent(text: &str) -> bool {
+    PERMANENT.iter().any(|mark| text.contains(mark))
+}
+
+/// Returns the error of a script that tried each command, if some failed: of those that never succeed, if there are any.
+pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
+    let lacking: Vec<_> =
+        complaints.iter().map(String::as_str).filter(|text| is_permanent(text)).collect();
+    if lacking.is_empty() {
+        // A full server, or a replica.
+        let first = complaints.first()?;
+        return Some(StoreError::unavailable(with_hint(&format!("redis: {first}"))));
+    }
+    Some(StoreError::misconfigured(format!(
+        "redis: the Redis user lacks permissions; grant these commands: {}",
+        lacking.join("; ")
+    )))
 }
 
 /// Converts an error for a caller that does not retry.

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
     RedisStore,
-    fault::{Fault, classify},
+    fault::{Fault, classify, refused},
     line::Live,
     script,
 };
@@ -28,7 +28,7 @@ impl RedisStore {
                 _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
             };
             match complaints.map_err(|error| classify(&error)) {
-                Ok(complaints) => refuse_complaints(&complaints)?,
+                Ok(complaints) => refused(&complaints).map_or(Ok(()), Err)?,
                 Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
                 Err(Fault::NotDone(_)) => {}
             }
@@ -75,14 +75,4 @@ impl RedisStore {
             self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
         }
     }
-}
-
-fn refuse_complaints(complaints: &[String]) -> Result<(), StoreError> {
-    if complaints.is_empty() {
-        return Ok(());
-    }
-    let complaints = complaints.join("; ");
-    Err(StoreError::misconfigured(format!(
-        "redis: the Redis user lacks permissions; grant these commands: {complaints}"
-    )))
 }
