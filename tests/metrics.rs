@@ -117,6 +117,22 @@ async fn events_with_an_alert_are_counted_from_0() {
     }
 }
 
+/// A limit with a `wait` rejected all its calls without an alert.
+#[test]
+fn each_reason_has_an_alert() {
+    let alerts = include_str!("../docs/metrics/alerts.yaml");
+    let page = include_str!("../docs/metrics.md");
+    let (_, reasons) = page.split_once("- `reason` is ").unwrap();
+    let (reasons, _) = reasons.split_once("\n- ").unwrap();
+    let reasons: Vec<_> = reasons.split('`').skip(1).step_by(2).collect();
+    assert!(reasons.len() > 5 && reasons.contains(&"wait_too_long"), "{reasons:?}");
+    // Those calls are degraded.
+    for reason in reasons.into_iter().filter(|reason| *reason != "store_unavailable") {
+        let listed = |mark| alerts.contains(&format!("{mark}{reason}"));
+        assert!(listed("=~\"") || listed("|"), "{reason}");
+    }
+}
+
 #[tokio::test]
 async fn waits_are_measured_while_and_after_they_last() {
     let limits = embedded("limiters:\n  slow: { wait: 1m }\n").await;

@@ -1,7 +1,7 @@
 //! The metrics: their names, and their recording.
 //!
 //! The handles of a limiter are created with its first decision and cached, so that a decision
-//! costs one addition. Install a recorder before the first call.
+//! costs one addition. Install a recorder before the limits, which describe the metrics.
 
 use std::time::Duration;
 
