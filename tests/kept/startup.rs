@@ -61,6 +61,40 @@ async fn each_documented_command_that_a_user_may_not_run_is_found_at_startup() {
     }
 }
 
+/// The advice was to add a password that was there, and to grant commands for a lack of keys. Without `SELECT`, the
+/// program started, and its server was unavailable.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_user_lacks_is_an_error_that_says_so() {
+    let server = RedisServer::start();
+    start_with(&server, "app", &NEEDED).await.unwrap();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&[
+        "SETUSER",
+        "confined",
+        "on",
+        &format!(">{PASSWORD}"),
+        "+@all",
+        "~shop:*",
+        "~{shop:*",
+    ]);
+    acl.exec(&mut server.connect().unwrap()).unwrap();
+    for (url, advice) in [
+        (server.url_for("app", "wrong"), "; correct the user or the password in the store URL"),
+        (
+            server.url_for("confined", PASSWORD),
+            "; let the Redis user access all keys that begin with the `key_prefix`",
+        ),
+        (
+            format!("redis://app:{PASSWORD}@{}/1", server.address()),
+            "; grant the Redis user the commands listed in docs/outages.md",
+        ),
+    ] {
+        let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+        let error = builder.build().await.map(drop).unwrap_err().to_string();
+        assert!(error.ends_with(advice), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_are_enough_for_every_rule() {
     // What is not documented was not missing, since no test counted by such a user.

@@ -30,9 +30,11 @@ pub(super) enum NotDone {
 
 /// Texts that mark errors of the setup. Codes alone are not enough, because Redis before 7 wraps the
 /// errors of a script.
-const PERMANENT: [&str; 12] = [
+const PERMANENT: [&str; 13] = [
     "WRONGTYPE",
     "NOPERM",
+    // The driver leaves out the code if that command is `SELECT`.
+    "no permissions to run",
     "NOAUTH",
     "WRONGPASS",
     "CROSSSLOT",
@@ -149,21 +151,26 @@ fn describe(error: &RedisError) -> String {
 }
 
 fn with_hint(text: &str) -> String {
-    let hint = if text.contains("can't run this command") || text.contains("NOPERM") {
+    let has = |mark| text.contains(mark);
+    let hint = if has("NOPERM") && has("access") {
+        "; let the Redis user access all keys that begin with the `key_prefix`"
+    } else if has("can't run this command") || has("NOPERM") || has("no permissions to run") {
         "; grant the Redis user the commands listed in docs/outages.md"
-    } else if text.contains("WRONGTYPE") {
+    } else if has("WRONGTYPE") {
         "; a key with this name holds other data, choose another `key_prefix`"
-    } else if text.contains("WRONGPASS") || text.contains("NOAUTH") {
+    } else if has("WRONGPASS") {
+        "; correct the user or the password in the store URL"
+    } else if has("NOAUTH") {
         "; add `user:password@` to the store URL"
-    } else if text.contains("READONLY") {
+    } else if has("READONLY") {
         "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
-    } else if text.contains("OOM command") {
+    } else if has("OOM command") {
         "; raise the `maxmemory` of the server, or remove other data"
-    } else if text.contains("cluster support disabled") {
+    } else if has("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server"
-    } else if text.contains("DB index is out of range") {
+    } else if has("DB index is out of range") {
         "; write a database that the server has at the end of the store's address, such as `/0`"
-    } else if text.contains("SELECT is not allowed in cluster mode") {
+    } else if has("SELECT is not allowed in cluster mode") {
         "; write no database in the store's address"
     } else {
         return text.to_owned();
