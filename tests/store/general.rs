@@ -193,10 +193,14 @@ async fn leaves_per_client_to_the_process<S: Store>(
     overall.first(2, OnDrift::Carry).await;
     let request = per_client.request(Assertion::First(OnDrift::Carry));
     let reply = per_client.store.assert(&request).await.expect("the store answers");
-    assert_eq!(reply.reconciled, Some(Reconciled::Carried), "the mode changes like any number");
+    assert_eq!(reply.reconciled, Some(Reconciled::Reset), "no mode counts what another one did");
     assert_eq!(reply.config.mode, Mode::PerClient, "to the newer one");
     let reply = overall.acquire(1).await;
     assert_eq!(reply.outcome, Outcome::PerClient, "the store does not count it any more");
+    let since = per_client.since + Duration::from_millis(1);
+    let next = Process { keys: overall.keys.clone(), since, ..*overall };
+    let reply = next.first(2, OnDrift::Carry).await;
+    assert_eq!((reply.outcome, reply.reconciled), (Outcome::Granted, Some(Reconciled::Reset)));
 }
 
 async fn gives_back_what_is_in_use<S: Store>(limiter: &Process<'_, S>) {

@@ -273,11 +273,13 @@ pub(crate) fn reconcile(
         && !stored.is_from_outside()
         && assertion == Assertion::First(OnDrift::Reset)
         && stored.may_reset_to(&own, now);
+    // Another mode counts elsewhere, so usage cannot be carried over to it.
+    let forgets = resets || stored.config().mode != own.mode;
     stored.announce(own, epoch, now);
     if resets {
         stored.history.get_or_insert_default().reset_ms = Some(now);
     }
-    let reconciled = Some(if resets { Reconciled::Reset } else { Reconciled::Carried });
+    let reconciled = Some(if forgets { Reconciled::Reset } else { Reconciled::Carried });
     (stored, Reconciliation { reconciled, replaced })
 }
 

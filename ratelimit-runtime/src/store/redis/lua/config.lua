@@ -35,19 +35,15 @@ local function may_reset(own, name, stored, now)
   return cool and not is_recent(name, stored, now)
 end
 
--- Replaces the stored configuration with our own.
+-- Replaces the stored configuration with our own. Another mode counts elsewhere, so usage cannot be
+-- carried over to it.
 local function take_over(own, stored, resets, now)
-  local event, replaced, name = CARRIED, numbers_of(stored), name_of(numbers_of(own))
+  local replaced, name = numbers_of(stored), name_of(numbers_of(own))
+  local is_reset = resets and own.on_drift == 'reset' and may_reset(own, name, stored, now)
+  local event = (is_reset or own.mode ~= stored.mode) and RESET or CARRIED
   own.replaced = replaced
-  if resets and own.on_drift == 'reset' and may_reset(own, name, stored, now) then
-    event = RESET
-    forget_state(stored)
-    redis.call('HSET', KEYS[1], 'reset', now)
-  elseif own.mode == '1' and stored.mode ~= '1' then
-    forget_state(stored)
-  else
-    move_counter(own, stored)
-  end
+  if event == RESET then forget_state(stored) else move_counter(own, stored) end
+  if is_reset then redis.call('HSET', KEYS[1], 'reset', now) end
   write_own(own, stored, now)
   remember(name_of(replaced), name, stored, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
