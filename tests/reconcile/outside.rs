@@ -6,7 +6,7 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Event, Limiter, Limits, LimitsBuilder, Quota, RateChange, Reason, report::Reconciled,
+    Event, Limiter, Limits, LimitsBuilder, Mode, Quota, RateChange, Reason, report::Reconciled,
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
@@ -185,6 +185,21 @@ async fn a_change_that_is_held_stays_in_force_while_processes_start() {
     limiter.set_rate(RateChange::new(quota(6)).hold(MINUTE)).await.unwrap();
     let _: i64 = server.cli(&["HSET", "shared", "rate", "5"]);
     assert_eq!(limiter.config().await.unwrap().unwrap().held_for, None);
+}
+
+#[tokio::test]
+async fn a_mode_that_was_changed_back_and_forth_on_purpose_counts_anew() {
+    let server = RedisServer::start();
+    for builder in [on(&server), Limits::builder().memory()] {
+        let limits = builder.no_limits_file().build().await.unwrap();
+        let limiter = limits.limiter("shared", quota(4));
+        assert_eq!(taken(&limiter).await, 4);
+        for mode in [Mode::PerClient, Mode::Overall, Mode::PerClient, Mode::Overall] {
+            let change = RateChange::new(quota(4)).carry().mode(mode);
+            assert!(limiter.update_rate(change).await.unwrap());
+            assert_eq!(taken(&limiter).await, 4, "{mode:?} of {limits:?}");
+        }
+    }
 }
 
 #[tokio::test]

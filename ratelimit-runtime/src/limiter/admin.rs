@@ -110,16 +110,19 @@ impl Core {
         write: Write,
     ) -> Result<bool, StoreError> {
         let mut whole = self.kept(limits).await?.with_quota(quota);
-        whole.mode = write.mode.unwrap_or(whole.mode);
+        let before = whole.mode;
+        whole.mode = write.mode.unwrap_or(before);
         let config = self.share().map_or(whole, |share| share.of(whole));
-        let (when, state, hold_ms) = (write.when, write.state, expiry_ms(write.hold));
+        // Another mode counts elsewhere, so usage cannot be carried over to it.
+        let state = if whole.mode == before { write.state } else { KeepState::Reset };
+        let (when, hold_ms) = (write.when, expiry_ms(write.hold));
         if !limits.store.write(&self.keys, config, when, state, hold_ms).await? {
             return Ok(false);
         }
         // This process has announced a configuration for the key.
         self.state(&self.rule(limits));
         self.note(config);
-        match write.state {
+        match state {
             KeepState::Reset => limits.per_client.forget(&self.keys),
             KeepState::Keep => limits.per_client.withdraw(&self.keys),
         }

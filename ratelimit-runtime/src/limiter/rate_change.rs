@@ -83,7 +83,7 @@ impl RateChange {
         self
     }
 
-    /// Sets the mode too.
+    /// Sets the mode too. Another mode starts without permits in use, also with [`carry`](Self::carry).
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode.word());
         self
