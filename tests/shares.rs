@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use ratelimit_runtime::{Limiter, Limits, Quota};
+use ratelimit_runtime::{Limiter, Limits, Quota, Reason};
 use tests::{eventually, proxy::Proxy, redis_server::RedisServer, window::worst_window};
 use tokio::task::JoinSet;
 
@@ -310,6 +310,27 @@ async fn what_was_admitted_without_the_store_counts_when_it_is_back() {
         wait_until_back(&limiter).await;
         assert_eq!(admitted_of(&limiter, 20).await, 5, "{name}: charged once");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_admitted_without_the_store_counts_once_the_store_is_configured_again() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    proxy.cut();
+    notice_outage(&limits).await;
+    let limiter = limits.limiter("shared", quota(10, HOUR));
+    assert_eq!(admitted_of(&limiter, 4).await, 4);
+    // Another program's key has the name of the limiter.
+    let _: String = server.cli(&["SET", "shared", "other data"]);
+    proxy.restore();
+    eventually("the server is found", 5 * SECOND, || limits.health().store.is_ok());
+    for _ in 0..3 {
+        let rejection = limiter.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreMisconfigured);
+    }
+    let _: i64 = server.cli(&["DEL", "shared"]);
+    assert_eq!(admitted_of(&limiter, 20).await, 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]

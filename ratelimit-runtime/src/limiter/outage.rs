@@ -19,7 +19,7 @@ use super::{
     plan::{Asked, Part},
     services::Services,
 };
-use crate::{StoreError, StoreErrorKind, algorithm::State, clock};
+use crate::{StoreError, algorithm::State, clock};
 
 /// A charge in progress.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -196,10 +196,7 @@ impl Begun {
         };
         let permits = u32::try_from(granted).unwrap_or(u32::MAX);
         let charged = limits.store.charge(&part.request(limits), permits, None).await;
-        let is_certain = |error: &StoreError| {
-            !error.is_in_doubt() && error.kind() != StoreErrorKind::Misconfigured
-        };
-        if charged.as_ref().is_err_and(is_certain) {
+        if charged.as_ref().is_err_and(|error| !error.is_in_doubt()) {
             return charged.map(drop);
         }
         *known = counted;
