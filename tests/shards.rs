@@ -291,6 +291,29 @@ async fn a_decision_tells_of_the_rate_that_was_set() {
 }
 
 #[tokio::test]
+async fn a_change_is_one_of_all_parts_though_one_has_expired() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    let limiter = limits.configured("hot");
+    let hourly = |rate| Quota::new(rate, Duration::from_secs(3600)).unwrap();
+    assert_eq!(granted(&limits, 4).await, 4);
+    let rates = || {
+        let rate = |n| server.cli(&["HGET", &format!("hot:shard-{n}"), "rate"]);
+        (0..4).map(rate).collect::<Vec<Option<u32>>>()
+    };
+    let expire = || server.cli::<i64>(&["DEL", "hot:shard-1", "{hot:shard-1}:value"]);
+    assert_eq!(expire(), 2);
+    assert!(!limiter.try_set_rate(hourly(40)).await.unwrap(), "it is stored");
+    assert_eq!(rates(), [Some(3), None, Some(2), Some(2)]);
+    assert!(limiter.update_rate(hourly(20)).await.unwrap());
+    assert_eq!(rates(), [Some(5); 4]);
+    assert!(limiter.delete().await.unwrap());
+    assert!(!limiter.update_rate(hourly(20)).await.unwrap());
+    assert!(limiter.try_set_rate(hourly(40)).await.unwrap());
+    assert_eq!(rates(), [Some(10); 4]);
+}
+
+#[tokio::test]
 async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
     let server = RedisServer::start();
     let limits = on(&server.url(), &hot("shards: 4")).await;

@@ -81,7 +81,7 @@ impl Core {
         self: &Arc<Self>,
         limits: &Services,
         quotas: &[Quota],
-        write: Write,
+        mut write: Write,
     ) -> Result<bool, StoreError> {
         if quotas.len() > 1 && !self.rule(limits).is_joint() {
             return Err(StoreError::misconfigured(format!(
@@ -93,6 +93,16 @@ impl Core {
         let changes = quotas.iter().map(|quota| Ok((quota, self.limiters_of(limits, quota)?)));
         // Nothing is written unless each of them has its limit.
         let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;
+        if self.is_split(limits) && write.when != WriteWhen::Always {
+            // It is stored if any shard is: the others have expired, and change along.
+            let is_stored = !self.stored(limits).await?.is_empty();
+            if is_stored == (write.when == WriteWhen::Absent) {
+                return Ok(false);
+            }
+            if is_stored {
+                write.when = WriteWhen::Always;
+            }
+        }
         let mut written = false;
         for (quota, limiters) in changes {
             for core in limiters {
