@@ -142,10 +142,10 @@ async fn the_parts_follow_a_change_of_the_file() {
     std::fs::write(&file, hot("shards: 5")).unwrap();
     limits.reload().unwrap();
     assert!(limits.report().to_string().contains("shards: 5 (limits file)"));
-    let names: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    let names: Vec<String> = server.cli(&["KEYS", "hot:~shard-*"]);
     assert_eq!(names.len(), 2, "{names:?}");
     granted(&limits, 20).await;
-    let names: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    let names: Vec<String> = server.cli(&["KEYS", "hot:~shard-*"]);
     assert_eq!(names.len(), 5, "{names:?}");
     for name in names {
         assert!(server.cli::<i64>(&["PTTL", &name]) > 0, "no part stays for ever");
@@ -160,8 +160,9 @@ async fn a_node_that_is_away_leaves_the_parts_of_the_others() {
         "deadline: 1s\nlimiters:\n  hot: { rate: 9, per: 1h, shards: 9, on_store_error: reject }\n";
     let builder = Limits::builder().redis(cluster.url()).limits_yaml(yaml);
     let limits = builder.build().await.unwrap();
-    let lost = cluster.master_of_key("hot:shard-0");
-    let parts = (0..9).filter(|n| cluster.master_of_key(&format!("hot:shard-{n}")) == lost).count();
+    let lost = cluster.master_of_key("hot:~shard-0");
+    let parts =
+        (0..9).filter(|n| cluster.master_of_key(&format!("hot:~shard-{n}")) == lost).count();
     cluster.node(lost).stop();
     let got = granted(&limits, 30).await;
     assert_eq!(got, 9 - parts, "{parts} parts are lost");
@@ -290,6 +291,26 @@ async fn a_decision_tells_of_the_rate_that_was_set() {
     assert_eq!(stored_rate(&limiter).await, 3);
 }
 
+#[rate_limit(key = "hot:{user}", rate = 1, per = "1h", wait = "none")]
+async fn of_a_user(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_value_in_a_key_makes_the_name_of_a_part() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 2")).await;
+    assert_eq!(granted(&limits, 20).await, 10);
+    let parts: Vec<String> = server.cli(&["KEYS", "hot:*"]);
+    for part in &parts {
+        let user = part.strip_prefix("hot:").unwrap();
+        assert!(limits.scope(of_a_user(user)).await.is_ok(), "{part} is no limiter of its own");
+        assert_ne!(limits.configured(part).name(), part);
+    }
+    assert_eq!(granted(&limits, 20).await, 0);
+    assert_eq!(server.cli::<Vec<String>>(&["KEYS", "hot:*"]).len(), 2 * parts.len());
+}
+
 #[tokio::test]
 async fn a_change_is_one_of_all_parts_though_one_has_expired() {
     let server = RedisServer::start();
@@ -298,10 +319,10 @@ async fn a_change_is_one_of_all_parts_though_one_has_expired() {
     let hourly = |rate| Quota::new(rate, Duration::from_secs(3600)).unwrap();
     assert_eq!(granted(&limits, 4).await, 4);
     let rates = || {
-        let rate = |n| server.cli(&["HGET", &format!("hot:shard-{n}"), "rate"]);
+        let rate = |n| server.cli(&["HGET", &format!("hot:~shard-{n}"), "rate"]);
         (0..4).map(rate).collect::<Vec<Option<u32>>>()
     };
-    let expire = || server.cli::<i64>(&["DEL", "hot:shard-1", "{hot:shard-1}:value"]);
+    let expire = || server.cli::<i64>(&["DEL", "hot:~shard-1", "{hot:~shard-1}:value"]);
     assert_eq!(expire(), 2);
     assert!(!limiter.try_set_rate(hourly(40)).await.unwrap(), "it is stored");
     assert_eq!(rates(), [Some(3), None, Some(2), Some(2)]);
@@ -331,7 +352,7 @@ async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
     assert!(limiter.update_rate(RateChange::new(twenty).carry()).await.unwrap());
     assert_eq!(stored_rate(&limiter).await, 20);
     assert_eq!(granted(&limits, 30).await, 20);
-    let parts: Vec<String> = server.cli(&["KEYS", "hot:shard-*"]);
+    let parts: Vec<String> = server.cli(&["KEYS", "hot:~shard-*"]);
     let rates: Vec<u32> = parts.iter().map(|key| server.cli(&["HGET", key, "rate"])).collect();
     assert_eq!(rates, [5; 4]);
 

@@ -39,7 +39,9 @@ impl Share {
         shard_of(permits, self.of, self.index)
     }
 
+    /// Returns the name of this shard. No value makes another limiter's name the same, because a `~` in a value is
+    /// escaped.
     pub(super) fn name(self, whole: &str) -> String {
-        format!("{whole}:shard-{}", self.index)
+        format!("{whole}:~shard-{}", self.index)
     }
 }
