@@ -1,6 +1,9 @@
 //! What can be done to a limiter with several limits beside asking it.
 
-use ratelimit_runtime::{__private::store::StateKeys, Mode, RateChange, test_util::ManualClock};
+use ratelimit_runtime::{
+    __private::store::StateKeys, Mode, Penalty, RateChange, Rejection, Settings, rate_limit,
+    test_util::ManualClock,
+};
 
 use super::*;
 
@@ -95,16 +98,37 @@ async fn the_shortest_window_is_where_a_single_limit_would_be() {
     limits.limiter("x", quotas).try_acquire(2).await.unwrap();
     let mut names = server.limiter_keys();
     names.retain(|name| server.cli::<String>(&["TYPE", name]) == "hash");
-    assert_eq!(names, ["x", "{x}:1d:token_bucket", "{x}:1h"]);
+    assert_eq!(names, ["x", "{x}:~1d:token_bucket", "{x}:~1h"]);
     assert_eq!(server.cli::<String>(&["HGET", "x", "rate"]), "9");
-    assert_eq!(server.cli::<String>(&["HGET", "{x}:1h", "rate"]), "50");
+    assert_eq!(server.cli::<String>(&["HGET", "{x}:~1h", "rate"]), "50");
     assert_eq!(server.cli::<i64>(&["PTTL", "x"]), -1);
     // What a changed list leaves behind goes by itself.
-    let left: i64 = server.cli(&["PTTL", "{x}:1h"]);
+    let left: i64 = server.cli(&["PTTL", "{x}:~1h"]);
     assert!(left > 7_190_000 && left <= 9_000_000, "{left}");
     // A single limiter of that name is the first limit, as for a Java service.
     let alone = on_redis(&server).build().await.unwrap().limiter("x", quota(9, MINUTE));
     assert_eq!(alone.available_permits().await.unwrap(), 7);
-    let keys = StateKeys::new("{x}:1h");
+    let keys = StateKeys::new("{x}:~1h");
     assert_eq!(server.cli::<i64>(&["GET", &keys.counter()]), 48);
+}
+
+#[rate_limit(key = "{{tagged}}:{user}", rate = 1, per = "1h", wait = "none")]
+async fn of_a_user(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_value_in_a_key_makes_the_name_of_what_belongs_to_another() {
+    let server = RedisServer::start();
+    let limits = on_redis(&server).build().await.unwrap();
+    let settings = Settings::new(five_and_six()).penalty(Penalty::new(1, HOUR));
+    let limiter = limits.limiter("tagged", settings);
+    while limiter.try_acquire(1).await.is_ok() {}
+    let names = server.limiter_keys();
+    assert_eq!(names.len(), 7, "two limiters and a penalty: {names:?}");
+    for user in names.iter().filter_map(|name| name.strip_prefix("{tagged}:")) {
+        let (first, second) =
+            limits.scope(async { (of_a_user(user).await, of_a_user(user).await) }).await;
+        assert!(first.is_ok() && second.is_err(), "{user}");
+    }
 }

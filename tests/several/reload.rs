@@ -84,7 +84,7 @@ async fn one_limit_that_differs_is_settled_for_itself() {
         let server = RedisServer::start();
         let (limits, events) = drift(&server, on_drift).await;
         assert_eq!(events, [settled]);
-        assert_eq!(server.cli::<i64>(&["GET", "{x}:1h:value"]), left);
+        assert_eq!(server.cli::<i64>(&["GET", "{x}:~1h:value"]), left);
         assert_eq!(limits.configured("x").quotas().unwrap().to_string(), "3 per 1m and 20 per 1h");
     }
 }

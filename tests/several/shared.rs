@@ -104,7 +104,7 @@ async fn each_process_has_all_limits_to_itself() {
         assert_eq!(limiter.release(2).await.unwrap(), 2);
         assert_eq!(limiter.try_acquire(2).await.unwrap().remaining(), 0);
     }
-    assert_eq!(server.cli::<String>(&["HGET", "{x}:1h", "type"]), "1");
+    assert_eq!(server.cli::<String>(&["HGET", "{x}:~1h", "type"]), "1");
 }
 
 #[tokio::test]

@@ -90,13 +90,14 @@ impl Additional {
     }
 }
 
-/// Returns the name of a limit beside the first: `{orders:42}:1h`, in the cluster slot of the first.
+/// Returns the name of a limit beside the first: `{orders:42}:~1h`, in the cluster slot of the first. No value makes
+/// another limiter's name the same, because a `~` in a value is escaped.
 fn additional_name(name: &str, config: &Config) -> String {
     let per = format_duration(config.quota().per());
     let name = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
     match config.rule.algorithm() {
-        Algorithm::SlidingWindow => format!("{name}:{per}"),
-        other => format!("{name}:{per}:{other}"),
+        Algorithm::SlidingWindow => format!("{name}:~{per}"),
+        other => format!("{name}:~{per}:{other}"),
     }
 }
 

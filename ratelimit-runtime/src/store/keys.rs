@@ -47,10 +47,10 @@ impl StateKeys {
         self.beside("value")
     }
 
-    /// Returns the name of the record of rejected windows.
+    /// Returns the name of the record of rejected windows, which no value in a key makes.
     #[must_use]
     pub fn penalty(&self) -> String {
-        self.beside("penalty")
+        self.beside("~penalty")
     }
 
     /// Returns the name of the log.
