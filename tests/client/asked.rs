@@ -58,6 +58,7 @@ async fn answers_say_how_long_to_pause() {
         (429, &[("retry-after", "3")], 3),
         (503, &[("retry-after", "120")], 120),
         (429, &[("retry-after", "99999999")], 86_400),
+        (429, &[("retry-after", "99999999999999999999")], 86_400),
         (200, &[("retry-after", "3")], 0),
         (301, &[("retry-after", "3")], 0),
         (429, &[], 0),

@@ -48,7 +48,13 @@ fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
     let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
     let now = || UNIX_EPOCH + Duration::from_millis(now_ms);
     let value = headers.get(RETRY_AFTER)?;
-    let seconds = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let digits = value
+        .to_str()
+        .ok()
+        .map(str::trim)
+        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
+    // A number that is too large is longer than any pause.
+    let seconds = digits.map(|digits| digits.parse().unwrap_or(u64::MAX));
     seconds.map(Duration::from_secs).or_else(|| {
         let upstream_now = headers.get(DATE).and_then(date).unwrap_or_else(now);
         Some(date(value)?.duration_since(upstream_now).unwrap_or_default())
