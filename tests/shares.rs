@@ -127,7 +127,7 @@ async fn processes_that_know_of_each_other_share_a_quota() {
 async fn processes_whose_server_lost_its_data_still_know_of_each_other() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let members = || server.cli::<usize>(&["ZCARD", "ratelimit:members"]);
+    let members = || server.cli::<usize>(&["ZCARD", "ratelimit:~members"]);
     let mut processes = Vec::new();
     for _ in 0..4 {
         processes.push(process(&proxy.url(), None).await);

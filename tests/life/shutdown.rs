@@ -96,7 +96,7 @@ async fn the_process_leaves_the_members_at_once() {
     let builder = Limits::builder().redis(server.url()).limits_file(file.path());
     let leaving = builder.deadline(DEADLINE).build().await.unwrap();
     let staying = limits(&server, "").await;
-    let members = || server.cli::<Vec<String>>(&["ZRANGE", "ratelimit:members", "0", "-1"]);
+    let members = || server.cli::<Vec<String>>(&["ZRANGE", "ratelimit:~members", "0", "-1"]);
     let known = async |count: usize| {
         let start = Instant::now();
         while members().len() != count {
@@ -118,8 +118,8 @@ async fn the_process_leaves_the_members_at_once() {
     leaving.shutdown().await;
     let left = members();
     assert_eq!(left.len(), 1, "{left:?}");
-    let keys: Vec<String> = server.cli(&["KEYS", "{ratelimit:members}:*"]);
-    assert_eq!(keys, [format!("{{ratelimit:members}}:{}", &left[0][8..])]);
+    let keys: Vec<String> = server.cli(&["KEYS", "{ratelimit:~members}:*"]);
+    assert_eq!(keys, [format!("{{ratelimit:~members}}:{}", &left[0][8..])]);
     drop(staying);
 }
 

@@ -7,10 +7,10 @@ use std::{
 
 use ratelimit_runtime::{
     __private::{self, Counts, Member},
-    Event, Limits,
+    Event, Limits, Rejection, rate_limit,
     report::Reconciled,
 };
-use tests::redis_server::RedisServer;
+use tests::{eventually, redis_server::RedisServer};
 
 /// A process with this rate, and what it reconciled.
 async fn process(server: &RedisServer, rate: u64) -> (Limits, Arc<Mutex<Vec<Reconciled>>>) {
@@ -49,10 +49,10 @@ async fn a_configuration_stays_while_its_process_lives_however_seldom_it_calls()
     }
     assert_eq!(*older_told.lock().unwrap(), [Reconciled::Followed]);
     assert_eq!(*newer_told.lock().unwrap(), [Reconciled::Carried]);
-    let members: Vec<String> = server.cli(&["ZRANGE", "ratelimit:members", "0", "-1"]);
+    let members: Vec<String> = server.cli(&["ZRANGE", "ratelimit:~members", "0", "-1"]);
     assert_eq!(members.len(), 2, "{members:?}");
     for member in &members {
-        let key = format!("{{ratelimit:members}}:{}", &member[8..]);
+        let key = format!("{{ratelimit:~members}}:{}", &member[8..]);
         let of: Vec<String> = server.cli(&["HMGET", &key, "id", "pid", "version"]);
         assert_eq!(of[..2], [member.clone(), std::process::id().to_string()]);
         assert!((1..=30_000).contains(&server.cli::<i64>(&["PTTL", &key])));
@@ -68,6 +68,26 @@ async fn a_configuration_stays_while_its_process_lives_however_seldom_it_calls()
     }
     assert!(gone.elapsed() > Duration::from_secs(5), "it was alive: {:?}", gone.elapsed());
     assert_eq!(older_told.lock().unwrap().last(), Some(&Reconciled::Carried));
+}
+
+#[rate_limit(key = "ratelimit:{user}", rate = 1, per = "1h", wait = "none")]
+async fn of_a_user(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_value_in_a_key_makes_the_name_of_the_members() {
+    let server = RedisServer::start();
+    let (limits, _) = process(&server, 10).await;
+    eventually("a heartbeat", Duration::from_secs(5), || {
+        server.cli::<Vec<String>>(&["KEYS", "ratelimit:*"]).len() == 1
+    });
+    let name = server.cli::<Vec<String>>(&["KEYS", "ratelimit:*"]).remove(0);
+    let user = name.strip_prefix("ratelimit:").unwrap();
+    let (first, second) =
+        limits.scope(async { (of_a_user(user).await, of_a_user(user).await) }).await;
+    assert!(first.is_ok() && second.is_err());
+    assert_eq!(server.cli::<Vec<String>>(&["KEYS", "ratelimit:*"]).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -195,7 +195,7 @@ impl RedisServer {
     #[track_caller]
     pub fn limiter_keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.cli(&["KEYS", "*"]);
-        keys.retain(|key| !key.contains("ratelimit:members"));
+        keys.retain(|key| !key.contains("ratelimit:~members"));
         keys.sort();
         keys
     }

@@ -103,8 +103,10 @@ impl RedisStore {
     }
 }
 
+/// Returns the name of the set and what the names of the hashes begin with. No value makes it the name of a limiter,
+/// because a `~` in a value is escaped.
 fn keys(key_prefix: &str) -> StateKeys {
-    StateKeys::new(format!("{key_prefix}ratelimit:members"))
+    StateKeys::new(format!("{key_prefix}ratelimit:~members"))
 }
 
 /// A command on the keys of members.
