@@ -629,6 +629,33 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
 }
 
 #[test]
+fn a_debt_above_a_lower_rate_is_paid_whether_calls_arrive_or_not() {
+    // Only the first window without calls paid.
+    let server = RedisServer::start();
+    let [six, four] = [6, 4].map(|rate| Config::new(rate, 1000, Mode::Overall));
+    // The release pays a permit of the debt, or else returns one of those in use.
+    for (idle_ms, free) in [(1000, 0), (2000, 3), (2999, 3), (3000, 4), (12_000, 4)] {
+        let mut twins = Twins::new(server.connect().unwrap(), format!("lower:{idle_ms}"));
+        for step in [
+            Step::Acquire { process: 0, permits: 6 },
+            Step::Charge { process: 1, permits: 6, max_debt: Some(6) },
+            Step::Advance(idle_ms),
+            Step::Peek { permits: 1 },
+            Step::Release { permits: 1 },
+        ] {
+            twins.run(&[six, four], step);
+            twins.assert_whole();
+        }
+        let refused = twins.tally.refused;
+        for permits in [free, 1] {
+            twins.run(&[six, four], Step::Acquire { process: 1, permits: permits.max(1) });
+        }
+        let expected = if free == 0 { 2 } else { 1 };
+        assert_eq!(twins.tally.refused - refused, expected, "after {idle_ms} ms");
+    }
+}
+
+#[test]
 fn one_configuration_decides_alike() {
     random_traces("one", 300, 1..40, &[SlidingWindow], &[100, 1000, 60_000]);
 }

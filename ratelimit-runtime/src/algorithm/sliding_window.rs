@@ -136,6 +136,16 @@ impl Log {
     /// Debt takes permits as they become free, dated at that time, so that it is paid in the same
     /// time whether calls arrive or not.
     fn pay_as_freed(&mut self, rate: u64, per: u64, now: u64) {
+        let exceeds = self.used > rate;
+        self.pay_once(rate, per, now);
+        if exceeds {
+            // No more than the rate is in use now, so that whole windows can pay.
+            self.pay_once(rate, per, now);
+        }
+    }
+
+    /// Pays with each entry that is a window old, once and for whole windows.
+    fn pay_once(&mut self, rate: u64, per: u64, now: u64) {
         let Some(newest) = self.entries.back().map(|newest| newest.at) else { return };
         if self.used <= rate {
             // Skips windows in which the debt took the whole log.

@@ -4,11 +4,11 @@
 -- KEYS[3]  zset   the log
 -- ARGV[7]  bytes  an id for a new member
 
--- Debt takes the permits of these entries as they become free, dated then, so it is paid in the
--- same time whether calls arrive or not. Changes only the entries that pay. Returns the remaining
--- debt, and the permits left over of an entry that paid in part.
-local function pay_with(entries, debt, rate, per, now)
-  local used, left_over = 0, 0
+-- Debt takes the permits of these entries as they become free, dated then, once each and for whole
+-- windows. Returns the remaining debt, the permits left over of an entry that paid in part, and the
+-- entries that are still in use, oldest first.
+local function pay_once(entries, debt, rate, per, now)
+  local used, left_over, kept = 0, 0, {}
   for _, entry in ipairs(entries) do used = used + entry.permits end
   if used > 0 and used <= rate then
     -- Windows in which the whole log pays, all at once.
@@ -18,16 +18,33 @@ local function pay_with(entries, debt, rate, per, now)
     for _, entry in ipairs(entries) do entry.score = entry.score + windows * per end
   end
   for _, entry in ipairs(entries) do
-    if debt == 0 or entry.score > now - per then break end
-    used = used - entry.permits
-    local paid = math.min(entry.permits, debt, math.max(0, rate - used))
-    if paid > 0 then
-      left_over = left_over + entry.permits - paid
-      debt, used = debt - paid, used + paid
-      entry.permits, entry.score = paid, entry.score + per
+    local is_over = debt > 0 and entry.score <= now - per
+    if is_over then
+      used = used - entry.permits
+      local paid = math.min(entry.permits, debt, math.max(0, rate - used))
+      if paid > 0 then
+        left_over = left_over + entry.permits - paid
+        debt, used = debt - paid, used + paid
+        entry.permits, entry.score = paid, entry.score + per
+        is_over = false
+      end
     end
+    if not is_over then kept[#kept + 1] = entry end
   end
-  return debt, left_over
+  table.sort(kept, function(one, other) return one.score < other.score end)
+  return debt, left_over, kept
+end
+
+-- Pays so that the debt is paid in the same time whether calls arrive or not. Changes only the entries
+-- that pay. Returns the remaining debt, and the permits left over.
+local function pay_with(entries, debt, rate, per, now)
+  local used = 0
+  for _, entry in ipairs(entries) do used = used + entry.permits end
+  local owed, left_over, kept = pay_once(entries, debt, rate, per, now)
+  if used <= rate or owed == 0 then return owed, left_over end
+  -- No more than the rate is in use now, so that whole windows can pay.
+  local rest, more = pay_once(kept, owed, rate, per, now)
+  return rest, left_over + more
 end
 
 -- Does so in the stored log, except in a long one, which a peer wrote. Returns the permits left
