@@ -5,12 +5,13 @@
 -- ARGV[7]  bytes  an id for a new member
 
 -- Debt takes the permits of these entries as they become free, dated then, once each and for whole
--- windows. Returns the remaining debt, the permits left over of an entry that paid in part, and the
--- entries that are still in use, oldest first.
+-- windows. Returns the remaining debt, the permits left over of an entry that paid in part, and, if
+-- more permits than the rate were in use, the entries that still are.
 local function pay_once(entries, debt, rate, per, now)
   local used, left_over, kept = 0, 0, {}
   for _, entry in ipairs(entries) do used = used + entry.permits end
-  if used > 0 and used <= rate then
+  local exceeds = used > rate
+  if used > 0 and not exceeds then
     -- Windows in which the whole log pays, all at once.
     local passed = math.floor((now - math.ceil(entries[#entries].score)) / per)
     local windows = math.max(0, math.min(passed, math.floor(debt / used)))
@@ -31,18 +32,16 @@ local function pay_once(entries, debt, rate, per, now)
     end
     if not is_over then kept[#kept + 1] = entry end
   end
-  table.sort(kept, function(one, other) return one.score < other.score end)
-  return debt, left_over, kept
+  return debt, left_over, exceeds and kept
 end
 
 -- Pays so that the debt is paid in the same time whether calls arrive or not. Changes only the entries
 -- that pay. Returns the remaining debt, and the permits left over.
 local function pay_with(entries, debt, rate, per, now)
-  local used = 0
-  for _, entry in ipairs(entries) do used = used + entry.permits end
   local owed, left_over, kept = pay_once(entries, debt, rate, per, now)
-  if used <= rate or owed == 0 then return owed, left_over end
+  if owed == 0 or not kept then return owed, left_over end
   -- No more than the rate is in use now, so that whole windows can pay.
+  table.sort(kept, function(one, other) return one.score < other.score end)
   local rest, more = pay_once(kept, owed, rate, per, now)
   return rest, left_over + more
 end
