@@ -27,8 +27,8 @@ mod warm_up;
 
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{
-    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Spent,
-    state::State,
+    config::near_limit, meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking,
+    spend::Spent, state::State,
 };
 
 /// The verdict of an algorithm on one request; times in milliseconds from `now`, as of the end of its batch.

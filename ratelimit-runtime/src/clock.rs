@@ -96,12 +96,18 @@ impl Clock {
 }
 
 impl System {
+    #[inline]
     fn now_ms(&self) -> u64 {
         if let Some(behind) = self.behind
             && let Some(nanos) = counter::nanos()
         {
             return nanos.wrapping_add(behind) / 1_000_000;
         }
+        self.read_ms()
+    }
+
+    #[cold]
+    fn read_ms(&self) -> u64 {
         whole_ms(self.epoch + self.now().saturating_duration_since(self.anchor))
     }
 

@@ -23,6 +23,12 @@ pub struct Config {
     pub keep_alive_ms: u64,
 }
 
+/// Returns the most permits that a call near the limit leaves: a fifth of those that can be saved. Of one or none, every
+/// call leaves none.
+pub(crate) fn near_limit(saved: u64) -> Option<u64> {
+    (saved > 1).then_some(saved / 5)
+}
+
 impl Config {
     /// Creates a sliding window whose idle state is kept forever.
     #[must_use]
@@ -88,6 +94,11 @@ impl Config {
     /// The most permits that are free at once for several requests; 0 if permits are spaced.
     pub(crate) fn saved(&self) -> u64 {
         self.rule.saved(self.rate)
+    }
+
+    /// Returns whether a call that left this many permits is near the limit.
+    pub(crate) fn is_near_limit(&self, remaining: u64) -> bool {
+        near_limit(self.saved()).is_some_and(|most| remaining <= most)
     }
 
     /// How long the bucket takes to warm up, in milliseconds; 0 where it does not.

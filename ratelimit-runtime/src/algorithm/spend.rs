@@ -4,6 +4,7 @@ use ratelimit_spec::Rule;
 
 use super::{
     Config, State, Verdict,
+    config::near_limit,
     meter::{Left, Meter},
     token_bucket::Level,
 };
@@ -62,8 +63,22 @@ impl Left {
     /// Returns the permits left.
     #[inline]
     pub(crate) fn permits(self, config: &Config) -> u64 {
-        let per = if config.drains() { config.per_ms.max(1) } else { 1 };
-        self.amount / per
+        self.amount / self.unit(config)
+    }
+
+    /// Returns whether the call is near the limit. Most calls read no more of what is left, so ticks are not
+    /// divided.
+    #[inline]
+    pub(crate) fn is_near_limit(self, config: &Config) -> bool {
+        let unit = self.unit(config);
+        near_limit(config.saved())
+            .is_some_and(|most| self.amount < most.saturating_add(1).saturating_mul(unit))
+    }
+
+    /// One permit.
+    #[inline]
+    fn unit(self, config: &Config) -> u64 {
+        if config.drains() { config.per_ms.max(1) } else { 1 }
     }
 }
 
@@ -81,6 +96,11 @@ impl Spent {
     #[inline]
     pub(crate) fn remaining(&self) -> u64 {
         self.left.permits(&self.config)
+    }
+
+    #[inline]
+    pub(crate) fn is_near_limit(&self) -> bool {
+        self.left.is_near_limit(&self.config)
     }
 
     /// Returns the verdict on the call, except for `retry_after`.
@@ -113,7 +133,7 @@ mod tests {
         ];
         for rule in rules {
             let config = Config::new(200, 100_000, Mode::Overall).rule(rule);
-            let (mut state, mut now, mut spent) = (State::default(), 5_000, 0);
+            let (mut state, mut now, mut spent, mut near) = (State::default(), 5_000, 0, 0);
             for random in noise(11).take(20_000) {
                 now += random % 1_200;
                 let permits = 1 + (random / 1_200) % 3;
@@ -125,9 +145,12 @@ mod tests {
                 spent += 1;
                 let derived = Verdict { retry_after: verdict.retry_after, ..kept.verdict() };
                 assert_eq!(derived, verdict, "{config:?}");
+                let is_near_limit = config.is_near_limit(verdict.remaining);
+                assert_eq!(kept.is_near_limit(), is_near_limit, "{config:?}: {verdict:?}");
+                near += u32::from(is_near_limit);
                 assert_eq!(format!("{other:?}"), format!("{state:?}"), "{config:?}");
             }
-            assert!(spent > 1_000, "{config:?}: {spent}");
+            assert!(spent > 1_000 && near > 10, "{config:?}: {spent}, {near}");
         }
     }
 }

@@ -49,7 +49,15 @@ type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
 impl CallSite {
     /// Takes the permits of a call that has no other attribute, and keeps no permit.
     pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
-        let key = self.key(parts);
+        // Apart, because a rendered key is large.
+        match parts {
+            [] => self.acquire_by(Key(None), permits),
+            parts => self.acquire_by(Key(Some(self.rendered(parts))), permits),
+        }
+    }
+
+    #[inline]
+    fn acquire_by(&'static self, key: Key, permits: u64) -> Acquire {
         if self.spends(&key, permits) {
             return Acquire::Granted;
         }

@@ -45,6 +45,7 @@ pub(super) fn start() {
 }
 
 /// Returns the nanoseconds of the monotonic clock since the base, once the counter is ready.
+#[inline]
 pub(super) fn nanos() -> Option<u64> {
     COUNTER.get().map(Counter::nanos)
 }
@@ -62,6 +63,7 @@ impl Counter {
         Self { quanta, start, checked: AtomicU64::new(0), ahead: AtomicU64::new(ahead) }
     }
 
+    #[inline]
     fn nanos(&self) -> u64 {
         let counted = self.quanta.delta_as_nanos(self.start, self.quanta.raw());
         // If the counter went back, its last comparison is in the future, and the difference wraps around.

@@ -12,7 +12,7 @@ impl Measured {
         Self
     }
 
-    pub(crate) fn admitted(&self, _: u64, _: u64) {}
+    pub(crate) fn admitted(&self, _: bool) {}
 
     pub(crate) fn rejected(&self, _: Reason) {}
 

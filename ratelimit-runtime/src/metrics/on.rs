@@ -118,10 +118,10 @@ impl Measured {
         cell.get_or_init(|| counter!(name, "limiter" => self.label.clone()))
     }
 
-    /// Counts an admitted call, with the permits left, of how many. Of one or none, every call leaves none.
-    pub(crate) fn admitted(&self, remaining: u64, saved: u64) {
+    /// Counts an admitted call.
+    pub(crate) fn admitted(&self, is_near_limit: bool) {
         self.counter(&self.admitted, ADMITTED).increment(1);
-        if saved > 1 && remaining <= saved / 5 {
+        if is_near_limit {
             self.counter(&self.near_limit, NEAR_LIMIT).increment(1);
         }
     }

@@ -97,12 +97,12 @@ impl Family {
         let _ = self.added.set(added);
     }
 
-    /// Counts an admitted call, with the permits left, of how many.
+    /// Counts an admitted call, and whether it left little.
     #[inline]
-    pub(crate) fn count_admitted(&self, remaining: u64, saved: u64) {
+    pub(crate) fn count_admitted(&self, is_near_limit: bool) {
         let row = self.row();
         row.tally.allowed.increase();
-        row.measured.admitted(remaining, saved);
+        row.measured.admitted(is_near_limit);
     }
 
     /// Counts the outcome of a reconciliation.

@@ -8,7 +8,8 @@ use ratelimit_spec::{Mode, Wait};
 use super::Granted;
 use crate::{
     Decision, Reason, Rejection, Settings,
-    algorithm::Spent,
+    algorithm::{Spent, near_limit},
+    clock::Clock,
     limiter::{
         Core,
         core::Rule,
@@ -50,7 +51,7 @@ pub(crate) fn decide_by_name(
     };
     let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
         Some(Some(Ok(spent))) => {
-            family.count_admitted(spent.remaining(), spent.config().saved());
+            family.count_admitted(spent.is_near_limit());
             return Some(Ok(decision_of(&family.key, &Reply::of_spent(&spent), false)));
         }
         Some(taken) => taken?.err()?,
@@ -59,7 +60,7 @@ pub(crate) fn decide_by_name(
     let decision = || decision_of(&family.key, &reply, false);
     match reply.outcome {
         Outcome::Granted => {
-            family.count_admitted(reply.remaining, reply.config.saved());
+            family.count_admitted(reply.config.is_near_limit(reply.remaining));
             Some(Ok(decision()))
         }
         Outcome::Refused if is_rejected(rejects) => {
@@ -114,13 +115,10 @@ fn begin(
     Some((reply, rejects))
 }
 
-/// Counts a call that took permits; `spent` is what is left, of how many.
+/// Counts a call that took permits, and whether it left little.
 #[inline]
-fn count_spent(family: &Family, spent: Option<(u64, u64)>) -> bool {
-    if let Some((left, saved)) = spent {
-        family.count_admitted(left, saved);
-    }
-    spent.is_some()
+fn count_spent(family: &Family, is_near_limit: Option<bool>) -> bool {
+    is_near_limit.inspect(|is_near| family.count_admitted(*is_near)).is_some()
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
@@ -129,15 +127,10 @@ fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
     row.measured.rejected(rejection.reason());
 }
 
-/// Spends from the budget of this process, which few limiters have, or from the store's cell. Separate, so that
-/// the code of one cell is within the caller.
+/// Spends from a cell. Separate, so that the code of the one cell that most limiters have is within the caller.
 #[inline(never)]
-fn own_first(
-    own: &Arc<Slot>,
-    stored: Option<&Arc<Slot>>,
-    spend: impl Fn(&Arc<Slot>) -> Option<(u64, u64)>,
-) -> Option<(u64, u64)> {
-    spend(own).or_else(|| stored.and_then(spend))
+fn spend_of(slot: &Slot, clock: &Clock, rule: u64, generation: u64, permits: u32) -> Option<bool> {
+    slot.spend(clock, Whose::Rule(rule), generation, permits)
 }
 
 impl Core {
@@ -149,13 +142,12 @@ impl Core {
         if !self.queue.is_empty() || permits == 0 || generation == ENDED {
             return false;
         }
-        let spend =
-            |slot: &Arc<Slot>| slot.spend(&limits.clock, Whose::Rule(rule), generation, permits);
-        let stored = self.stored.get();
-        let spent = match self.made().and_then(|rare| rare.own.get()) {
-            Some(own) => own_first(own, stored, spend),
-            None => stored.and_then(spend),
-        };
+        // Few limiters have a budget of this process, which comes first.
+        let own = self.made().and_then(|rare| rare.own.get());
+        let own = own.and_then(|own| spend_of(own, &limits.clock, rule, generation, permits));
+        let spent = own.or_else(|| {
+            self.stored.get()?.spend(&limits.clock, Whose::Rule(rule), generation, permits)
+        });
         count_spent(&self.family, spent)
     }
 
@@ -178,7 +170,7 @@ impl Core {
         }
         let refusal = match self.counted_here(limits, (rule, generation), permits) {
             Some((Ok(spent), source)) => {
-                self.family.count_admitted(spent.remaining(), spent.config().saved());
+                self.family.count_admitted(spent.is_near_limit());
                 return Some(Ok((Answer::Spent(spent), source)));
             }
             Some((Err(reply), source)) => match reply.outcome {
@@ -258,7 +250,7 @@ impl Core {
     /// Counts a call that a reply admitted.
     #[inline]
     pub(in crate::limiter) fn count_granted(&self, reply: &Reply) {
-        self.family.count_admitted(reply.remaining, reply.config.saved());
+        self.family.count_admitted(reply.config.is_near_limit(reply.remaining));
     }
 
     /// Counts an admitted call, and reports it if only shadow mode admits it. It may have tried several times.
@@ -268,10 +260,12 @@ impl Core {
         }
         // A call that was admitted without counting is close to no limit.
         let decision = granted.map(|granted| &granted.decision);
-        let counted = decision.and_then(|decision| Some((decision.remaining, decision.quota?)));
-        let (remaining, saved) = counted
-            .map_or((0, 0), |(remaining, quota)| (remaining, quota.rule().saved(quota.rate())));
-        self.family.count_admitted(remaining, saved);
+        let is_near = decision.and_then(|decision| {
+            let quota = decision.quota?;
+            let most = near_limit(quota.rule().saved(quota.rate()))?;
+            Some(decision.remaining <= most)
+        });
+        self.family.count_admitted(is_near.unwrap_or(false));
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {

@@ -176,7 +176,7 @@ impl Slot {
         Some(Err((state.count(config, permits, now), rejects)))
     }
 
-    /// Takes permits if a valid lease is held and they are free, and returns what is left, of how many.
+    /// Takes permits if a valid lease is held and they are free, and returns whether little is left.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -184,11 +184,11 @@ impl Slot {
         whose: Whose,
         generation: u64,
         permits: u32,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<bool> {
         let mut state = self.lock();
         let now = clock.now_ms();
         state.may_count(whose, generation, now)?;
-        state.spend(permits, now, |_, left, config| (left.permits(config), config.saved()))
+        state.spend(permits, now, |_, left, config| left.is_near_limit(config))
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
