@@ -95,6 +95,19 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
     }
 }
 
+/// The error was that the user lacks permissions, and advised to grant them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_the_server_renamed_is_an_error_that_says_so() {
+    for renamed in ["PERSIST", "EVALSHA"] {
+        let server =
+            RedisServer::builder().config("rename-command", &format!("{renamed} \"\"")).start();
+        let builder = Limits::builder().redis(server.url()).no_limits_file().deadline(DEADLINE);
+        let error = builder.build().await.map(drop).unwrap_err().to_string();
+        assert!(error.contains(renamed) && error.contains("`rename-command`"), "{error}");
+        assert!(!error.contains("permissions") && !error.contains("grant"), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_are_enough_for_every_rule() {
     // What is not documented was not missing, since no test counted by such a user.

@@ -93,10 +93,20 @@ pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
         let first = complaints.first()?;
         return Some(StoreError::unavailable(with_hint(&format!("redis: {first}"))));
     }
-    Some(StoreError::misconfigured(format!(
-        "redis: the Redis user lacks permissions; grant these commands: {}",
-        lacking.join("; ")
-    )))
+    let (unknown, forbidden): (Vec<_>, Vec<_>) =
+        lacking.into_iter().partition(|text| is_unknown_command(text));
+    Some(StoreError::misconfigured(if forbidden.is_empty() {
+        with_hint(&format!("redis: {}", unknown.join("; ")))
+    } else {
+        format!(
+            "redis: the Redis user lacks permissions; grant these commands: {}",
+            forbidden.join("; ")
+        )
+    }))
+}
+
+fn is_unknown_command(text: &str) -> bool {
+    ["unknown command", "Unknown Redis command"].iter().any(|mark| text.contains(mark))
 }
 
 /// Converts an error for a caller that does not retry.
@@ -156,6 +166,8 @@ fn with_hint(text: &str) -> String {
         "; let the Redis user access all keys that begin with the `key_prefix`"
     } else if has("can't run this command") || has("NOPERM") || has("no permissions to run") {
         "; grant the Redis user the commands listed in docs/outages.md"
+    } else if is_unknown_command(text) {
+        "; let the server run this command by its own name, without a `rename-command` for it"
     } else if has("WRONGTYPE") {
         "; a key with this name holds other data, choose another `key_prefix`"
     } else if has("WRONGPASS") {
