@@ -7,6 +7,7 @@ use std::{
 
 use ratelimit_runtime::{
     Event, Limiter, Limits, LimitsBuilder, Mode, Quota, RateChange, Reason, report::Reconciled,
+    test_util::ManualClock,
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
@@ -185,6 +186,48 @@ async fn a_change_that_is_held_stays_in_force_while_processes_start() {
     limiter.set_rate(RateChange::new(quota(6)).hold(MINUTE)).await.unwrap();
     let _: i64 = server.cli(&["HSET", "shared", "rate", "5"]);
     assert_eq!(limiter.config().await.unwrap().unwrap().held_for, None);
+}
+
+#[tokio::test]
+async fn an_idle_limiter_does_not_expire_while_its_change_is_held() {
+    let server = RedisServer::start();
+    let clock = ManualClock::new();
+    let yaml = "limiters:\n  shared: { rate: 10, per: 1s, keep_alive: 1s }\n  \
+                bucket: { rate: 10, per: 1s, algorithm: token_bucket, keep_alive: 1s }\n  \
+                each: { rate: 10, per: 1s, mode: per_client, keep_alive: 1s }\n  \
+                several: { limits: [{ rate: 6, per: 500ms }, { rate: 10, per: 1s }] }\n  \
+                split: { rate: 20, per: 1s, shards: 2 }\n";
+    let rule = |name: &str, rate| {
+        let quota = Quota::new(rate, Duration::from_secs(1)).unwrap();
+        if name == "bucket" { quota.token_bucket(10).unwrap() } else { quota }
+    };
+    for builder in [on(&server), Limits::builder().memory().clock(clock.clone())] {
+        let limits = builder.limits_yaml(yaml).build().await.unwrap();
+        let names = ["shared", "bucket", "each", "several", "split"];
+        for name in names {
+            let limiter = limits.configured(name);
+            let brake = RateChange::new(rule(name, 7)).hold(60 * MINUTE);
+            // The hold counts too if the change sets a shorter keep-alive.
+            let brake = if name == "shared" { brake.keep_alive(Some(MINUTE)) } else { brake };
+            limiter.set_rate(brake).await.unwrap();
+            // A grant renews the expiry.
+            limiter.try_acquire(1).await.unwrap();
+        }
+        let mut expiring = server.limiter_keys();
+        expiring.retain(|key| server.cli::<i64>(&["PTTL", key]) >= 0);
+        assert!(expiring.len() >= 6, "{expiring:?}");
+        for key in expiring {
+            let left = server.cli::<i64>(&["PTTL", &key]);
+            assert!(left > 3_500_000, "{key}: {left} ms");
+        }
+        clock.advance(50 * MINUTE);
+        for name in names {
+            let stored = limits.configured(name).config().await.unwrap();
+            let stored = stored.unwrap_or_else(|| panic!("{name} expired: {limits:?}"));
+            assert!(stored.quotas.contains(&rule(name, 7)), "{name}: {stored:?}");
+            assert!(stored.held_for > Some(9 * MINUTE), "{name}: {stored:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -122,10 +122,14 @@ impl Core {
         let mut whole = self.kept(limits).await?.with_quota(quota);
         let before = whole.mode;
         whole.mode = write.mode.unwrap_or(before);
+        let (when, hold_ms) = (write.when, expiry_ms(write.hold));
+        if whole.keep_alive_ms > 0 {
+            // An idle limiter would expire with its hold.
+            whole.keep_alive_ms = whole.keep_alive_ms.max(hold_ms);
+        }
         let config = self.share().map_or(whole, |share| share.of(whole));
         // Another mode counts elsewhere, so usage cannot be carried over to it.
         let state = if whole.mode == before { write.state } else { KeepState::Reset };
-        let (when, hold_ms) = (write.when, expiry_ms(write.hold));
         if !limits.store.write(&self.keys, config, when, state, hold_ms).await? {
             return Ok(false);
         }
@@ -137,6 +141,7 @@ impl Core {
             KeepState::Keep => limits.per_client.withdraw(&self.keys),
         }
         if let Some(idle) = write.keep_alive {
+            let idle = idle.map(|idle| idle.max(write.hold));
             self.expire_here(limits, Expiry::Idle(kept_ms(idle, &config))).await?;
         }
         self.changed();

@@ -57,7 +57,8 @@ impl RateChange {
 
     /// Keeps the change in force for this long, in whole milliseconds, even if processes start that are
     /// configured differently: the emergency brake. Afterwards the newest of them replaces it and
-    /// carries permits in use. A further change ends the hold of this one.
+    /// carries permits in use. A further change ends the hold of this one. The keep-alive of a limiter
+    /// that expires is raised to this time, so that the limiter does not expire with its hold.
     ///
     /// # Examples
     ///
@@ -90,7 +91,8 @@ impl RateChange {
     }
 
     /// Sets how long an idle limiter is kept, in whole milliseconds, or with `None` that it is kept
-    /// for good. A time in which permits still count is used if it is longer.
+    /// for good. A time in which permits still count, or for which the change is [held](Self::hold), is
+    /// used if it is longer.
     pub fn keep_alive(mut self, idle: Option<Duration>) -> Self {
         self.keep_alive = Some(idle);
         self
