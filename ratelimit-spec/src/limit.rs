@@ -111,9 +111,9 @@ impl Quota {
         } else {
             "remove it".to_owned()
         };
-        let (this, other) = (self.in_short(), other.in_short());
+        // With the algorithms: the rates and windows can be equal.
         Some(format!(
-            "limit `{this}` is unreachable, because `{other}` never admits more; {advice}"
+            "limit `{self}` is unreachable, because `{other}` never admits more; {advice}"
         ))
     }
 }
@@ -280,6 +280,10 @@ mod tests {
         assert_eq!(
             told(&[limit(1, S), limit(1, H)]),
             "limit `1 per 1s` is unreachable, because `1 per 1h` never admits more; remove it"
+        );
+        assert_eq!(
+            told(&[bucket(5, S, 5), limit(5, S)]),
+            "limit `5 per 1s, token bucket of 5` is unreachable, because `5 per 1s` never admits more; remove it"
         );
         assert_eq!(
             told(&[limit(10, S), limit(20, S)]),
