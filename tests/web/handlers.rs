@@ -9,14 +9,14 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::{get, post},
 };
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use ratelimit_runtime::{
     Decision, Limits, Rejection, rate_limit,
     tower::Limit,
     web::{ClientIp, Headers},
 };
 use serde_json::{Value, json};
-use tower::ServiceExt;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{MINUTE, header, limits, quota, text};
 
@@ -223,4 +223,37 @@ async fn a_limit_is_a_layer_of_routes_and_of_routers() {
     assert_eq!([status("/nested/one").await, status("/free").await], [429, 200]);
     let answer = get_path(&app, &limits, "/limited").await;
     assert!(text(answer).await.contains(r#""violated-policies":["app"]"#));
+}
+
+/// Responds to a preflight by an empty body, as layers for CORS do.
+fn with_preflights<S, B: Default>(
+    inner: S,
+) -> impl Service<Request<Body>, Response = http::Response<B>, Error = S::Error>
+where
+    S: Service<Request<Body>, Response = http::Response<B>> + Clone,
+{
+    service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            match *request.method() {
+                Method::OPTIONS => Ok(http::Response::default()),
+                _ => inner.oneshot(request).await,
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_layer_outside_may_respond_by_an_empty_body() {
+    let (limits, _) = limits().await;
+    let limit = Limit::new("search", quota(1, MINUTE)).limits(&limits);
+    let mut app = with_preflights(limit.layer(Router::new().route("/", get(async || "found"))));
+    for (method, status, body) in
+        [("OPTIONS", 200, ""), ("GET", 200, "found"), ("OPTIONS", 200, "")]
+    {
+        let request = Request::builder().method(method).uri("/").body(Body::empty()).unwrap();
+        let answer = app.call(request).await.unwrap();
+        assert_eq!((answer.status().as_u16(), text(answer).await.as_str()), (status, body));
+    }
+    assert_eq!(app.call(Request::new(Body::empty())).await.unwrap().status(), 429);
 }

@@ -39,6 +39,13 @@ impl<B> LimitBody<B> {
     }
 }
 
+/// An empty body, as layers outside need for responses of their own: `CorsLayer` and `TimeoutLayer` of `tower-http`.
+impl<B: Default> Default for LimitBody<B> {
+    fn default() -> Self {
+        Self::inner(B::default())
+    }
+}
+
 impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
     type Data = Bytes;
     type Error = B::Error;
