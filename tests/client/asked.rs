@@ -87,6 +87,8 @@ async fn answers_say_how_long_to_pause() {
         (200, &[("ratelimit", "limit=100, remaining=0, reset=50")], 0),
         // What is malformed is ignored, and `Retry-After` takes precedence.
         (200, &[("ratelimit", r#""default;r=0;t=4"#)], 0),
+        (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "no base64!")], 0),
+        (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "bm8gbWVzc2FnZQ")], 0),
         (429, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 2),
         (200, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 9),
     ];

@@ -76,14 +76,18 @@ fn used_up(headers: &HeaderMap) -> Option<Duration> {
     empty.max().map(Duration::from_secs)
 }
 
-/// Reads the `RetryInfo` of a gRPC status without a body.
+/// Reads the `RetryInfo` of a gRPC status without a body. `Status::from_header_map` panics if its details are malformed.
 #[cfg(feature = "tonic")]
 fn retry_info(headers: &HeaderMap) -> Option<Duration> {
+    use tonic::{Code, Status, metadata::MetadataMap};
     use tonic_types::StatusExt;
 
-    let status =
-        headers.contains_key("grpc-status").then(|| tonic::Status::from_header_map(headers));
-    status.flatten()?.get_details_retry_info()?.retry_delay
+    const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+    headers.get("grpc-status")?;
+    let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
+    let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
+    Status::with_details(Code::Unknown, "", details).get_details_retry_info()?.retry_delay
 }
 
 #[cfg(not(feature = "tonic"))]
