@@ -203,6 +203,35 @@ async fn of_a_key_that_is_blocked_no_limit_has_permits_left() {
 }
 
 #[tokio::test]
+async fn a_block_that_ends_before_the_permits_are_free_leaves_the_longer_wait() {
+    let quota = Quota::new(4, Duration::from_secs(600)).unwrap();
+    let (bucket, spaced) = (quota.token_bucket(4).unwrap(), quota.leaky_bucket().unwrap());
+    for place in [Place::Embedded, Place::redis()] {
+        let limits = place.limits().await;
+        for (n, quota) in [quota, bucket, quota.fixed_window(), spaced].into_iter().enumerate() {
+            let free = limits.limiter(&format!("free:{n}"), quota);
+            let settings = Settings::new(quota).penalty(Penalty::new(1, ms(2_000)));
+            let blocked = limits.limiter(&format!("blocked:{n}"), settings);
+            for limiter in [&free, &blocked] {
+                limiter.try_acquire(4).await.unwrap();
+            }
+            // The first one begins the block.
+            for permits in [1, 1, 4, 2] {
+                let wait = free.try_acquire(permits).await.unwrap_err().retry_after().unwrap();
+                let mut rejections = vec![blocked.try_acquire(permits).await.unwrap_err()];
+                rejections.push(blocked.peek(permits).await.unwrap_err());
+                for rejection in rejections {
+                    assert_eq!(rejection.reason(), Reason::Blocked);
+                    let named = rejection.retry_after().unwrap();
+                    let later = wait.max(ms(2_000));
+                    assert!(named.abs_diff(later) < ms(2_000), "{named:?} of {wait:?}, {quota}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn reservations_wait_for_the_end_of_a_block() {
     for place in [Place::Embedded, Place::redis()] {
         let penalty = Penalty::new(1, ms(900));

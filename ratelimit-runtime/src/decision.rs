@@ -145,12 +145,14 @@ impl Decision {
         Self { shadowed: Some(reason), parts, ..self }
     }
 
-    /// Returns the decision of a key that is blocked for this long: nothing remains of any limit until then.
+    /// Returns the decision of a key that is blocked for this long: nothing remains of any limit until then, nor until
+    /// the permits of the request are free.
     pub(crate) fn blocked_for(self, block: Duration) -> Self {
-        let of_part = |part: &Self| part.clone().blocked_for(block);
+        let wait = self.retry_after.map_or(block, |wait| wait.max(block));
+        let of_part = |part: &Self| part.clone().blocked_for(wait);
         let parts = self.parts.as_deref().map(|parts| parts.iter().map(of_part).collect());
-        let (reset_after, retry_after) = (self.reset_after.max(block), Some(block));
-        Self { remaining: 0, reset_after, more_after: block, retry_after, parts, ..self }
+        let (reset_after, retry_after) = (self.reset_after.max(wait), Some(wait));
+        Self { remaining: 0, reset_after, more_after: wait, retry_after, parts, ..self }
     }
 
     /// Combines the decisions of two limiters: the stricter one, with the parts of both.
@@ -196,7 +198,8 @@ pub enum Reason {
     /// The limit is exceeded, and the required wait is longer than allowed.
     WaitTooLong,
     /// The key is blocked by its [penalty](crate::Penalty), after rejections in several consecutive
-    /// windows; [`retry_after`](crate::Rejection::retry_after) is the time until the block ends.
+    /// windows; [`retry_after`](crate::Rejection::retry_after) is the time until the block is over and
+    /// the permits are free.
     Blocked,
     /// The queue of this limiter in this process is full (`max_waiters`).
     QueueFull,

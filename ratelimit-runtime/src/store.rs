@@ -316,6 +316,15 @@ impl Reply {
         let Reconciliation { reconciled, replaced } = outcome;
         Self { reconciled, replaced: replaced.and_then(replaced::kept), ..self }
     }
+
+    /// Returns the reply of a limiter that is blocked for this long, to a request whose permits are free after
+    /// `wait_ms`.
+    fn blocked_for(self, block_ms: u64, wait_ms: u64) -> Self {
+        let ms = block_ms.max(wait_ms);
+        let reset_after_ms = self.reset_after_ms.max(ms);
+        let blocked = Self { outcome: Outcome::Blocked, remaining: 0, reset_after_ms, ..self };
+        Self { retry_after_ms: ms, more_after_ms: ms, ..blocked }
+    }
 }
 
 /// The heartbeat of a process.
@@ -373,7 +382,7 @@ pub enum Outcome {
     Granted,
     /// Not enough permits are free now.
     Refused,
-    /// A penalty blocks the limiter now. Permits become free when the block ends.
+    /// A penalty blocks the limiter now. No permits are free before the block ends.
     Blocked,
     /// The request exceeds the capacity: a full window has fewer permits.
     ExceedsCapacity,

@@ -209,7 +209,8 @@ impl MemoryStore {
                 return Reply::unknown(now);
             }
             let config = stored.map_or(request.config, |stored| *stored.config());
-            look(state, config, cost, now).blocked(blocked_for)
+            let reply = look(state, config, cost, now);
+            reply.blocked(blocked_for, reply.retry_after_ms)
         })
     }
 

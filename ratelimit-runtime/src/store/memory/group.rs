@@ -49,11 +49,15 @@ impl MemoryStore {
         let rows = group.costs.iter().zip(&blocked);
         let costs: Vec<&[u32]> =
             rows.map(|(row, blocked)| if blocked.is_some() { &all } else { *row }).collect();
-        let replies = self.decide_jointly(group.requests, &costs).into_iter().zip(blocked);
-        let blocked = |(row, ms): (Vec<Reply>, _)| {
-            row.into_iter().map(move |reply| reply.blocked(ms)).collect()
-        };
-        Some(replies.map(blocked).collect())
+        let mut replies = self.decide_jointly(group.requests, &costs);
+        let rows = replies.iter_mut().zip(group.requests).zip(group.costs).zip(blocked);
+        for (((row, request), costs), ms) in rows.filter(|(_, ms)| ms.is_some()) {
+            for (reply, cost) in row.iter_mut().zip(*costs) {
+                let wait_ms = self.look(request.keys, reply.config, *cost).retry_after_ms;
+                *reply = reply.blocked(ms, wait_ms);
+            }
+        }
+        Some(replies)
     }
 
     /// Decides for several callers of one limiter.

@@ -68,20 +68,12 @@ impl MemoryStore {
 }
 
 impl Reply {
-    /// Returns the reply of a limiter that is blocked for this long, if it is counted here.
-    pub(super) fn blocked(self, ms: Option<u64>) -> Self {
-        let Some(ms) =
-            ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown))
-        else {
-            return self;
-        };
-        Self {
-            outcome: Outcome::Blocked,
-            remaining: 0,
-            retry_after_ms: ms,
-            reset_after_ms: self.reset_after_ms.max(ms),
-            more_after_ms: ms,
-            ..self
+    /// Returns the reply of a limiter that is blocked for this long, if it is counted here, to a request whose
+    /// permits are free after `wait_ms`.
+    pub(super) fn blocked(self, ms: Option<u64>, wait_ms: u64) -> Self {
+        match ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown)) {
+            Some(ms) => self.blocked_for(ms, wait_ms),
+            None => self,
         }
     }
 }

@@ -23,9 +23,13 @@ impl MemoryStore {
                 // More than any capacity, so nothing is taken.
                 blocked => {
                     let all = vec![u32::MAX; costs.len()];
-                    let each = reserve(used, config, &all, within_ms, now).into_iter();
-                    each.map(|one| Reservation { reply: one.reply.blocked(blocked), ..one })
-                        .collect()
+                    let mut each = reserve(used, config, &all, within_ms, now);
+                    for (one, cost) in each.iter_mut().zip(costs) {
+                        let wait = || used.peek(&config, (*cost).into(), now).retry_after;
+                        let wait_ms = if config.reserves() { wait() } else { 0 };
+                        one.reply = one.reply.blocked(blocked, wait_ms);
+                    }
+                    each
                 }
             };
             let granted = is_any_granted(&each);

@@ -120,11 +120,14 @@ impl Told {
 
     /// Returns the reply to the next request. Only the first one reports what happened to the configuration.
     pub(super) fn answer(&mut self, cost: u32) -> Reply {
-        let mut reply = self.common;
-        if reply.outcome == Outcome::Granted {
-            reply = decide(reply, u64::from(cost));
-            reply.retry_after_ms = self.waits.get(cost).unwrap_or(0);
-        }
+        let wait_ms = self.waits.get(cost).unwrap_or(0);
+        let reply = match self.common.outcome {
+            Outcome::Granted => {
+                Reply { retry_after_ms: wait_ms, ..decide(self.common, u64::from(cost)) }
+            }
+            Outcome::Blocked => self.common.blocked_for(self.common.retry_after_ms, wait_ms),
+            _ => self.common,
+        };
         let common = Reply { reconciled: None, replaced: None, announcer: None, ..self.common };
         self.common = Reply { ahead_ms: 0, ..common };
         reply

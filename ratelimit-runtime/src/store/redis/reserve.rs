@@ -60,9 +60,13 @@ pub(super) fn read_reservations(
         let none = |reply| Reservation { reply, wait_ms: 0, ticket: Ticket::default() };
         let later =
             Reply { reconciled: None, replaced: None, announcer: None, ahead_ms: 0, ..reply };
-        let mut told = vec![none(later); costs.len()];
-        told.iter_mut().take(1).for_each(|first| *first = none(reply));
-        return Ok(told);
+        let mut told = vec![later; costs.len()];
+        told.iter_mut().take(1).for_each(|first| *first = reply);
+        let waits = rest.chunks(EACH).filter(|_| reply.outcome == Outcome::Blocked);
+        for (reply, each) in told.iter_mut().zip(waits) {
+            *reply = reply.blocked_for(reply.retry_after_ms, integer(&each[0]).unwrap_or(0));
+        }
+        return Ok(told.into_iter().map(none).collect());
     }
     if rest.len() != costs.len() * EACH {
         return Err(unknown_reply(value));

@@ -5,12 +5,14 @@
 
 local STEP = 16 -- members read in one go for a wait
 
--- Returns a list of { cost, count }.
+-- Returns a list of { cost, count, asked }. The last is the cost of a request to a blocked limiter
+-- too: see guard.lua.
 local function read_costs(text)
   local runs = {}
   for run in string.gmatch(text, '[%d*]+') do
     local cost, count = string.match(run, '^(%d+)%*(%d+)$')
-    runs[#runs + 1] = { cost = tonumber(cost or run), count = tonumber(count or 1) }
+    cost = tonumber(cost or run)
+    runs[#runs + 1] = { cost = cost, count = tonumber(count or 1), asked = cost % 2 ^ 52 }
   end
   return runs
 end
@@ -32,13 +34,13 @@ end
 local function append_waits(reply, runs, rate, free, per, now, debt, log)
   local waits, short, found = {}, {}, 0
   for _, run in ipairs(runs) do
-    local ahead = run.cost + debt
-    if not waits[run.cost] and ahead > free and run.cost <= rate then
+    local ahead = run.asked + debt
+    if not waits[run.asked] and ahead > free and run.asked <= rate then
       local windows = math.floor((ahead - 1) / rate)
-      waits[run.cost] = per + windows * per
-      short[#short + 1] = { cost = run.cost, last = ahead - windows * rate, later = windows * per }
+      waits[run.asked] = per + windows * per
+      short[#short + 1] = { cost = run.asked, last = ahead - windows * rate, later = windows * per }
     else
-      waits[run.cost] = waits[run.cost] or 0
+      waits[run.asked] = waits[run.asked] or 0
     end
   end
   table.sort(short, function(a, b) return a.last < b.last end)
@@ -59,8 +61,8 @@ local function append_waits(reply, runs, rate, free, per, now, debt, log)
     end
   end
   for _, run in ipairs(runs) do
-    reply[#reply + 1] = waits[run.cost] and countable(waits[run.cost])
-    waits[run.cost] = nil
+    reply[#reply + 1] = waits[run.asked] and countable(waits[run.asked])
+    waits[run.asked] = nil
   end
   return reply, #short > 0
 end
@@ -69,5 +71,5 @@ end
 local function more_than(free, rate, per, now, debt, log)
   local more = math.max(0, free - debt) + 1
   if more > rate then return 0 end
-  return append_waits({}, { { cost = more, count = 1 } }, rate, free, per, now, debt, log)[1]
+  return append_waits({}, { { asked = more } }, rate, free, per, now, debt, log)[1]
 end

@@ -6,7 +6,8 @@
 --       ARGV[8] and ARGV[9] otherwise
 --
 -- A blocked limiter gets a cost above any capacity, so that nothing is taken from it or from the
--- limiters decided with it, whose waits do not change.
+-- limiters decided with it, whose waits do not change. Its own waits are those of the costs below
+-- 2^52: see costs.lua.
 local GUARDED = #KEYS / 4
 local PENALTIES, TERMS = { unpack(KEYS, GUARDED * 3 + 1) }, { unpack(ARGV, GUARDED * 7 + 1) }
 local KEYS, ARGV = { unpack(KEYS, 1, GUARDED * 3) }, { unpack(ARGV, 1, GUARDED * 7) }

@@ -1,7 +1,7 @@
 -- Ends a call that guard.lua started: marks the replies of blocked limiters, with the end of the block.
 --
 -- Other replies are unchanged. A blocked limiter has a kind of its own: nothing is free until the
--- block ends.
+-- block ends, nor before the wait of the cost.
 local BLOCKED = 8
 
 local result = decided()

@@ -113,9 +113,9 @@ end
 local function append_meter_waits(reply, runs, meter)
   local told = {}
   for _, run in ipairs(runs) do
-    if not told[run.cost] then
-      told[run.cost] = true
-      reply[#reply + 1] = run.cost <= meter.capacity and countable(meter.wait(run.cost)) or 0
+    if not told[run.asked] then
+      told[run.asked] = true
+      reply[#reply + 1] = run.asked <= meter.capacity and countable(meter.wait(run.asked)) or 0
     end
   end
   return reply

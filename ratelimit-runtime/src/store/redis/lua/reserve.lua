@@ -44,7 +44,8 @@ store_meter(meter, config, taken or found or meter.ahead > 0, taken or found)
 local answer = reply_of(COUNTED, meter.free(), meter.full_after(), now, config, event, meter.ahead,
   more_after(meter), moved_by(meter))
 for n, cost in ipairs(costs) do
-  answer[#answer + 1] = cost <= meter.capacity and meter.wait(cost) or 0
+  local asked = cost % 2 ^ 52
+  answer[#answer + 1] = asked <= meter.capacity and meter.wait(asked) or 0
   for i = 1, 5 do answer[#answer + 1] = told[n] and told[n][i] or 0 end
 end
 return answer
