@@ -11,6 +11,8 @@ mod local;
 mod looks;
 mod numbers;
 mod outage;
+#[cfg(feature = "client")]
+mod outside;
 mod penalty;
 mod per_process;
 mod permit;

@@ -162,6 +162,25 @@ async fn a_caller_that_hangs_up_during_a_pause_takes_nothing() {
     assert_eq!(free.available_permits().await.unwrap(), 1);
 }
 
+#[tokio::test]
+async fn a_shutdown_ends_a_pause() {
+    let limits = embedded().await;
+    let partner = limits.limiter("partner", quota(2, MINUTE));
+    let throttle = Throttle::new(move |_: &Request<()>| partner.clone());
+    let refuses =
+        service_fn(async |_: Request<()>| Ok::<_, Infallible>(says(503, &[("retry-after", "60")])));
+    let client = throttle.layer(refuses);
+    client.clone().oneshot(Request::new(())).await.unwrap();
+    let waiting = tokio::spawn(client.clone().oneshot(Request::new(())));
+    tokio::time::sleep(SECOND / 20).await;
+    limits.shutdown().await;
+    for sent in [waiting, tokio::spawn(client.oneshot(Request::new(())))] {
+        let answer = timeout(SECOND, sent).await.expect("no pause is sat out").unwrap();
+        let Err(ThrottleError::Rejected(rejection)) = answer else { panic!("it was sent") };
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+    }
+}
+
 /// A health service whose answers are rejected by a limit of the server.
 struct Service;
 

@@ -175,8 +175,11 @@ async fn admit(
             let rejection = limiter.rejection(Reason::WaitTooLong);
             return Err(rejection.with_detail(UPSTREAM).retry_after_some(Some(pause)));
         }
-        turn.sit_out(pause).await;
-        return Ok(None);
+        return tokio::select! {
+            biased;
+            rejection = limiter.shut_down() => Err(rejection),
+            () = turn.sit_out(pause) => Ok(None),
+        };
     }
     turn.in_order().await;
     let mut acquire = pin!(async {

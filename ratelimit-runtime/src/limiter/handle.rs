@@ -44,7 +44,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     /// The other limiters that a call takes from.
     others: Vec<Arc<Core>>,
     pub(super) limits: Arc<Services>,
@@ -99,18 +99,6 @@ impl Limiter {
             }
         }
         self
-    }
-
-    /// Returns the clock that its waits use.
-    #[cfg(feature = "client")]
-    pub(crate) fn clock(&self) -> &crate::Clock {
-        &self.limits.clock
-    }
-
-    /// Builds a rejection whose reason is outside the limiter.
-    #[cfg(feature = "client")]
-    pub(crate) fn rejection(&self, reason: crate::Reason) -> Rejection {
-        self.core.rejection(reason)
     }
 
     pub(super) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {

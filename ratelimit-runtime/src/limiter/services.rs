@@ -172,6 +172,17 @@ impl Services {
         }
     }
 
+    /// Waits until every call is rejected.
+    #[cfg(feature = "client")]
+    pub(super) async fn ended(&self) {
+        loop {
+            match self.generation() {
+                ENDED => return,
+                since => self.renewed(since).await,
+            }
+        }
+    }
+
     pub(crate) fn current(&self) -> Arc<Current> {
         self.limits.current.load_full()
     }

@@ -1,0 +1,22 @@
+//! What a wait outside the limiter needs: that of a request for the end of a pause.
+
+use super::Limiter;
+use crate::{Clock, Reason, Rejection, StoreError};
+
+impl Limiter {
+    /// Returns the clock that its waits use.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.limits.clock
+    }
+
+    /// Builds a rejection whose reason is outside the limiter.
+    pub(crate) fn rejection(&self, reason: Reason) -> Rejection {
+        self.core.rejection(reason)
+    }
+
+    /// Waits until the limits are shut down, and returns the rejection of a call that waits then.
+    pub(crate) async fn shut_down(&self) -> Rejection {
+        self.limits.ended().await;
+        self.rejection(Reason::StoreUnavailable).with_source(&StoreError::shut_down())
+    }
+}
