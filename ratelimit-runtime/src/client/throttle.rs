@@ -58,8 +58,9 @@ impl<F> Throttle<F> {
         Self { limiter: Arc::new(limiter), at_most: None, pauses: Arc::default() }
     }
 
-    /// Lets a request wait no longer than this, pauses included (forever by default). One that
-    /// cannot be sent in time is rejected immediately, with [`WaitTooLong`](Reason::WaitTooLong).
+    /// Lets a request wait no longer than this for its permit, pauses included (forever by default). One that
+    /// cannot get it in time is rejected immediately, with [`WaitTooLong`](Reason::WaitTooLong). The time until the
+    /// inner service is ready is not limited.
     pub fn timeout(self, at_most: Duration) -> Self {
         Self { at_most: Some(at_most), ..self }
     }
@@ -98,7 +99,10 @@ impl<S, F> Layer<S> for Throttle<F> {
 /// |---|---|
 /// | status 429 or 503, and `Retry-After` | until then |
 /// | `RateLimit` with `r=0` (IETF draft 11), with any status | its `t`, the longest of several |
-/// | a gRPC status with `RetryInfo` (feature `tonic`) | its `retry_delay` |
+/// | a gRPC status with `RetryInfo` in its headers (feature `tonic`) | its `retry_delay` |
+///
+/// A gRPC call has its status in the headers if it failed before its first message. Redirects that the inner service
+/// follows take no further permits, and the response at their end counts for the limiter of the first request.
 pub struct ThrottleService<S, F> {
     inner: S,
     throttle: Throttle<F>,
