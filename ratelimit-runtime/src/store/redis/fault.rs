@@ -30,7 +30,7 @@ pub(super) enum NotDone {
 
 /// Texts that mark errors of the setup. Codes alone are not enough, because Redis before 7 wraps the
 /// errors of a script.
-const PERMANENT: [&str; 13] = [
+const PERMANENT: [&str; 11] = [
     "WRONGTYPE",
     "NOPERM",
     // The driver leaves out the code if that command is `SELECT`.
@@ -39,13 +39,14 @@ const PERMANENT: [&str; 13] = [
     "WRONGPASS",
     "CROSSSLOT",
     "can't run this command",
-    "unknown command",
-    "Unknown Redis command",
     "invalid username-password",
     "cluster support disabled",
     "DB index is out of range",
     "SELECT is not allowed in cluster mode",
 ];
+
+/// Texts for a command that the server does not know: to a client, to a script, and to one of Valkey.
+const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
 /// Texts of rustls for invalid certificates; the driver reports them as plain I/O errors.
 const CERTIFICATE: [&str; 5] = [
@@ -81,7 +82,7 @@ pub(super) fn classify(error: &RedisError) -> Fault {
 }
 
 fn is_permanent(text: &str) -> bool {
-    PERMANENT.iter().any(|mark| text.contains(mark))
+    is_unknown_command(text) || PERMANENT.iter().any(|mark| text.contains(mark))
 }
 
 /// Returns the error of a script that tried each command, if some failed: of those that never succeed, if there are any.
@@ -106,7 +107,7 @@ pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
 }
 
 fn is_unknown_command(text: &str) -> bool {
-    ["unknown command", "Unknown Redis command"].iter().any(|mark| text.contains(mark))
+    UNKNOWN.iter().any(|mark| text.contains(mark))
 }
 
 /// Converts an error for a caller that does not retry.
