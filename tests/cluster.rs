@@ -224,9 +224,19 @@ async fn a_rule_that_replaces_another_one_keeps_the_usage_while_the_slot_moves()
         .on_drift(OnDrift::Carry)
         .on_store_error(OnStoreError::Reject);
     let bucket = after.limiter("moving", bucket);
-    let rejection = bucket.try_acquire(1).await.unwrap_err();
-    assert_eq!(rejection.reason(), Reason::StoreUnavailable);
-    assert!(rejection.to_string().contains("TRYAGAIN"), "{rejection}");
+    let refused = async || {
+        let rejection = bucket.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+        rejection.to_string()
+    };
+    // A call that begins late on a busy machine reaches its deadline before the store names the reason.
+    let mut said = refused().await;
+    for _ in 0..5 {
+        if said.contains("no reply within") {
+            said = refused().await;
+        }
+    }
+    assert!(said.contains("TRYAGAIN"), "{said}");
     cluster.move_rest(slot, to);
     assert_eq!(bucket.try_acquire(1).await.unwrap().remaining(), 5);
 }

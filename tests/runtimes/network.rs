@@ -117,14 +117,15 @@ async fn callers_that_are_gone_before_their_call_is_sent_are_not_asked_for() {
     let proxy = Proxy::start(server.port());
     let limiter = limits(&proxy.url(), "").await.limiter("gone", quota(100, HOUR));
     limiter.try_acquire(1).await.unwrap();
-    proxy.delay(ms(30));
+    // Longer than a busy machine takes to start both.
+    proxy.delay(ms(150));
     proxy.reset_traffic();
     let first = start(&limiter, 1).await;
     let gone = start(&limiter, 50).await;
     gone.abort();
     let _ = gone.await;
     assert_eq!(first.await.unwrap(), Some(98));
-    tokio::time::sleep(ms(50)).await;
+    tokio::time::sleep(ms(200)).await;
     assert_eq!(proxy.traffic().count("EVALSHA"), 1, "nobody was left to ask for");
     assert_eq!(limiter.available_permits().await.unwrap(), 98);
 }
