@@ -271,22 +271,23 @@ mod tests {
 
     #[test]
     fn a_problem_says_what_to_write() {
-        let told = |limits: &[Limit]| check_limits(limits, Algorithm::SlidingWindow)[0].to_string();
+        let problem =
+            |limits: &[Limit]| check_limits(limits, Algorithm::SlidingWindow)[0].to_string();
         assert_eq!(
-            told(&[limit(10, S), limit(100_000, H)]),
+            problem(&[limit(10, S), limit(100_000, H)]),
             "limit `100000 per 1h` is unreachable, because `10 per 1s` never admits more; write at most \
              35999, or remove it"
         );
         assert_eq!(
-            told(&[limit(1, S), limit(1, H)]),
+            problem(&[limit(1, S), limit(1, H)]),
             "limit `1 per 1s` is unreachable, because `1 per 1h` never admits more; remove it"
         );
         assert_eq!(
-            told(&[bucket(5, S, 5), limit(5, S)]),
+            problem(&[bucket(5, S, 5), limit(5, S)]),
             "limit `5 per 1s, token bucket of 5` is unreachable, because `5 per 1s` never admits more; remove it"
         );
         assert_eq!(
-            told(&[limit(10, S), limit(20, S)]),
+            problem(&[limit(10, S), limit(20, S)]),
             "duplicate `sliding_window` with window `1s`, also used by `10 per 1s`; remove one, or write \
              another window"
         );

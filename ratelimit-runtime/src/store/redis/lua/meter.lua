@@ -111,10 +111,10 @@ end
 
 -- Appends the milliseconds until each of the different costs could be granted again.
 local function append_meter_waits(reply, runs, meter)
-  local told = {}
+  local appended = {}
   for _, run in ipairs(runs) do
-    if not told[run.asked] then
-      told[run.asked] = true
+    if not appended[run.asked] then
+      appended[run.asked] = true
       reply[#reply + 1] = run.asked <= meter.capacity and countable(meter.wait(run.asked)) or 0
     end
   end
