@@ -19,6 +19,7 @@ use redis::{
 use super::address::Address;
 #[cfg(feature = "sentinel")]
 use super::address::Topology;
+use super::fault::is_unknown_command;
 
 /// The longest connection setup. A caller's deadline is usually shorter, and the attempt continues without the caller.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -66,7 +67,7 @@ fn speaks_only_resp2(error: &RedisError) -> bool {
     let text = error.to_string();
     matches!(error.kind(), redis::ErrorKind::RESP3NotSupported)
         || (text.to_ascii_lowercase().contains("hello")
-            && (text.contains("NOPERM") || text.contains("unknown command")))
+            && (text.contains("NOPERM") || is_unknown_command(&text)))
 }
 
 async fn open(

@@ -106,7 +106,8 @@ pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
     }))
 }
 
-fn is_unknown_command(text: &str) -> bool {
+/// Returns whether a text is the error of a command that the server does not know.
+pub(super) fn is_unknown_command(text: &str) -> bool {
     UNKNOWN.iter().any(|mark| text.contains(mark))
 }
 
