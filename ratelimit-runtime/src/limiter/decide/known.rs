@@ -118,7 +118,10 @@ fn begin(
 /// Counts a call that took permits, and whether it left little.
 #[inline]
 fn count_spent(family: &Family, is_near_limit: Option<bool>) -> bool {
-    is_near_limit.inspect(|is_near| family.count_admitted(*is_near)).is_some()
+    if let Some(is_near_limit) = is_near_limit {
+        family.count_admitted(is_near_limit);
+    }
+    is_near_limit.is_some()
 }
 
 fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
