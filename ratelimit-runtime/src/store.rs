@@ -317,6 +317,13 @@ impl Reply {
         Self { reconciled, replaced: replaced.and_then(replaced::kept), ..self }
     }
 
+    /// Returns the reply to the next request of the same call: only the first one reports what happened to the
+    /// configuration, and dates in the future.
+    #[cfg(feature = "redis")]
+    fn of_next(self) -> Self {
+        Self { reconciled: None, replaced: None, announcer: None, ahead_ms: 0, ..self }
+    }
+
     /// Returns the reply of a limiter that is blocked for this long, to a request whose permits are free after
     /// `wait_ms`.
     fn blocked_for(self, block_ms: u64, wait_ms: u64) -> Self {

@@ -118,7 +118,7 @@ impl Told {
         is_counted(&self.common)
     }
 
-    /// Returns the reply to the next request. Only the first one reports what happened to the configuration.
+    /// Returns the reply to the next request.
     pub(super) fn answer(&mut self, cost: u32) -> Reply {
         let wait_ms = self.waits.get(cost).unwrap_or(0);
         let reply = match self.common.outcome {
@@ -128,8 +128,7 @@ impl Told {
             Outcome::Blocked => self.common.blocked_for(self.common.retry_after_ms, wait_ms),
             _ => self.common,
         };
-        let common = Reply { reconciled: None, replaced: None, announcer: None, ..self.common };
-        self.common = Reply { ahead_ms: 0, ..common };
+        self.common = self.common.of_next();
         reply
     }
 
@@ -143,7 +142,7 @@ impl Told {
     }
 }
 
-fn is_counted(common: &Reply) -> bool {
+pub(super) fn is_counted(common: &Reply) -> bool {
     matches!(common.outcome, Outcome::Granted | Outcome::Blocked)
 }
 

@@ -1,12 +1,14 @@
 //! Reservations: the arguments and the reply of their script.
 
+use std::iter;
+
 use redis::{Cmd, Value};
 
 use super::{
     call::Call,
     groups::runs,
     line::Live,
-    reply::{integer, read_limiter, unknown_reply},
+    reply::{integer, is_counted, read_limiter, unknown_reply},
     script::{RESERVE, add_statement},
 };
 use crate::{
@@ -56,34 +58,34 @@ pub(super) fn read_reservations(
     costs: &[u32],
 ) -> Result<Vec<Reservation>, StoreError> {
     let (mut reply, rest) = read_limiter(value, &request.config)?;
-    if reply.outcome != Outcome::Granted {
-        let none = |reply| Reservation { reply, wait_ms: 0, ticket: Ticket::default() };
-        let later =
-            Reply { reconciled: None, replaced: None, announcer: None, ahead_ms: 0, ..reply };
-        let mut told = vec![later; costs.len()];
-        told.iter_mut().take(1).for_each(|first| *first = reply);
-        let waits = rest.chunks(EACH).filter(|_| reply.outcome == Outcome::Blocked);
-        for (reply, each) in told.iter_mut().zip(waits) {
-            *reply = reply.blocked_for(reply.retry_after_ms, integer(&each[0]).unwrap_or(0));
-        }
-        return Ok(told.into_iter().map(none).collect());
-    }
-    if rest.len() != costs.len() * EACH {
+    let counted = is_counted(&reply);
+    if counted && rest.len() != costs.len() * EACH {
         return Err(unknown_reply(value));
     }
-    let mut told = Vec::with_capacity(costs.len());
-    for (each, cost) in rest.chunks(EACH).zip(costs) {
-        let one = read_counted(reply, each, (*cost).into());
-        told.push(one.ok_or_else(|| unknown_reply(value))?);
-        (reply.reconciled, reply.replaced, reply.announcer) = (None, None, None);
-        reply.ahead_ms = 0;
+    let mut reservations = Vec::with_capacity(costs.len());
+    let each = rest.chunks(EACH).filter(|_| counted).map(Some).chain(iter::repeat(None));
+    for (each, cost) in each.zip(costs) {
+        let one = match each {
+            Some(each) => read_counted(reply, each, (*cost).into()),
+            None => Some(nothing(reply)),
+        };
+        reservations.push(one.ok_or_else(|| unknown_reply(value))?);
+        reply = reply.of_next();
     }
-    Ok(told)
+    Ok(reservations)
+}
+
+fn nothing(reply: Reply) -> Reservation {
+    Reservation { reply, wait_ms: 0, ticket: Ticket::default() }
 }
 
 /// Reads what follows the head for each cost, if the store counts.
 fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservation> {
     let [again, taken, wait, empty_at, ticks, before] = each else { return None };
+    let again_ms = integer(again)?;
+    if reply.outcome == Outcome::Blocked {
+        return Some(nothing(reply.blocked_for(reply.retry_after_ms, again_ms)));
+    }
     let outcome = match integer(taken)? {
         0 if permits > reply.config.capacity() => Outcome::ExceedsCapacity,
         0 => Outcome::Refused,
@@ -92,6 +94,6 @@ fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservatio
     };
     let (empty_at_ms, ticks, before_ms) = (integer(empty_at)?, integer(ticks)?, integer(before)?);
     let ticket = Ticket { empty_at_ms, ticks, before_ms };
-    let reply = Reply { outcome, retry_after_ms: integer(again)?, ..reply };
+    let reply = Reply { outcome, retry_after_ms: again_ms, ..reply };
     Some(Reservation { reply, wait_ms: integer(wait)?, ticket })
 }
