@@ -15,6 +15,7 @@ mod packages;
 mod redis;
 mod schema;
 mod shell;
+mod soak;
 mod test;
 
 /// A command failed and has printed the reason.
@@ -44,6 +45,11 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         about: "measures us beside our peers and writes docs/benchmarks.md; see benches/README.md",
         run: bench::run_part,
+    },
+    Command {
+        name: "soak",
+        about: "runs twenty processes that come and go for an hour, or for as many minutes as are given",
+        run: soak::run_for,
     },
     Command {
         name: "schema",
