@@ -13,7 +13,7 @@ const STEP: u64 = 100_000;
 /// Callers, so that the process does not wait for each reply of Redis.
 const CALLERS: u64 = 256;
 /// Longer than a limiter of a template is kept after its use: two windows.
-const LATER: Duration = Duration::from_secs(75);
+pub const LATER: Duration = Duration::from_secs(75);
 
 #[rate_limit(
     key = "grown:{id}",
@@ -26,12 +26,12 @@ async fn grown(id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Uses each key once, in this process, on the embedded store or on a Redis of its own.
+/// Uses each key once, in this process, on the embedded store or on a Redis of its own, and looks again after `later`.
 ///
 /// # Panics
 ///
 /// Panics if there is no `/proc`, or Redis does not reply.
-pub async fn measure(on_redis: bool) -> Results {
+pub async fn measure(on_redis: bool, later: Duration) -> Results {
     let server = on_redis.then(RedisServer::start);
     let builder = Limits::builder().no_limits_file().deadline(Duration::from_secs(30));
     let builder = match &server {
@@ -43,13 +43,14 @@ pub async fn measure(on_redis: bool) -> Results {
     use_each(&limits, KEYS..KEYS + CALLERS).await;
     let before = Memory::of(server.as_ref());
     let mut results = Results::now("cargo xtask bench growth", &[]);
+    before.note(&mut results, "before");
     for used in (STEP..=KEYS).step_by(STEP as usize) {
         use_each(&limits, used - STEP..used).await;
         Memory::of(server.as_ref()).since(&before).note(&mut results, &used.to_string());
     }
     // Expired limiters are evicted while other limiters are used.
     let (start, mut next) = (Instant::now(), KEYS + CALLERS);
-    while start.elapsed() < LATER {
+    while start.elapsed() < later {
         use_each(&limits, next..next + 1).await;
         next += 1;
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -60,10 +60,12 @@ impl Results {
         self.row(load, peer)?.figure(name)
     }
 
-    /// # Errors
+    /// What [`write`](Self::write) writes.
     ///
-    /// Why the file cannot be written.
-    pub fn write(&self, folder: &Path, name: &str) -> io::Result<()> {
+    /// # Panics
+    ///
+    /// Never: a string takes all text.
+    pub fn text(&self) -> String {
         let mut text = format!("ran {}\ncommand {}\n", self.ran, self.command);
         for (name, value) in &self.facts {
             writeln!(text, "fact {name} {value}").expect("a string takes what is written");
@@ -75,8 +77,15 @@ impl Results {
             }
             text.push('\n');
         }
+        text
+    }
+
+    /// # Errors
+    ///
+    /// Why the file cannot be written.
+    pub fn write(&self, folder: &Path, name: &str) -> io::Result<()> {
         fs::create_dir_all(folder)?;
-        fs::write(folder.join(name).with_extension("txt"), text)
+        fs::write(folder.join(name).with_extension("txt"), self.text())
     }
 
     /// What lies there, unless that workload never ran.

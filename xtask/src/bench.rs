@@ -102,10 +102,9 @@ fn memory(arguments: &[String]) -> Outcome {
 
 /// Measures the memory of many keys; each store has its own process, so that none reuses memory freed by the other.
 fn growth(arguments: &[String]) -> Outcome {
-    none(arguments)?;
     let server = redis::find_or_install()?;
     for part in ["growth-embedded", "growth-redis"] {
-        run(harness(part).env("REDIS_SERVER_BIN", &server.binary))?;
+        run(harness(part).args(arguments).env("REDIS_SERVER_BIN", &server.binary))?;
     }
     Ok(())
 }
