@@ -117,11 +117,12 @@ fn a_granted_call_on_the_embedded_store_allocates_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
     ready(limits.scope(async {
-        for id in 0..10 {
-            // The log has its final size.
-            (0..200).for_each(|_| ready(window_of(id)).unwrap());
-            ready(bucket_of(id)).unwrap();
+        // A log has its final size after as many milliseconds with calls.
+        for _ in 0..100 {
+            (0..10).for_each(|id| ready(window_of(id)).unwrap());
+            std::thread::sleep(Duration::from_millis(1));
         }
+        (0..10).for_each(|id| ready(bucket_of(id)).unwrap());
         let window = measure(|| (0..100).for_each(|n| ready(window_of(n % 10)).unwrap()));
         assert_eq!(window.count_total, 0, "a templated window: {window:?}");
         let bucket_of_id = measure(|| (0..100).for_each(|n| ready(bucket_of(n % 10)).unwrap()));

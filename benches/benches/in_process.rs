@@ -15,8 +15,8 @@ use std::{
 
 use benches::{
     embedded::{
-        USERS, body, bucket_of_user, fixed, fixed_bucket, install, of_user, once, once_per_user,
-        plenty, ready, unreached, used_up,
+        USERS, body, bucket_of_user, fixed, fixed_alone, fixed_bucket, install, of_user, once,
+        once_per_user, plenty, ready, unreached, used_up,
     },
     load::Random,
 };
@@ -137,6 +137,9 @@ fn annotated(criterion: &mut Criterion) {
     });
     calls(&mut one, "ours_window", &(), async |(), number| {
         let _ = black_box(fixed(number).await);
+    });
+    calls(&mut one, "ours_alone", &(), async |(), number| {
+        let _ = black_box(fixed_alone(number).await);
     });
     let governor: DefaultDirectRateLimiter = RateLimiter::direct(Cells::per_second(FASTEST));
     calls(&mut one, "governor", &governor, async |governor, number| {

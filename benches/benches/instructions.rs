@@ -15,7 +15,7 @@ use axum::{
     body::Body,
     http::{Request, Response},
 };
-use benches::embedded::{fixed, install, of_user, plenty, ready, unreached, used_up};
+use benches::embedded::{fixed, fixed_alone, install, of_user, plenty, ready, unreached, used_up};
 use gungraun::prelude::*;
 use ratelimit_runtime::{
     Limiter, Limits,
@@ -62,6 +62,7 @@ fn called() {
     installed();
     for call in 0..200 {
         let _ = ready(fixed(call));
+        let _ = ready(fixed_alone(call));
         let _ = ready(of_user(call % CALLS));
     }
 }
@@ -116,6 +117,14 @@ fn call_site_fixed(_installed: ()) {
 }
 
 #[library_benchmark]
+#[bench::fixed_key(called())]
+fn call_site_alone(_installed: ()) {
+    for call in 0..CALLS {
+        let _ = black_box(ready(fixed_alone(black_box(call))));
+    }
+}
+
+#[library_benchmark]
 #[bench::templated_key(called())]
 fn call_site_templated(_installed: ()) {
     for call in 0..CALLS {
@@ -133,6 +142,7 @@ fn call_site_new(_installed: ()) {
 
 library_benchmark_group!(
     name = decisions,
-    benchmarks = [embedded, call_site_fixed, call_site_templated, call_site_new, layer]
+    benchmarks =
+        [embedded, call_site_fixed, call_site_alone, call_site_templated, call_site_new, layer]
 );
 main!(library_benchmark_groups = decisions);

@@ -40,6 +40,24 @@ pub async fn fixed_bucket(number: u64) -> Result<u64, Rejection> {
     Ok(body(number))
 }
 
+/// An annotated function whose calls each take more permits than are allotted to a millisecond, so that each of them takes
+/// the lock of its limiter, as calls do that are alone in their millisecond.
+///
+/// # Errors
+///
+/// Returns a rejection of the limiter.
+#[rate_limit(
+    key = "fixed_alone",
+    rate = 2_000_000_000,
+    per = "10ms",
+    algorithm = "token_bucket",
+    permits = 3000,
+    wait = "none"
+)]
+pub async fn fixed_alone(number: u64) -> Result<u64, Rejection> {
+    Ok(body(number))
+}
+
 /// An annotated function under a token bucket for each user.
 ///
 /// # Errors

@@ -75,6 +75,12 @@ impl Left {
             .is_some_and(|most| self.amount < most.saturating_add(1).saturating_mul(unit))
     }
 
+    /// Returns how many permits calls can take that are not near the limit.
+    pub(crate) fn far_from_limit(self, config: &Config) -> u64 {
+        let near = near_limit(config.saved()).map_or(0, |most| most.saturating_add(1));
+        self.permits(config).saturating_sub(near)
+    }
+
     /// One permit.
     #[inline]
     fn unit(self, config: &Config) -> u64 {

@@ -1,7 +1,9 @@
 //! The embedded store: applies the rules, with one lock per limiter.
 
+mod allotment;
 mod configs;
 mod group;
+mod name;
 mod penalties;
 mod reply;
 mod reserve;

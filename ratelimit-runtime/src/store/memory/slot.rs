@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ratelimit_spec::Mode;
 
-use super::configs::Configs;
+use super::{allotment::Allotment, configs::Configs, name::Name};
 use crate::{
     Clock,
     algorithm::{
@@ -20,17 +20,9 @@ use crate::{
 #[repr(C)]
 pub(crate) struct Slot {
     name: Name,
+    allotment: Allotment,
     state: Mutex<State>,
 }
-
-/// The name of a slot. A short one is stored beside the state, so that a look-up follows no further pointer.
-enum Name {
-    Short(u8, [u8; SHORT]),
-    Long(Arc<str>),
-}
-
-/// With its length and the tag, four words.
-const SHORT: usize = 30;
 
 /// In this order in memory: what counting needs comes first.
 #[repr(C)]
@@ -112,34 +104,26 @@ pub(crate) enum Whose {
     Family(u32),
 }
 
+impl Whose {
+    /// Returns a value that differs for other callers, and for other generations of the limits.
+    #[inline]
+    fn allotted(self, generation: u64) -> u64 {
+        let whose = match self {
+            Self::Rule(rule) => rule << 1,
+            Self::Family(family) => u64::from(family) << 1 | 1,
+        };
+        whose ^ generation << 40
+    }
+}
+
 impl Slot {
     pub(super) fn new(name: &Arc<str>) -> Self {
-        let bytes = name.as_bytes();
-        let mut short = [0; SHORT];
-        let name = match (u8::try_from(bytes.len()), short.get_mut(..bytes.len())) {
-            (Ok(length), Some(place)) => {
-                place.copy_from_slice(bytes);
-                Name::Short(length, short)
-            }
-            _ => Name::Long(Arc::clone(name)),
-        };
-        Self { name, state: Mutex::default() }
+        let (name, allotment) = (Name::new(name), Allotment::default());
+        Self { name, allotment, state: Mutex::default() }
     }
 
-    pub(super) fn name(&self) -> &[u8] {
-        match &self.name {
-            Name::Short(length, bytes) => &bytes[..usize::from(*length).min(SHORT)],
-            Name::Long(name) => name.as_bytes(),
-        }
-    }
-
-    /// Returns whether this is its name, in two parts.
-    #[inline]
-    pub(super) fn is_named(&self, prefix: &str, name: &str) -> bool {
-        let own = self.name().split_at_checked(prefix.len());
-        own.is_some_and(|(start, rest)| {
-            same(start, prefix.as_bytes()) && same(rest, name.as_bytes())
-        })
+    pub(super) fn name(&self) -> &Name {
+        &self.name
     }
 
     /// Returns the current state, and the time: read under the lock, so that it never runs backwards within a limiter.
@@ -152,7 +136,21 @@ impl Slot {
 
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.allotment.is_open() {
+            self.end_allotment(&mut state);
+        }
+        state
+    }
+
+    /// Counts the permits that were taken of an allotment. Separate, because most states have none.
+    #[inline(never)]
+    fn end_allotment(&self, state: &mut State) {
+        let (taken, at) = self.allotment.end();
+        if taken > 0 {
+            let counted = state.spend(taken, at, |_, _, _| ());
+            debug_assert!(counted.is_some(), "permits were allotted that were not free");
+        }
     }
 
     /// Takes permits if a valid lease is held: returns what is left of permits that were free, or else the reply.
@@ -185,10 +183,17 @@ impl Slot {
         generation: u64,
         permits: u32,
     ) -> Option<bool> {
+        let caller = whose.allotted(generation);
+        if self.allotment.take(caller, permits, || clock.now_ms()) {
+            return Some(false);
+        }
         let mut state = self.lock();
         let now = clock.now_ms();
         state.may_count(whose, generation, now)?;
-        state.spend(permits, now, |_, left, config| left.is_near_limit(config))
+        state.spend(permits, now, |_, left, config| {
+            self.allotment.begin(caller, now, permits, || left.far_from_limit(config));
+            left.is_near_limit(config)
+        })
     }
 
     /// Lets the holder of the lease count without reconciling, unless another configuration or a
@@ -203,32 +208,6 @@ impl Slot {
         if state.stored.as_ref().is_none_or(fits) {
             state.lease = Some(lease);
         }
-    }
-}
-
-/// Returns whether two names are equal. Compares words: on some processors, `memcmp` is many times slower for
-/// a short text that was just written.
-#[inline]
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let words = || one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
-    one.len() == other.len()
-        && match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
-            (Some(end), Some(other_end)) => {
-                end == other_end && words().all(|(one, other)| one == other)
-            }
-            _ => same_short(one, other),
-        }
-}
-
-/// Returns whether two names of fewer than eight bytes are equal: their first four bytes and their last four
-/// are all of them.
-#[inline]
-fn same_short(one: &[u8], other: &[u8]) -> bool {
-    match (one.last_chunk::<4>(), other.last_chunk::<4>()) {
-        (Some(end), Some(other_end)) => {
-            end == other_end && one.first_chunk::<4>() == other.first_chunk()
-        }
-        _ => one.iter().eq(other),
     }
 }
 
@@ -384,3 +363,6 @@ impl State {
         self.is_expired(now) || (!outside && !leased && self.used.is_idle(now))
     }
 }
+
+#[cfg(test)]
+mod tests;

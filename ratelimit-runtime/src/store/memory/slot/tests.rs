@@ -1,0 +1,117 @@
+//! What callers take of a slot with and without the lock.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_spec::Rule;
+
+use super::*;
+use crate::clock::ManualClock;
+
+const RULE: Whose = Whose::Rule(7);
+const RULES: [Rule; 3] =
+    [Rule::SlidingWindow, Rule::TokenBucket { burst: 60 }, Rule::FixedWindow { calendar: None }];
+
+/// A slot that calls of `RULE` count with this configuration.
+fn counted_by(config: Config) -> Slot {
+    let (slot, rejects) = (Slot::new(&"one".into()), Rejects { calls: true, requests: true });
+    let terms = Arc::new(Terms::new((7, 0), 1, config, false, rejects));
+    slot.admit(Lease { terms, until_ms: u64::MAX }, || true);
+    slot
+}
+
+/// A reproducible pseudorandom sequence.
+fn noise() -> impl Iterator<Item = u32> {
+    let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    std::iter::successors(Some(5), next).map(|state| state >> 8)
+}
+
+fn allots(slot: &Slot) -> bool {
+    slot.allotment.is_open()
+}
+
+#[test]
+fn calls_with_and_without_an_allotment_are_decided_alike() {
+    for rule in RULES {
+        let config = Config::new(60, 50, Mode::Overall).rule(rule);
+        let (slot, manual) = (counted_by(config), ManualClock::new());
+        let (clock, mut plain) = (Clock::from(manual.clone()), algorithm::State::default());
+        let (mut allotted, mut refused) = (0, 0);
+        for random in noise().take(20_000) {
+            if random % 8 == 0 {
+                manual.advance(Duration::from_millis((random / 8 % 12).into()));
+            }
+            let (permits, now) = (1 + random / 100 % 3, clock.now_ms());
+            allotted += u32::from(allots(&slot));
+            let spent = slot.spend(&clock, RULE, 1, permits);
+            let near = |_: &algorithm::State, left: Left| left.is_near_limit(&config);
+            assert_eq!(spent, plain.spend(&config, permits.into(), now, near), "{config:?}");
+            if spent.is_none() {
+                // Refused, or in the first call of a window.
+                let granted = plain.acquire(&config, permits.into(), now).granted;
+                let taken = slot.take(&clock, RULE, 1, permits).unwrap();
+                let (reply, _) = taken.expect_err("it is not only counted");
+                assert_eq!(reply.outcome == Outcome::Granted, granted, "{config:?}");
+                refused += u32::from(!granted);
+            }
+            if random % 5 == 0 {
+                let peek = |state: &algorithm::State| state.peek(&config, 1, now);
+                assert_eq!(peek(&slot.lock().used), peek(&plain), "{config:?}");
+            }
+        }
+        assert!(allotted > 300 && refused > 1000, "{config:?}: {allotted}, {refused}");
+    }
+}
+
+#[test]
+fn only_the_callers_of_its_millisecond_take_of_an_allotment() {
+    let config = Config::new(1000, 1000, Mode::Overall);
+    let (slot, manual) = (counted_by(config), ManualClock::new());
+    let clock = Clock::from(manual.clone());
+    let spend = |whose, generation| slot.spend(&clock, whose, generation, 1).is_some();
+    assert!(spend(RULE, 1) && !allots(&slot), "the first call of a millisecond allots none");
+    assert!(spend(RULE, 1) && allots(&slot));
+    // After a reload, or with other settings.
+    assert!(!spend(RULE, 2) && !spend(Whose::Rule(8), 1) && !spend(Whose::Family(1), 1));
+    assert!(!allots(&slot));
+    assert!(spend(RULE, 1) && allots(&slot));
+    manual.advance(Duration::from_millis(1));
+    assert!(spend(RULE, 1) && !allots(&slot));
+    assert_eq!(slot.lock().used.peek(&config, 1, clock.now_ms()).remaining, 1000 - 4);
+}
+
+/// Threads take permits, while another one reads the state all the time.
+#[test]
+fn threads_take_exactly_the_permits_that_are_free() {
+    const RATE: u32 = 300_000;
+    for rule in RULES {
+        let rule = rule.map_burst(|_| RATE);
+        let config = Config::new(RATE.into(), 3_600_000_000, Mode::Overall).rule(rule);
+        let (slot, clock, taken) = (counted_by(config), Clock::system(), AtomicU64::new(0));
+        let _ = slot.take(&clock, RULE, 1, 1);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let spend = || {
+                while slot.spend(&clock, RULE, 1, 2).is_some() {
+                    taken.fetch_add(2, Ordering::Relaxed);
+                }
+            };
+            let threads = [(); 4].map(|()| scope.spawn(spend));
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let left = slot.lock().used.peek(&config, 1, clock.now_ms()).remaining;
+                    assert!(left <= RATE.into());
+                    thread::yield_now();
+                }
+            });
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(taken.into_inner(), u64::from((RATE - 1) / 2 * 2), "{config:?}");
+    }
+}
