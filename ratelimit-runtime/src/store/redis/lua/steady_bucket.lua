@@ -23,7 +23,7 @@ if (settled or fresh) and cost and not (windowed or calendars) then
     state = nil
   end
   local spaced = rule == '0/leaky_bucket'
-  local capacity = (spaced or detail == ARGV[word + 1]) and rate or tonumber(detail) or rate
+  local capacity = detail and not spaced and tonumber(detail) or rate
   local most, backlog = capacity * per, (empty_at - now) * rate + ticks
   if backlog < 0 then backlog = 0 end
 
