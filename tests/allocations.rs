@@ -86,6 +86,14 @@ fn of_a_hundred(mut call: impl FnMut()) -> AllocationInfo {
     measure(|| (0..100).for_each(|_| call()))
 }
 
+/// Calls as often as a log grows: with each millisecond that has calls, to its bound.
+fn in_many_milliseconds(mut call: impl FnMut()) {
+    for _ in 0..120 {
+        call();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[rate_limit(key = "window:{id}", rate = 1000, per = "1h", wait = "none")]
 async fn window_of(id: u64) -> Result<(), Rejection> {
     Ok(())
@@ -117,11 +125,7 @@ fn a_granted_call_on_the_embedded_store_allocates_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
     ready(limits.scope(async {
-        // A log has its final size after as many milliseconds with calls.
-        for _ in 0..100 {
-            (0..10).for_each(|id| ready(window_of(id)).unwrap());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        in_many_milliseconds(|| (0..10).for_each(|id| ready(window_of(id)).unwrap()));
         (0..10).for_each(|id| ready(bucket_of(id)).unwrap());
         let window = measure(|| (0..100).for_each(|n| ready(window_of(n % 10)).unwrap()));
         assert_eq!(window.count_total, 0, "a templated window: {window:?}");
@@ -153,8 +157,10 @@ fn an_idle_key_takes_few_bytes() {
 #[test]
 fn keys_that_are_idle_for_an_hour_are_forgotten() {
     const KEYS: u64 = 20_000;
+    /// A new key removes some of those that are idle, so that no call has to remove all.
+    const LATER: u64 = 64;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for yaml in ["{}", "default: { mode: per_client }"] {
+    for yaml in ["{}", "default: { mode: per_client }", "default: { algorithm: token_bucket }"] {
         let time = ManualClock::new();
         let limits = Limits::builder().memory().limits_yaml(yaml).clock(time.clone());
         let limits = runtime.block_on(limits.build()).unwrap();
@@ -164,7 +170,7 @@ fn keys_that_are_idle_for_an_hour_are_forgotten() {
             let busy = measure(|| (1..KEYS).for_each(|id| ready(window_of(id)).unwrap()));
             let idle = measure(|| {
                 hour();
-                ready(window_of(KEYS)).unwrap();
+                (KEYS..KEYS + LATER).for_each(|id| ready(window_of(id)).unwrap());
             });
             let (busy, left) = (busy.bytes_current, busy.bytes_current + idle.bytes_current);
             println!("{yaml}: {busy} bytes in use, {left} an hour later");
@@ -209,7 +215,7 @@ fn the_embedded_path_allocates_nothing_for_a_fixed_key_but_rejections() {
         assert_eq!(refused.count_total, 100, "a rejection each, and nothing else: {refused:?}");
 
         ready(infallible());
-        let before = measure(|| (0..120).for_each(|_| ready(infallible())));
+        let before = measure(|| in_many_milliseconds(|| ready(infallible())));
         // Only the log's growth to its bound, which is the store's state and no call's.
         assert!(before.count_total <= 6, "the first calls: {before:?}");
         let admitted = of_a_hundred(|| ready(infallible()));

@@ -154,12 +154,9 @@ impl Services {
         self.engine.end();
     }
 
-    /// Drops the state of limiters that are equivalent to new ones.
+    /// Drops what was counted instead of an unavailable store and is free again. The other stores drop such state
+    /// while new limiters are counted in them.
     pub(crate) fn forget_idle(&self) {
-        if let AnyStore::Memory(store) = &self.store {
-            store.forget_idle();
-        }
-        self.per_client.forget_idle();
         self.local.counts.forget_idle();
     }
 

@@ -2,7 +2,10 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use hashbrown::HashTable;
@@ -13,10 +16,13 @@ use crate::store::Sweep;
 const SHARDS: usize = 64;
 /// Minimum number of slots in a shard before idle ones are swept.
 const SWEEP_AT: usize = 256;
+const MINUTE_MS: u64 = 60_000;
 
 pub(super) struct Slots {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
+    /// How many shards were swept once each was swept in every minute before.
+    aged: AtomicU64,
 }
 
 #[derive(Default)]
@@ -28,7 +34,7 @@ struct Shard {
 impl Slots {
     pub(super) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { hasher: RandomState::new(), shards }
+        Self { hasher: RandomState::new(), shards, aged: AtomicU64::new(0) }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Slot>> {
@@ -59,7 +65,24 @@ impl Slots {
         }
         let slot = Arc::new(Slot::new(name));
         shard.slots.insert_unique(hash, Arc::clone(&slot), |slot| hash_of(slot.name().bytes()));
+        drop(shard);
+        self.age(now);
         slot
+    }
+
+    /// Sweeps one shard, unless each was swept in this minute: no call waits for all of them.
+    fn age(&self, now: u64) {
+        let (minute, shards) = (now / MINUTE_MS, SHARDS as u64);
+        let next =
+            |aged: u64| (aged < (minute + 1) * shards).then(|| aged.max(minute * shards) + 1);
+        let aged = self.aged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let swept = aged.ok().and_then(|aged| {
+            let shard = usize::try_from(aged.max(minute * shards) % shards).ok()?;
+            self.shards.get(shard)
+        });
+        if let Some(shard) = swept {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, &self.hasher);
+        }
     }
 
     /// Drops idle slots.
