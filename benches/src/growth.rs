@@ -12,8 +12,8 @@ const KEYS: u64 = 1_000_000;
 const STEP: u64 = 100_000;
 /// Callers, so that the process does not wait for each reply of Redis.
 const CALLERS: u64 = 256;
-/// Longer than a limiter of a template is kept after its use: two windows.
-pub const LATER: Duration = Duration::from_secs(75);
+/// A limiter of a template is kept for two windows after its use, and removed within a minute after that.
+pub const LATER: Duration = Duration::from_secs(150);
 
 #[rate_limit(
     key = "grown:{id}",
@@ -53,7 +53,7 @@ pub async fn measure(on_redis: bool, later: Duration) -> Results {
     while start.elapsed() < later {
         use_each(&limits, next..next + 1).await;
         next += 1;
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Memory::of(server.as_ref()).since(&before).note(&mut results, "later");
     results

@@ -5,11 +5,10 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use benches::{
-    criterion, growth, memory, report, scripts,
+    criterion, memory, report, scripts,
     workloads::{Bench, NAMES, Plan},
 };
 
@@ -21,7 +20,6 @@ struct Wanted {
     results: PathBuf,
     quick: bool,
     only: Option<String>,
-    minutes: Option<u64>,
     redisson: Option<(String, PathBuf)>,
 }
 
@@ -51,16 +49,6 @@ fn run(part: &str, wanted: Wanted) -> io::Result<()> {
         scripts::add_memory(&mut measured);
         return measured.write(&results, "memory");
     }
-    if let Some(store) = part.strip_prefix("growth-") {
-        let runtime = tokio::runtime::Runtime::new()?;
-        let later = wanted.minutes.map(|minutes| Duration::from_secs(60 * minutes));
-        let measured = growth::measure(store == "redis", later.unwrap_or(growth::LATER));
-        let measured = runtime.block_on(measured);
-        println!("{}", measured.text());
-        // The page is about the usual time.
-        let written = later.is_none();
-        return if written { measured.write(&results, &format!("growth_{store}")) } else { Ok(()) };
-    }
     if part == "scripts" {
         return scripts::measure().write(&results, "scripts");
     }
@@ -86,10 +74,6 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {
         match &*argument {
             "--results" => wanted.results = value()?.into(),
             "--quick" => wanted.quick = true,
-            "--minutes" => {
-                let minutes = value()?.parse();
-                wanted.minutes = Some(minutes.map_err(|error| format!("`--minutes`: {error}"))?);
-            }
             "--only" => wanted.only = Some(value()?),
             "--redisson" => wanted.redisson = Some((value()?, value()?.into())),
             _ => return Err(format!("unknown argument `{argument}`")),

@@ -103,8 +103,10 @@ fn memory(arguments: &[String]) -> Outcome {
 /// Measures the memory of many keys; each store has its own process, so that none reuses memory freed by the other.
 fn growth(arguments: &[String]) -> Outcome {
     let server = redis::find_or_install()?;
-    for part in ["growth-embedded", "growth-redis"] {
-        run(harness(part).args(arguments).env("REDIS_SERVER_BIN", &server.binary))?;
+    for store in ["embedded", "redis"] {
+        let mut command = cargo(&["run", "--locked", "--release", "--package", "benches"]);
+        command.args(["--bin", "growth", "--"]).arg(results()).arg(store).args(arguments);
+        run(command.env("REDIS_SERVER_BIN", &server.binary))?;
     }
     Ok(())
 }

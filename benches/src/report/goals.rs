@@ -183,6 +183,18 @@ fn memory(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)
         Wanted::AtMost(250.0, " bytes"),
         bytes("Redis", "token_bucket", "usage"),
     );
+    for (store, figure, what) in [
+        ("growth_embedded", "process", "embedded store: memory of the process"),
+        ("growth_redis", "server", "on Redis: memory of the server"),
+    ] {
+        let bytes = |load| measured.figure(store, load, "keys", figure);
+        let later = bytes("before").zip(bytes("later")).map(|(before, more)| before + more);
+        add(
+            format!("{what} after a million keys, over that before"),
+            Wanted::Ratio(1.1),
+            over(later, bytes("before")),
+        );
+    }
     for (how, what) in [("each", "the growth of the server"), ("usage", "`MEMORY USAGE`")] {
         add(
             format!("`token_bucket`: memory of a limiter in Redis, over Redisson's, by {what}"),

@@ -1,0 +1,37 @@
+//! The memory of a million keys: `growth RESULTS STORE [--minutes N]`, for `cargo xtask bench growth`.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command line says what it does")]
+
+use std::{env, path::Path, process::ExitCode, time::Duration};
+
+use benches::growth::{LATER, measure};
+
+/// Returns freed memory to the system, which glibc's keeps for later use. What another thread frees waits for the
+/// thread that allocated it, so there is one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (results, store, minutes) = match arguments[..] {
+        [results, store] => (results, store, None),
+        [results, store, "--minutes", minutes] => (results, store, minutes.parse().ok()),
+        _ => ("", "", None),
+    };
+    if results.is_empty() || arguments.len() > 2 && minutes.is_none() {
+        eprintln!("usage: cargo xtask bench growth [--minutes <number>]");
+        return ExitCode::from(2);
+    }
+    let later = minutes.map_or(LATER, |minutes: u64| Duration::from_secs(60 * minutes));
+    let measured = measure(store == "redis", later).await;
+    println!("{}", measured.text());
+    // The page shows the usual time.
+    if minutes.is_none()
+        && let Err(error) = measured.write(Path::new(results), &format!("growth_{store}"))
+    {
+        eprintln!("cannot write the results: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
