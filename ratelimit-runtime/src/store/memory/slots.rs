@@ -16,6 +16,8 @@ use crate::store::Sweep;
 const SHARDS: usize = 64;
 /// Minimum number of slots in a shard before idle ones are swept.
 const SWEEP_AT: usize = 256;
+/// The same for those that are swept once a minute: fewer take little memory.
+const AGE_AT: usize = 32;
 const MINUTE_MS: u64 = 60_000;
 
 pub(super) struct Slots {
@@ -81,7 +83,10 @@ impl Slots {
             self.shards.get(shard)
         });
         if let Some(shard) = swept {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, &self.hasher);
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            if shard.slots.len() >= AGE_AT {
+                shard.sweep(now, &self.hasher);
+            }
         }
     }
 
