@@ -4,7 +4,7 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -23,20 +23,22 @@ const MINUTE_MS: u64 = 60_000;
 pub(super) struct Slots {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
-    /// How many shards were swept once each was swept in every minute before.
-    aged: AtomicU64,
+    /// The number of slots that were created: each has a look at the next shard.
+    created: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Shard {
     slots: HashTable<Arc<Slot>>,
     sweep: Sweep,
+    /// When it was swept by the minute.
+    minute: u64,
 }
 
 impl Slots {
     pub(super) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { hasher: RandomState::new(), shards, aged: AtomicU64::new(0) }
+        Self { hasher: RandomState::new(), shards, created: AtomicUsize::new(0) }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Slot>> {
@@ -72,21 +74,14 @@ impl Slots {
         slot
     }
 
-    /// Sweeps one shard, unless each was swept in this minute: no call waits for all of them.
+    /// Sweeps the next shard, unless it was swept in this minute: no call waits for all of them.
     fn age(&self, now: u64) {
-        let (minute, shards) = (now / MINUTE_MS, SHARDS as u64);
-        let next =
-            |aged: u64| (aged < (minute + 1) * shards).then(|| aged.max(minute * shards) + 1);
-        let aged = self.aged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        let swept = aged.ok().and_then(|aged| {
-            let shard = usize::try_from(aged.max(minute * shards) % shards).ok()?;
-            self.shards.get(shard)
-        });
-        if let Some(shard) = swept {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            if shard.slots.len() >= AGE_AT {
-                shard.sweep(now, &self.hasher);
-            }
+        let next = self.created.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let mut shard = self.shards[next].lock().unwrap_or_else(PoisonError::into_inner);
+        let minute = now / MINUTE_MS;
+        if shard.minute != minute && shard.slots.len() >= AGE_AT {
+            shard.minute = minute;
+            shard.sweep(now, &self.hasher);
         }
     }
 
