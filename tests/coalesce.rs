@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Decision, Limiter, Limits, Permit, Quota, Reason};
-use tests::{proxy::Proxy, redis_server::RedisServer, window::assert_kept};
+use tests::{Random, proxy::Proxy, redis_server::RedisServer, window::assert_kept};
 use tokio::{task::JoinSet, time::timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -261,18 +261,6 @@ async fn a_grant_that_arrives_after_the_deadline_comes_back() {
     }
 }
 
-/// Random numbers that are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// What became of many calls, some of which were dropped.
 #[derive(Default)]
 struct Tally {
@@ -289,7 +277,7 @@ async fn hurry(limiter: &Limiter, calls: u64) -> Tally {
     for caller in 0..CALLERS {
         let limiter = limiter.clone();
         callers.spawn(async move {
-            let (mut random, mut tally) = (Random(0x9E37_79B9 + caller), Tally::default());
+            let (mut random, mut tally) = (Random::new(0x9E37_79B9 + caller), Tally::default());
             for _ in 0..calls / CALLERS {
                 let permits = u32::try_from(1 + random.below(5)).unwrap();
                 let call = limiter.try_acquire(permits.into());

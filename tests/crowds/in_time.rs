@@ -2,6 +2,7 @@
 
 use ratelimit_runtime::{Limiter, Limits, Quota, Reason};
 use tests::{
+    Random,
     ledger::Rule,
     place::{Place, at, rules},
 };
@@ -57,16 +58,6 @@ impl Model {
     }
 }
 
-/// A small generator of numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % below
-    }
-}
-
 /// When a caller comes, what it asks for and for how long it may wait, and what should come of it.
 #[derive(Clone, Copy, Debug)]
 struct Caller {
@@ -77,7 +68,7 @@ struct Caller {
 }
 
 fn crowd(rule: Rule, (rate, per_ms): (u64, u64), seed: u64) -> Vec<Caller> {
-    let (mut random, mut comes) = (Random(seed), 0);
+    let (mut random, mut comes) = (Random::new(seed), 0);
     let mut model = Model { rule, rate, per_ms, log: Vec::new() };
     let caller = |_| {
         comes += random.below(3) * GRAIN_MS;

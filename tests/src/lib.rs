@@ -14,6 +14,7 @@
 //! - [`limits_file::LimitsFile`]: a limits file that changes while a program runs.
 //! - [`monitor`]: the commands that a server received.
 //! - [`decide`]: direct calls of stores and scripts, without a limiter.
+//! - [`Random`]: numbers that look random, for a load with a seed.
 //! - [`random_histories`]: a property, over random histories with a seed.
 //! - [`window`]: checks whether any window of a recorded history admitted too much.
 #![allow(
@@ -35,6 +36,7 @@ pub mod place;
 pub mod ports;
 mod process;
 pub mod proxy;
+mod random;
 pub mod redis_cluster;
 pub mod redis_sentinel;
 pub mod redis_server;
@@ -48,6 +50,7 @@ pub use built::cargo;
 pub use examples::{example, profile_dir};
 pub use histories::random_histories;
 pub use notes::{could_not_run, note};
+pub use random::Random;
 pub use waiting::eventually;
 
 /// The README's examples, compiled and run.

@@ -9,7 +9,6 @@
 use std::{
     env,
     io::{BufRead, BufReader},
-    ops::RangeInclusive,
     process::{Child, Command, ExitCode, Stdio},
     sync::{Arc, OnceLock},
     thread,
@@ -17,9 +16,13 @@ use std::{
 };
 
 use ratelimit_runtime::{Limits, Rejection, rate_limit};
-use tests::{place::since_1970, redis_server::RedisServer};
+use tests::{Random, place::since_1970, redis_server::RedisServer};
 
 const PROCESSES: usize = 20;
+/// How a process ends.
+const ENDS: [&str; 3] = [SHUTDOWN, "return", KILL];
+const SHUTDOWN: &str = "shutdown";
+const KILL: &str = "kill";
 const MEMBERS: &str = "ratelimit:~members";
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// How long a member lives without a heartbeat, and some time to notice it.
@@ -58,25 +61,17 @@ async fn be_member(url: &str, life: Duration, end: &str) {
         tokio::time::sleep_until(next.min(ended)).await;
     }
     match end {
-        "shutdown" => limits.shutdown().await,
-        "return" => {}
+        SHUTDOWN => limits.shutdown().await,
         // The parent kills it, unless it was killed itself.
-        _ => tokio::time::sleep(Duration::from_secs(60)).await,
+        KILL => tokio::time::sleep(Duration::from_secs(60)).await,
+        _ => {}
     }
-}
-
-/// How a process ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
-    Shutdown,
-    Return,
-    Kill,
 }
 
 /// A process, as its parent knows it. Times are milliseconds since 1970.
 struct Started {
     child: Child,
-    end: End,
+    end: &'static str,
     started: u64,
     ends: u64,
     up: Arc<OnceLock<u64>>,
@@ -84,15 +79,10 @@ struct Started {
 }
 
 impl Started {
-    fn start(url: &str, life_ms: u64, end: End) -> Self {
-        let how = match end {
-            End::Shutdown => "shutdown",
-            End::Return => "return",
-            End::Kill => "kill",
-        };
+    fn start(url: &str, life_ms: u64, end: &'static str) -> Self {
         let started = now();
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["member", url, &life_ms.to_string(), how])
+            .args(["member", url, &life_ms.to_string(), end])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -110,7 +100,7 @@ impl Started {
     /// Ends a process that is to be killed, and looks whether it ended.
     fn look(&mut self) {
         if self.ended.is_none() {
-            if self.end == End::Kill && now() >= self.ends {
+            if self.end == KILL && now() >= self.ends {
                 self.child.kill().unwrap();
                 self.child.wait().unwrap();
             }
@@ -167,12 +157,9 @@ impl Checks {
             let Some(ended) = process.ended else { continue };
             let listed = before.saturating_sub(ended);
             self.longest_ms = self.longest_ms.max(listed);
-            let most = if process.end == End::Shutdown { LEFT_AFTER_MS } else { LIVES_MS };
+            let most = if process.end == SHUTDOWN { LEFT_AFTER_MS } else { LIVES_MS };
             if listed > most {
-                self.fault(&format!(
-                    "{member:?} is listed {listed} ms after its {:?}",
-                    process.end
-                ));
+                self.fault(&format!("{member:?} is listed {listed} ms after its {}", process.end));
             }
         }
     }
@@ -196,7 +183,7 @@ fn listed(server: &RedisServer) -> Vec<Member> {
 
 fn soak(time: Duration) -> ExitCode {
     let server = RedisServer::start();
-    let mut random = Random(now());
+    let mut random = Random::new(now());
     let (mut processes, mut checks) = (Vec::<Started>::new(), Checks::default());
     let mut started = 0;
     let (start, mut next_check) = (now(), now());
@@ -204,11 +191,11 @@ fn soak(time: Duration) -> ExitCode {
         processes.iter_mut().for_each(Started::look);
         processes.retain(|process| process.ended.is_none_or(|at| now() - at < 2 * LIVES_MS));
         while processes.iter().filter(|process| process.ended.is_none()).count() < PROCESSES {
-            let life_ms = match random.within(0..=3) {
-                0 => random.within(60_000..=600_000),
-                _ => random.within(8000..=60_000),
+            let life_ms = match random.below(4) {
+                0 => 60_000 + random.below(540_001),
+                _ => 8000 + random.below(52_001),
             };
-            let end = [End::Shutdown, End::Return, End::Kill][random.within(0..=2) as usize];
+            let end = ENDS[random.below(3) as usize];
             processes.push(Started::start(&server.url(), life_ms, end));
             started += 1;
         }
@@ -232,15 +219,6 @@ fn soak(time: Duration) -> ExitCode {
         longest_ms.div_ceil(1000),
     );
     if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        range.start() + (self.0 >> 33) % (range.end() - range.start() + 1)
-    }
 }
 
 fn now() -> u64 {

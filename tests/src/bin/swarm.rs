@@ -19,6 +19,7 @@ use std::{
 
 use ratelimit_runtime::{Limiter, Limits, Permit};
 use tests::{
+    Random,
     ledger::Admission,
     place::{admission, since_1970},
 };
@@ -37,17 +38,8 @@ struct Record {
     tried: u64,
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % below.max(1)
-    }
-
-    fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
+fn percent(random: &mut Random, percent: u64) -> bool {
+    random.below(100) < percent
 }
 
 fn number<T: FromStr>(text: &str) -> T {
@@ -79,7 +71,7 @@ fn main() {
     runtime.block_on(async {
         let end = Instant::now() + Duration::from_millis(number(run_ms));
         let task = |n: u64| {
-            let random = Random(number::<u64>(seed).wrapping_mul(1_000_003).wrapping_add(n));
+            let random = Random::new(number::<u64>(seed).wrapping_mul(1_000_003).wrapping_add(n));
             tokio::spawn(call(limits.configured(key), habits, random, end, Arc::clone(&record)))
         };
         let tasks: Vec<_> = (0..number(tasks)).map(task).collect();
@@ -124,7 +116,7 @@ async fn call(
                 _ => limiter.acquire(permits).await,
             }
         };
-        let permit = if random.percent(habits.drops) {
+        let permit = if percent(&mut random, habits.drops) {
             timeout(Duration::from_millis(random.below(200)), wait).await
         } else {
             timeout_at(end, wait).await
@@ -132,7 +124,7 @@ async fn call(
         match permit {
             Ok(Ok(permit)) => {
                 assert!(!permit.is_degraded(), "the store answers");
-                let changes = random.percent(habits.changes);
+                let changes = percent(&mut random, habits.changes);
                 let admission =
                     if changes { change(permit, &mut random).await } else { admission(&permit) };
                 record.lock().unwrap().admissions.push(admission);
