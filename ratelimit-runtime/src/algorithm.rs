@@ -31,6 +31,9 @@ pub(crate) use self::{
     spend::Spent, state::State,
 };
 
+#[cfg(test)]
+pub(crate) use self::state::tests::noise;
+
 /// The verdict of an algorithm on one request; times in milliseconds from `now`, as of the end of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {

@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     /// A reproducible pseudorandom sequence.
-    pub(in crate::algorithm) fn noise(seed: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn noise(seed: u64) -> impl Iterator<Item = u64> {
         let next = |state: &u64| {
             let x = state ^ (state << 13);
             let x = x ^ (x >> 7);

@@ -77,7 +77,7 @@ impl Slots {
     /// Sweeps the next shard, unless it was swept in this minute: no call waits for all of them.
     fn age(&self, now: u64) {
         let next = self.created.fetch_add(1, Ordering::Relaxed) % SHARDS;
-        let mut shard = self.shards[next].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = lock(&self.shards[next]);
         let minute = now / MINUTE_MS;
         if shard.minute != minute && shard.slots.len() >= AGE_AT {
             shard.minute = minute;
@@ -88,15 +88,18 @@ impl Slots {
     /// Drops idle slots.
     pub(super) fn sweep(&self, now: u64) {
         for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, &self.hasher);
+            lock(shard).sweep(now, &self.hasher);
         }
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         // Uses other bits of the hash than the table does.
-        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the hash of a name, in one part or several.

@@ -23,12 +23,6 @@ fn counted_by(config: Config) -> Slot {
     slot
 }
 
-/// A reproducible pseudorandom sequence.
-fn noise() -> impl Iterator<Item = u32> {
-    let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
-    std::iter::successors(Some(5), next).map(|state| state >> 8)
-}
-
 fn allots(slot: &Slot) -> bool {
     slot.allotment.is_open()
 }
@@ -40,11 +34,11 @@ fn calls_with_and_without_an_allotment_are_decided_alike() {
         let (slot, manual) = (counted_by(config), ManualClock::new());
         let (clock, mut plain) = (Clock::from(manual.clone()), algorithm::State::default());
         let (mut allotted, mut refused) = (0, 0);
-        for random in noise().take(20_000) {
+        for random in algorithm::noise(5).take(20_000) {
             if random % 8 == 0 {
-                manual.advance(Duration::from_millis((random / 8 % 12).into()));
+                manual.advance(Duration::from_millis(random / 8 % 12));
             }
-            let (permits, now) = (1 + random / 100 % 3, clock.now_ms());
+            let (permits, now) = (u32::try_from(1 + random / 100 % 3).unwrap(), clock.now_ms());
             allotted += u32::from(allots(&slot));
             let spent = slot.spend(&clock, RULE, 1, permits);
             let near = |_: &algorithm::State, left: Left| left.is_near_limit(&config);
