@@ -14,16 +14,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (results, store, minutes) = match arguments[..] {
-        [results, store] => (results, store, None),
-        [results, store, "--minutes", minutes] => (results, store, minutes.parse().ok()),
-        _ => ("", "", None),
-    };
-    if results.is_empty() || arguments.len() > 2 && minutes.is_none() {
+    let Some((results, store, minutes)) = read(&arguments) else {
         eprintln!("usage: cargo xtask bench growth [--minutes <number>]");
         return ExitCode::from(2);
-    }
-    let later = minutes.map_or(LATER, |minutes: u64| Duration::from_secs(60 * minutes));
+    };
+    let later = minutes.map_or(LATER, |minutes| Duration::from_secs(60 * minutes));
     let measured = measure(store == "redis", later).await;
     println!("{}", measured.text());
     // The page shows the usual time.
@@ -34,4 +29,14 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+fn read<'a>(arguments: &[&'a str]) -> Option<(&'a str, &'a str, Option<u64>)> {
+    match *arguments {
+        [results, store] => Some((results, store, None)),
+        [results, store, "--minutes", minutes] => {
+            Some((results, store, Some(minutes.parse().ok()?)))
+        }
+        _ => None,
+    }
 }
