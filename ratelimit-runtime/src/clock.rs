@@ -93,6 +93,22 @@ impl Clock {
             Kind::Manual(manual) => manual.sleep(duration).await,
         }
     }
+
+    /// Sleeps for `duration` in a task of the engine, without keeping the engine.
+    pub(crate) fn sleep_in_engine(&self, duration: Duration) -> impl Future<Output = ()> + use<> {
+        #[cfg(any(test, feature = "test-util"))]
+        let manual = match &self.0 {
+            Kind::Manual(manual) => Some(manual.clone()),
+            Kind::System(_) => None,
+        };
+        async move {
+            #[cfg(any(test, feature = "test-util"))]
+            if let Some(manual) = manual {
+                return manual.sleep(duration).await;
+            }
+            tokio::time::sleep(duration).await;
+        }
+    }
 }
 
 impl System {

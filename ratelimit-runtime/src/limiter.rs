@@ -3,6 +3,7 @@
 mod admin;
 mod batch;
 mod core;
+mod crowd;
 mod decide;
 mod denials;
 mod handle;
@@ -29,6 +30,7 @@ mod wait;
 
 pub(crate) use self::{
     core::Core,
+    crowd::Crowd,
     decide::{decide_by_name, spend},
     local::Local,
     plan::Claim,

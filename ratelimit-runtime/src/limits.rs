@@ -4,6 +4,7 @@ mod builder;
 mod file;
 mod health;
 mod heartbeat;
+mod idle;
 mod report;
 mod scope;
 mod validate;

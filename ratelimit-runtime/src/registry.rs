@@ -140,6 +140,11 @@ impl Registry {
         Arc::clone(&self.declared(label, make).family)
     }
 
+    /// Evicts limiters of one shard that were not used for a while.
+    pub(crate) fn forget_idle(&self, services: &Services, shard: usize) {
+        self.cores.forget_idle(services, shard);
+    }
+
     /// Returns all key templates so far.
     pub(crate) fn families(&self) -> Vec<Arc<Family>> {
         self.lock().by_label.values().map(|declared| Arc::clone(&declared.family)).collect()

@@ -36,7 +36,7 @@ pub(crate) use self::{
     any::AnyStore,
     group::Heard,
     memory::{Lease, Rejects, Slot, Terms, Whose},
-    sweep::Sweep,
+    sweep::{SHARDS, Sweep},
 };
 pub use self::{
     group::Group,

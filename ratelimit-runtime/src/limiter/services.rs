@@ -19,7 +19,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{core::Core, lanes::Lanes, local::Local, rules::Rules};
+use super::{core::Core, crowd::Crowd, lanes::Lanes, local::Local, rules::Rules};
 use crate::{
     Clock, SetupError, StoreError, clock,
     engine::Engine,
@@ -46,6 +46,8 @@ pub(crate) struct Services {
     pub(crate) clock: Clock,
     /// Runs work that no caller awaits.
     pub(crate) engine: Arc<Engine>,
+    /// Starts the work that many limiters need.
+    pub(crate) crowd: Crowd,
     /// The calls to the store in flight, by runtime.
     pub(crate) lanes: Homes<Lanes>,
     pub(crate) events: Events,
@@ -154,10 +156,13 @@ impl Services {
         self.engine.end();
     }
 
-    /// Drops what was counted instead of an unavailable store and is free again. The other stores drop such state
-    /// while new limiters are counted in them.
-    pub(crate) fn forget_idle(&self) {
-        self.local.counts.forget_idle();
+    /// Drops the limiters of one shard whose permits are free again, from all stores of this process.
+    pub(crate) fn forget_idle(&self, shard: usize) {
+        if let AnyStore::Memory(store) = &self.store {
+            store.forget_idle(shard);
+        }
+        self.per_client.forget_idle(shard);
+        self.local.counts.forget_idle(shard);
     }
 
     /// Waits until the limits have been read again after this generation.

@@ -17,13 +17,13 @@ use std::{
 use once_cell::sync::OnceCell;
 
 use self::program::{Chosen, Named, Program};
-use super::{INSTALLED, Limits, Made, Origin, file, heartbeat, validate, watch};
+use super::{INSTALLED, Limits, Made, Origin, file, heartbeat, idle, validate, watch};
 use crate::{
     Clock, Problem, ProblemKind, SetupError,
     engine::Engine,
     events::{Callback, Event, Events, Spans},
     home::Homes,
-    limiter::{Local, Reading, Rules, Services},
+    limiter::{Crowd, Local, Reading, Rules, Services},
     members::Members,
     metrics,
     registry::Registry,
@@ -374,6 +374,7 @@ impl LimitsBuilder {
             clock,
             lanes: Homes::new(Arc::clone(&engine)),
             engine,
+            crowd: Crowd::default(),
             events,
             spans: Spans::one_in(self.span_one_in),
             broken,
@@ -392,6 +393,7 @@ impl LimitsBuilder {
         if is_shared {
             heartbeat::start(&limits);
         }
+        idle::forget_when_many(&limits);
         limits
     }
 }

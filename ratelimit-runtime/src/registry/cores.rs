@@ -13,7 +13,10 @@ use std::{
 
 use hashbrown::HashTable;
 
-use crate::limiter::{Core, Services};
+use crate::{
+    limiter::{Core, Services},
+    store::SHARDS,
+};
 
 /// The maximum number of cached limiters by default.
 pub(crate) const REMEMBERED: usize = 100_000;
@@ -21,7 +24,6 @@ pub(crate) const REMEMBERED: usize = 100_000;
 const IDLE_MINUTES: u32 = 10;
 const MINUTE_MS: u64 = 60_000;
 
-const SHARDS: usize = 64;
 /// The maximum number of limiters cached per shard although the embedded store has all their state.
 const BRIEFLY: usize = 16;
 
@@ -31,7 +33,7 @@ pub(crate) struct Cores {
     shards: Box<[Mutex<Shard>]>,
     /// The maximum number of cached limiters per shard.
     most: usize,
-    /// When idle limiters were last evicted, in minutes.
+    /// The time in minutes, as the last new limiter or the last eviction of idle ones read it.
     minute: AtomicU32,
 }
 
@@ -79,8 +81,7 @@ impl Cores {
             known.turn = turn;
             return Arc::clone(&known.core);
         }
-        let minutes = limits.clock.now_ms() / MINUTE_MS;
-        let minute = u32::try_from(minutes).unwrap_or(u32::MAX);
+        let minute = self.minute(limits);
         let core = Arc::new(make());
         let known = Known { core: Arc::clone(&core), family, minute, turn };
         // The embedded store has all the state of a limiter that belongs to a key template.
@@ -91,11 +92,13 @@ impl Cores {
             self.hasher.hash_one((known.family, known.core.name()))
         });
         drop(shard);
-        if self.minute.fetch_max(minute, Ordering::Relaxed) < minute {
-            self.age(minute);
-            limits.forget_idle();
-        }
+        limits.crowd.grow(&limits.engine);
         core
+    }
+
+    fn minute(&self, limits: &Services) -> u32 {
+        let minute = u32::try_from(limits.clock.now_ms() / MINUTE_MS).unwrap_or(u32::MAX);
+        self.minute.fetch_max(minute, Ordering::Relaxed).max(minute)
     }
 
     /// Returns the cached limiters that no row of the report counts.
@@ -109,16 +112,15 @@ impl Cores {
         unnamed
     }
 
-    /// Evicts limiters that were not used for a while.
-    fn age(&self, minute: u32) {
+    /// Evicts limiters of one shard that were not used for a while.
+    pub(super) fn forget_idle(&self, limits: &Services, shard: usize) {
+        let minute = self.minute(limits);
         let rehash = |known: &Known| self.hasher.hash_one((known.family, known.core.name()));
-        for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.forget(|known| minute.saturating_sub(known.minute) >= IDLE_MINUTES);
-            let len = shard.known.len();
-            if shard.known.capacity() > 4 * len {
-                shard.known.shrink_to(2 * len, rehash);
-            }
+        let mut shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        shard.forget(|known| minute.saturating_sub(known.minute) >= IDLE_MINUTES);
+        let len = shard.known.len();
+        if shard.known.capacity() > 4 * len {
+            shard.known.shrink_to(2 * len, rehash);
         }
     }
 

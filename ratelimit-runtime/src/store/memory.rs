@@ -37,8 +37,8 @@ use crate::{
 
 /// A store in this process. It cannot fail, unless a test requests it.
 ///
-/// State that no longer has any effect is dropped: an idle limiter uses memory for one window, and for a few
-/// seconds after its last call. A busy one holds at most about 115 log entries of 16 bytes.
+/// State that no longer has any effect is dropped when a shard has doubled, and by [`forget_idle`](Self::forget_idle).
+/// A busy limiter holds at most about 115 log entries of 16 bytes.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
@@ -125,9 +125,9 @@ impl MemoryStore {
         })
     }
 
-    /// Drops limiters that are equivalent to new ones.
-    pub(crate) fn forget_idle(&self) {
-        self.slots.sweep(self.clock.now_ms());
+    /// Drops the limiters of one shard that are equivalent to new ones.
+    pub(crate) fn forget_idle(&self, shard: usize) {
+        self.slots.sweep(shard, self.clock.now_ms());
     }
 
     /// Changes a limiter's state.

@@ -1,5 +1,9 @@
 //! When to look through a collection for entries that are no longer needed.
 
+/// The number of parts of a large collection, so that a call seldom waits for a part that another one uses, or that is
+/// swept.
+pub(crate) const SHARDS: usize = 64;
+
 /// A collection is swept when it reaches a minimum size, and again when it has doubled since: so adding an entry takes
 /// constant time on average.
 #[derive(Debug, Default)]

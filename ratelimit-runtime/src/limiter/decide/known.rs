@@ -109,6 +109,7 @@ fn begin(
         .assertion(Assertion::First(numbers.effective.set.on_drift()));
     let lease = |now| rule.lease(family, numbers.config, now + LOOK_EVERY_MS);
     let (reply, rejects) = store.begin(&request, permits, lease)?;
+    limits.crowd.grow(&limits.engine);
     if let Some(outcome) = reply.reconciled {
         family.count_reconciled(outcome);
     }

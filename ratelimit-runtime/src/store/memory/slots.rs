@@ -2,43 +2,32 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use hashbrown::HashTable;
 
 use super::slot::Slot;
-use crate::store::Sweep;
+use crate::store::{SHARDS, Sweep};
 
-const SHARDS: usize = 64;
-/// Minimum number of slots in a shard before idle ones are swept.
+/// Minimum number of slots in a shard before a new one sweeps the idle ones.
 const SWEEP_AT: usize = 256;
-/// The same for those that are swept once a minute: fewer take little memory.
-const AGE_AT: usize = 32;
-const MINUTE_MS: u64 = 60_000;
 
 pub(super) struct Slots {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
-    /// The number of slots that were created: each has a look at the next shard.
-    created: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Shard {
     slots: HashTable<Arc<Slot>>,
     sweep: Sweep,
-    /// When it was swept by the minute.
-    minute: u64,
 }
 
 impl Slots {
     pub(super) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { hasher: RandomState::new(), shards, created: AtomicUsize::new(0) }
+        Self { hasher: RandomState::new(), shards }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Slot>> {
@@ -69,27 +58,12 @@ impl Slots {
         }
         let slot = Arc::new(Slot::new(name));
         shard.slots.insert_unique(hash, Arc::clone(&slot), |slot| hash_of(slot.name().bytes()));
-        drop(shard);
-        self.age(now);
         slot
     }
 
-    /// Sweeps the next shard, unless it was swept in this minute: no call waits for all of them.
-    fn age(&self, now: u64) {
-        let next = self.created.fetch_add(1, Ordering::Relaxed) % SHARDS;
-        let mut shard = lock(&self.shards[next]);
-        let minute = now / MINUTE_MS;
-        if shard.minute != minute && shard.slots.len() >= AGE_AT {
-            shard.minute = minute;
-            shard.sweep(now, &self.hasher);
-        }
-    }
-
-    /// Drops idle slots.
-    pub(super) fn sweep(&self, now: u64) {
-        for shard in &self.shards {
-            lock(shard).sweep(now, &self.hasher);
-        }
+    /// Drops idle slots of one shard.
+    pub(super) fn sweep(&self, shard: usize, now: u64) {
+        lock(&self.shards[shard]).sweep(now, &self.hasher);
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {

@@ -1,0 +1,33 @@
+//! Forgets limiters that are no longer used, once a minute.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Limits;
+use crate::store::SHARDS;
+
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Does so from when there are many limiters, as long as the limits exist. One shard after the other, so that other tasks
+/// of the engine need not wait for all.
+pub(super) fn forget_when_many(limits: &Limits) {
+    let (services, registry) =
+        (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made.registry));
+    limits.services.crowd.prepare(async move {
+        loop {
+            let Some(this) = services.upgrade() else { return };
+            let minute = this.clock.sleep_in_engine(EVERY);
+            drop(this);
+            minute.await;
+            for shard in 0..SHARDS {
+                let (Some(services), Some(registry)) = (services.upgrade(), registry.upgrade())
+                else {
+                    return;
+                };
+                services.forget_idle(shard);
+                registry.forget_idle(&services, shard);
+                drop((services, registry));
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+}

@@ -1,0 +1,53 @@
+//! The memory of limiters that are no longer used, by an allocator that counts what all threads hold.
+
+use std::{alloc::System, time::Duration};
+
+use cap::Cap;
+use ratelimit_runtime::{Limits, LimitsBuilder, Rejection, rate_limit, test_util::ManualClock};
+use tests::redis_server::RedisServer;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+const KEYS: u64 = 20_000;
+
+#[rate_limit(key = "user:{id}", rate = 1000, per = "1h", wait = "none")]
+async fn by_user(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// Uses each key once, and then none for hours: only the clock goes on.
+async fn is_forgotten(what: &str, limits: LimitsBuilder) {
+    let time = ManualClock::new();
+    let limits = limits.clock(time.clone()).build().await.unwrap();
+    let keys = async |from, to| {
+        for id in from..to {
+            by_user(id).await.unwrap();
+        }
+    };
+    // What the first keys need once does not count.
+    limits.scope(keys(0, 2_000)).await;
+    let before = ALLOCATOR.allocated();
+    limits.scope(keys(2_000, 2_000 + KEYS)).await;
+    let busy = ALLOCATOR.allocated() - before;
+    let (mut left, mut hours) = (busy, 0);
+    while left > busy / 10 && hours < 100 {
+        time.advance(Duration::from_secs(3601));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        left = ALLOCATOR.allocated().saturating_sub(before);
+        hours += 1;
+    }
+    println!("{what}: {busy} bytes in use, {left} after {hours} hours");
+    assert!(left <= busy / 10, "{what}: {left} bytes of {busy}");
+}
+
+/// One after another, since the allocator counts for all.
+#[tokio::test(flavor = "current_thread")]
+async fn keys_that_are_used_once_leave_no_memory_although_no_key_is_used_any_more() {
+    for yaml in ["{}", "default: { mode: per_client }", "default: { algorithm: token_bucket }"] {
+        is_forgotten(yaml, Limits::builder().memory().limits_yaml(yaml)).await;
+    }
+    let server = RedisServer::start();
+    let on_redis = Limits::builder().redis(server.url()).no_limits_file();
+    is_forgotten("on Redis", on_redis.deadline(Duration::from_secs(5))).await;
+}
