@@ -5,11 +5,11 @@ mod part;
 mod permits;
 mod settlement;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
-use ratelimit_spec::{KeyName, KeyWriter, Template};
+use ratelimit_spec::{KeyName, Template};
 
 pub use self::{
     acquire::{Acquire, Request, acquire, admit, skipped},
@@ -69,18 +69,15 @@ impl CallSite {
     }
 
     fn rendered(&self, parts: &[Part<'_>]) -> KeyName {
-        let mut writer = KeyWriter::new("");
         let template = self.template.get_or_init(|| Box::new(self.annotation.template()));
-        let (first, literals) = template.literals().split_first().expect("one at the least");
-        writer.literal(first);
-        for (part, literal) in parts.iter().zip(literals) {
-            match part.0 {
-                Some(part) => key::write(part, &mut writer),
+        let Ok(name) = template.render::<Infallible>(|at, writer| {
+            match parts.get(at).and_then(|part| part.0) {
+                Some(part) => key::write(part, writer),
                 None => writer.absent(),
             }
-            writer.literal(literal);
-        }
-        writer.finish()
+            Ok(())
+        });
+        name
     }
 
     /// Returns the handle of the key's limiter.

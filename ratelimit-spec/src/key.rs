@@ -18,12 +18,6 @@ pub const MAX_NAME: usize = 480;
 /// The most bytes a value takes in a name; a longer value is hashed.
 pub(crate) const MAX_PART: usize = 64;
 
-/// The most digits of a number.
-const MAX_DIGITS: usize = 20;
-
-/// The most characters of an IPv4 address.
-const MAX_IPV4: usize = 15;
-
 /// The most bytes of a key prefix.
 const MAX_PREFIX: usize = 31;
 
@@ -95,20 +89,17 @@ impl KeyWriter {
 
     /// Writes a value that is a number.
     pub fn number(&mut self, value: u64) {
-        let (mut digits, mut first) = ([0; MAX_DIGITS], MAX_DIGITS);
-        write_before(&mut digits, &mut first, value);
-        self.name.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
+        self.name.push_str(itoa::Buffer::new().format(value));
     }
 
     /// Writes a value that is an IPv4 address.
     pub fn ipv4(&mut self, octets: [u8; 4]) {
-        let (mut text, mut first) = ([b'.'; MAX_IPV4 + 1], MAX_IPV4 + 1);
-        for octet in octets.into_iter().rev() {
-            // Skip the dot in front of the rest, if there is one.
-            write_before(&mut text, &mut first, octet.into());
-            first -= 1;
+        for (at, octet) in octets.into_iter().enumerate() {
+            if at > 0 {
+                self.name.push_str(".");
+            }
+            self.name.push_str(itoa::Buffer::new().format(octet));
         }
-        self.name.push_str(std::str::from_utf8(&text[first + 1..]).unwrap_or_default());
     }
 
     /// Writes that a value is absent. No value is written like this.
@@ -128,18 +119,11 @@ impl KeyWriter {
         }
         self.name
     }
-}
 
-/// Writes a number in front of the existing text.
-fn write_before(text: &mut [u8], first: &mut usize, mut left: u64) {
-    loop {
-        *first -= 1;
-        // One digit fits.
-        text[*first] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
+    /// Returns the name, which has no brace.
+    #[inline]
+    pub(crate) fn finish_plain(self) -> KeyName {
+        self.name
     }
 }
 

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::key::{MAX_NAME, MAX_PART, is_derived, is_value_char, works_on_cluster};
+use crate::key::{KeyWriter, MAX_NAME, MAX_PART, is_derived, is_value_char, works_on_cluster};
+use crate::name::KeyName;
 use crate::quote::Quoted;
 
 mod overlap;
@@ -15,8 +16,6 @@ mod parse;
 
 /// The bytes that a template reserves for each value: [`MAX_PART`], and one for the `~` that
 /// [`KeyWriter`] may append.
-///
-/// [`KeyWriter`]: crate::KeyWriter
 const RESERVED: usize = MAX_PART + 1;
 
 /// A key with placeholders, such as `orders:{user_id}` or `t:{order.tenant}:{id}`.
@@ -43,6 +42,7 @@ pub struct Template {
     text: String,
     literals: Vec<String>,
     placeholders: Vec<Placeholder>,
+    has_braces: bool,
 }
 
 /// One `{..}` of a template.
@@ -94,6 +94,40 @@ impl Template {
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.placeholders.is_empty()
+    }
+
+    /// Renders a name: `write` writes the value of the placeholder at a position.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `write` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use ratelimit_spec::Template;
+    ///
+    /// let template = Template::parse("orders:{tenant}:{id}")?;
+    /// let Ok(name) = template.render::<Infallible>(|at, key| Ok(key.part(["acme", "42"][at])));
+    /// assert_eq!(name, "orders:acme:42");
+    /// # Ok::<(), ratelimit_spec::TemplateError>(())
+    /// ```
+    #[inline]
+    pub fn render<E>(
+        &self,
+        mut write: impl FnMut(usize, &mut KeyWriter) -> Result<(), E>,
+    ) -> Result<KeyName, E> {
+        let mut key = KeyWriter::new("");
+        for (at, literal) in self.literals.iter().enumerate() {
+            if at > 0 {
+                write(at - 1, &mut key)?;
+            }
+            key.literal(literal);
+        }
+        // Values have no braces either.
+        Ok(if self.has_braces { key.finish() } else { key.finish_plain() })
     }
 
     /// Returns whether some list of values renders to this name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use http::{request, response};
-use ratelimit_spec::{KeyName, KeyWriter, Placeholder, Template};
+use ratelimit_spec::{KeyName, Placeholder, Template};
 
 use super::member::{Member, Value};
 use crate::{
@@ -201,17 +201,13 @@ impl CompiledMember {
 
     /// Renders the key.
     fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, Rejection> {
-        let mut writer = KeyWriter::new("");
-        let (first, literals) = self.template.literals().split_first().expect("one at the least");
-        writer.literal(first);
-        for (placeholder, literal) in self.template.placeholders().iter().zip(literals) {
-            match value_of(&self.member, placeholder) {
-                Some(value) => (value.write)(request, &mut writer),
-                None => key::write(&self.client(limits, request)?, &mut writer),
+        self.template.render(|at, writer| {
+            match value_of(&self.member, &self.template.placeholders()[at]) {
+                Some(value) => (value.write)(request, writer),
+                None => key::write(&self.client(limits, request)?, writer),
             }
-            writer.literal(literal);
-        }
-        Ok(writer.finish())
+            Ok(())
+        })
     }
 
     fn client(&self, limits: &Limits, request: &request::Parts) -> Result<ClientIp, Rejection> {

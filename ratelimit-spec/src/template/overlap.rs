@@ -1,9 +1,10 @@
 //! Whether two templates can render to one name.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 
 use super::Template;
-use crate::key::{KeyWriter, is_value_char};
+use crate::key::is_value_char;
 
 /// One step of a name.
 #[derive(Clone, Copy)]
@@ -49,9 +50,8 @@ impl Template {
     /// Returns the name of a template without placeholders, or `None` if there are any.
     fn fixed_name(&self) -> Option<String> {
         self.is_static().then(|| {
-            let mut name = KeyWriter::new("");
-            name.literal(&self.literals[0]);
-            name.finish().into()
+            let Ok(name) = self.render::<Infallible>(|_, _| Ok(()));
+            name.into()
         })
     }
 

@@ -42,7 +42,8 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
             at += c.len_utf8();
         }
     }
-    Ok(Template { text: text.to_owned(), literals, placeholders })
+    let has_braces = literals.iter().any(|literal| literal.contains(['{', '}']));
+    Ok(Template { text: text.to_owned(), literals, placeholders, has_braces })
 }
 
 /// Reads the placeholder whose `{` is at `start`.
