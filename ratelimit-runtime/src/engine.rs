@@ -7,6 +7,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    io,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -60,7 +61,15 @@ impl Default for Engine {
 impl Engine {
     /// Returns the engine's runtime, and starts it if necessary.
     pub(crate) fn runtime(&self) -> Handle {
-        self.running().get_or_insert_with(Running::start).runtime.clone()
+        self.try_runtime().expect("the system has a thread and file descriptors left")
+    }
+
+    fn try_runtime(&self) -> io::Result<Handle> {
+        let mut running = self.running();
+        if let Some(running) = &*running {
+            return Ok(running.runtime.clone());
+        }
+        Ok(running.insert(Running::start()?).runtime.clone())
     }
 
     /// Runs a future to completion on the engine's thread.
@@ -74,14 +83,30 @@ impl Engine {
 
     /// Runs a future on the engine's thread until the engine ends.
     pub(crate) fn spawn_endless(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.start(self.until_the_end(future));
+    }
+
+    /// Does the same if a thread can be started: a program works without this task.
+    pub(crate) fn try_spawn_endless(&self, future: impl Future<Output = ()> + Send + 'static) {
+        if !self.ended.load(Ordering::Acquire)
+            && let Ok(runtime) = self.try_runtime()
+        {
+            runtime.spawn(self.until_the_end(future));
+        }
+    }
+
+    fn until_the_end(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let mut ending = self.ending.subscribe();
-        self.start(async move {
+        async move {
             tokio::select! {
                 biased;
                 _ = ending.wait_for(|ending| *ending) => {}
                 () = future => {}
             }
-        });
+        }
     }
 
     fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -129,9 +154,8 @@ impl Drop for Unfinished {
 }
 
 impl Running {
-    fn start() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("the system has file descriptors left for a runtime");
+    fn start() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let run = move || {
@@ -140,8 +164,7 @@ impl Running {
             // A pending name lookup must not keep the thread alive.
             runtime.shutdown_background();
         };
-        let thread = thread::Builder::new().name(NAME.to_owned()).spawn(run);
-        thread.expect("the system has a thread left");
-        Self { runtime: handle, _stop: stop }
+        thread::Builder::new().name(NAME.to_owned()).spawn(run)?;
+        Ok(Self { runtime: handle, _stop: stop })
     }
 }

@@ -33,7 +33,7 @@ impl Crowd {
         if self.created.fetch_add(1, Ordering::Relaxed) == MANY
             && let Some(work) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take()
         {
-            engine.spawn_endless(work);
+            engine.try_spawn_endless(work);
         }
     }
 }
