@@ -7,8 +7,8 @@ use crate::store::SHARDS;
 
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Does so from when there are many limiters, as long as the limits exist. One shard after the other, so that other tasks
-/// of the engine need not wait for all.
+/// Starts when there are many limiters, and goes on as long as the limits exist. Sweeps one shard after the other, with
+/// other tasks of the engine in between.
 pub(super) fn forget_when_many(limits: &Limits) {
     let (services, registry) =
         (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made.registry));
