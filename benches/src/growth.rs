@@ -27,11 +27,12 @@ async fn grown(id: u64) -> Result<(), Rejection> {
 }
 
 /// Uses each key once, in this process, on the embedded store or on a Redis of its own, and looks again after `later`.
+/// `heap` returns the bytes that the process has allocated and not freed.
 ///
 /// # Panics
 ///
 /// Panics if there is no `/proc`, or Redis does not reply.
-pub async fn measure(on_redis: bool, later: Duration) -> Results {
+pub async fn measure(on_redis: bool, later: Duration, heap: fn() -> usize) -> Results {
     let server = on_redis.then(RedisServer::start);
     let builder = Limits::builder().no_limits_file().deadline(Duration::from_secs(30));
     let builder = match &server {
@@ -41,12 +42,13 @@ pub async fn measure(on_redis: bool, later: Duration) -> Results {
     let limits = builder.build().await.expect("a store");
     // One-time allocations of the first keys do not count.
     use_each(&limits, KEYS..KEYS + CALLERS).await;
-    let before = Memory::of(server.as_ref());
+    let of = || Memory::of(server.as_ref(), heap);
+    let before = of();
     let mut results = Results::now("cargo xtask bench growth", &[]);
     before.note(&mut results, "before");
     for used in (STEP..=KEYS).step_by(STEP as usize) {
         use_each(&limits, used - STEP..used).await;
-        Memory::of(server.as_ref()).since(&before).note(&mut results, &used.to_string());
+        of().since(&before).note(&mut results, &used.to_string());
     }
     // The program goes on with a few keys: an allocator may wait for the thread whose memory another one freed.
     let start = Instant::now();
@@ -54,7 +56,7 @@ pub async fn measure(on_redis: bool, later: Duration) -> Results {
         tokio::time::sleep(Duration::from_secs(1)).await;
         use_each(&limits, KEYS..KEYS + CALLERS).await;
     }
-    Memory::of(server.as_ref()).since(&before).note(&mut results, "later");
+    of().since(&before).note(&mut results, "later");
     results
 }
 
@@ -71,26 +73,28 @@ async fn use_each(limits: &Limits, ids: std::ops::Range<u64>) {
     callers.join_all().await;
 }
 
-/// Bytes of this process and of the server.
+/// Bytes of this process, of those in use on its heap, and of the server.
 struct Memory {
     process: f64,
+    heap: f64,
     server: Option<f64>,
 }
 
 impl Memory {
-    fn of(server: Option<&RedisServer>) -> Self {
+    fn of(server: Option<&RedisServer>, heap: fn() -> usize) -> Self {
         let server = server.map(|server| server.info("used_memory").parse().expect("a number"));
-        Self { process: resident(), server }
+        Self { process: resident(), heap: heap() as f64, server }
     }
 
     fn since(&self, before: &Self) -> Self {
         let server = self.server.zip(before.server).map(|(now, before)| now - before);
-        Self { process: self.process - before.process, server }
+        Self { process: self.process - before.process, heap: self.heap - before.heap, server }
     }
 
     fn note(&self, results: &mut Results, load: &str) {
         let server = self.server.map(|bytes| ("server", bytes));
-        let figures: Vec<_> = std::iter::once(("process", self.process)).chain(server).collect();
+        let own = [("process", self.process), ("heap", self.heap)];
+        let figures: Vec<_> = own.into_iter().chain(server).collect();
         results.add(load, "keys", &figures);
     }
 }

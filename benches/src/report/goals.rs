@@ -185,6 +185,7 @@ fn memory(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)
     );
     for (store, figure, what) in [
         ("growth_embedded", "process", "embedded store: memory of the process"),
+        ("growth_embedded", "heap", "embedded store: memory in use on its heap"),
         ("growth_redis", "server", "on Redis: memory of the server"),
     ] {
         let bytes = |load| measured.figure(store, load, "keys", figure);

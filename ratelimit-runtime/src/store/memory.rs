@@ -37,8 +37,8 @@ use crate::{
 
 /// A store in this process. It cannot fail, unless a test requests it.
 ///
-/// State that no longer has any effect is dropped when a shard has doubled, and by [`forget_idle`](Self::forget_idle).
-/// A busy limiter holds at most about 115 log entries of 16 bytes.
+/// State that no longer has any effect is dropped when a part of the store has doubled, and, of a program with many
+/// limiters, once a minute. A busy limiter holds at most about 115 log entries of 16 bytes.
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
