@@ -183,17 +183,18 @@ fn memory(measured: &Measured, add: &mut impl FnMut(String, Wanted, Option<f64>)
         Wanted::AtMost(250.0, " bytes"),
         bytes("Redis", "token_bucket", "usage"),
     );
-    for (store, figure, what) in [
-        ("growth_embedded", "process", "embedded store: memory of the process"),
-        ("growth_embedded", "heap", "embedded store: memory in use on its heap"),
-        ("growth_redis", "server", "on Redis: memory of the server"),
+    for (store, (whole, grown), what) in [
+        ("growth_embedded", ("process", "process"), "embedded store: memory of the process"),
+        ("growth_embedded", ("process", "heap"), "embedded store: memory in use by the process"),
+        ("growth_redis", ("server", "server"), "on Redis: memory of the server"),
     ] {
-        let bytes = |load| measured.figure(store, load, "keys", figure);
-        let later = bytes("before").zip(bytes("later")).map(|(before, more)| before + more);
+        let before = measured.figure(store, "before", "keys", whole);
+        let more = measured.figure(store, "later", "keys", grown);
+        let later = before.zip(more).map(|(before, more)| before + more);
         add(
             format!("{what} after a million keys, over that before"),
             Wanted::Ratio(1.1),
-            over(later, bytes("before")),
+            over(later, before),
         );
     }
     for (how, what) in [("each", "the growth of the server"), ("usage", "`MEMORY USAGE`")] {
