@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn yaml(algorithm: &str, settings: &str) -> String {
-    format!("deadline: 20s\nlimiters:\n  x: {{ per: 1s, algorithm: {algorithm}, {settings} }}\n")
+    format!("deadline: 20s\nlimiters:\n  x: {{ algorithm: {algorithm}, {settings} }}\n")
 }
 
 type Waiter = JoinHandle<Result<u64, Rejection>>;
@@ -62,12 +62,13 @@ async fn changed(algorithm: &str, server: Option<&RedisServer>, [before, after]:
 async fn it_is_rejected_and_the_calls_behind_it_go_on() {
     let server = RedisServer::start();
     for server in [None, Some(&server)] {
-        let burst = ["rate: 10, burst: 10", "rate: 10, burst: 5"];
+        // Slow at first: a call that is waiting must still be when the limit changes.
+        let slow = "rate: 10, per: 10s";
         tokio::join!(
-            changed("token_bucket", server, burst),
-            changed("leaky_bucket", server, ["rate: 10", "rate: 5"]),
-            changed("token_bucket", server, ["rate: 10", "rate: 0"]),
-            changed("leaky_bucket", server, ["rate: 10", "rate: 0"]),
+            changed("token_bucket", server, [slow, "rate: 10, per: 1s, burst: 5"]),
+            changed("leaky_bucket", server, [slow, "rate: 5, per: 1s"]),
+            changed("token_bucket", server, [slow, "rate: 0, per: 1s"]),
+            changed("leaky_bucket", server, [slow, "rate: 0, per: 1s"]),
         );
     }
 }
@@ -79,7 +80,7 @@ async fn after_a_change_by_another_process_too() {
         let builder = Limits::builder().redis(server.url());
         builder.limits_yaml(yaml("token_bucket", settings)).build().await.unwrap()
     };
-    let (here, there) = (limits("rate: 10, burst: 10").await, limits("rate: 10, burst: 10").await);
+    let (here, there) = (limits("rate: 10, per: 10s").await, limits("rate: 10, per: 10s").await);
     let limiter = here.configured("x");
     limiter.acquire(10).await.unwrap();
     let [one, large, two] = wait_in_line(&limiter, [1, 8, 1]).await;
