@@ -152,10 +152,27 @@ impl Template {
     /// Returns whether some list of values renders to a name with this prefix.
     #[must_use]
     pub fn can_start_with(&self, prefix: &str) -> bool {
-        if self.is_static() {
-            return self.literals[0].starts_with(prefix);
+        let mut rest = prefix;
+        for (index, literal) in self.literals.iter().enumerate() {
+            if index > 0 {
+                if rest.chars().all(is_value_char) {
+                    return true;
+                }
+                let end = end_of_value(rest, literal).filter(|end| *end > 0);
+                let Some((_, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
+                    return false;
+                };
+                rest = after;
+            }
+            if literal.starts_with(rest) {
+                return true;
+            }
+            let Some(after) = rest.strip_prefix(literal.as_str()) else {
+                return false;
+            };
+            rest = after;
         }
-        self.literals[0].starts_with(prefix) || prefix.starts_with(&self.literals[0])
+        self.can_render(prefix)
     }
 
     /// Returns whether a text is this template with values for its placeholders.
@@ -167,13 +184,10 @@ impl Template {
             return false;
         };
         for (index, literal) in others.iter().enumerate() {
-            // A separator contains a character that no value contains, which marks its position.
             let end = if index + 1 == others.len() {
                 rest.len().checked_sub(literal.len())
             } else {
-                rest.find(|c| !is_value_char(c))
-                    .zip(literal.find(|c| !is_value_char(c)))
-                    .and_then(|(found, offset)| found.checked_sub(offset))
+                end_of_value(rest, literal)
             };
             let Some((value, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
                 return false;
@@ -237,6 +251,13 @@ impl Template {
                 .to_owned(),
         ))
     }
+}
+
+/// Returns where the value ends that a text begins with. The separator after it contains a character that no value contains,
+/// which marks its position.
+fn end_of_value(text: &str, separator: &str) -> Option<usize> {
+    let mark = |text: &str| text.find(|c| !is_value_char(c));
+    mark(text)?.checked_sub(mark(separator)?)
 }
 
 /// A text that is not a template. Its [`Display`](fmt::Display) says why and what to write.

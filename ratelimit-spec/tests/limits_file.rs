@@ -648,10 +648,13 @@ fn keys_and_prefixes_must_match_something() {
         ),
         (
             "limiters:\n  \"orders:{id}\":\n    overrides:\n      - { key: \"order:42\", rate: 0 }\n      \
-             - { prefix: \"order-\", rate: 0 }\n      - { key: \"orders:a b\" }\n",
+             - { prefix: \"order-\", rate: 0 }\n      - { key: \"orders:a b\" }\n      \
+             - { prefix: \"orders:vip-*\" }\n",
             "4:16: `order:42` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
              5:19: no name of limiter `orders:{id}` starts with `order-`; they start with `orders:`\n\
-             6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`",
+             6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
+             7:19: no name of limiter `orders:{id}` starts with `orders:vip-*`; write no wildcard, and escape \
+             characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`",
         ),
         (
             "limiters:\n  \"a:{id}\":\n    overrides:\n      - { key: \"a:1\", prefix: \"a:\" }\n      \

@@ -192,7 +192,10 @@ proptest! {
         let unprefixed = render("", &template, &list);
         prop_assert!(unprefixed.len() <= MAX_NAME + 1);
         prop_assert!(template.can_render(&unprefixed), "{unprefixed}");
-        prop_assert!(template.can_start_with(&template.literals()[0]));
+        for (end, _) in unprefixed.char_indices().chain([(unprefixed.len(), ' ')]) {
+            let prefix = &unprefixed[..end];
+            prop_assert!(template.can_start_with(prefix), "{prefix} of {unprefixed}");
+        }
     }
 
     #[test]

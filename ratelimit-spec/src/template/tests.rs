@@ -165,6 +165,27 @@ fn a_template_knows_the_names_it_can_render() {
         ("orders:{id}", "order:", false),
         ("checkout", "check", true),
         ("checkout", "checkouts", false),
+        ("orders:{id}", "orders:", true),
+        ("orders:{id}", "orders:%40", true),
+        // A wildcard, and values that are escaped in names, match nothing.
+        ("orders:{id}", "orders:vip-*", false),
+        ("orders:{id}", "orders:ann@example.com", false),
+        ("orders:{id}", "orders:2001:db8:", false),
+        ("orders:{id}", "orders:é", false),
+        ("{a}:{b}", "1:2", true),
+        ("{a}:{b}", "1:", true),
+        ("{a}:{b}", ":", false),
+        ("{a}:{b}", "1:2:", false),
+        ("{a}x:{b}", "1x", true),
+        ("{a}x:{b}", "1x:", true),
+        ("{a}x:{b}", "1:", false),
+        ("{a}x:{b}", "x:", false),
+        ("{a}é{b}!", "1é2!", true),
+        ("{a}é{b}!", "1é2!!", false),
+        ("o:{{{id}}}", "o:{7}", true),
+        ("o:{{{id}}}", "o:{}", false),
+        ("{{t}}:value", "{t}:value~", true),
+        ("{{t}}:{id}", "{t}:value~", true),
     ] {
         let found = Template::parse(template).unwrap().can_start_with(prefix);
         assert_eq!(found, expected, "{template} {prefix}");

@@ -154,8 +154,15 @@ fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
         }),
         Match::Prefix(prefix) if !template.can_start_with(prefix) => {
             report.add(entry.position, || {
-                let (prefix, start) = (Quoted(prefix), Quoted(&template.literals()[0]));
-                format!("no name of limiter {key} starts with {prefix}; they start with {start}")
+                let start = &template.literals()[0];
+                let write = if template.is_static() || !prefix.starts_with(start) {
+                    format!("they start with {}", Quoted(start))
+                } else {
+                    "write no wildcard, and escape characters of values other than letters, digits, `_`, `.` and `-`, such \
+                     as `@` by `%40`"
+                        .to_owned()
+                };
+                format!("no name of limiter {key} starts with {}; {write}", Quoted(prefix))
             });
         }
         _ => {}
