@@ -115,6 +115,27 @@ async fn a_limiter_that_was_evicted_from_the_cache_announces_nothing() {
     }
 }
 
+/// A limiter that was evicted rejected calls that cost more than its configured quota, although the store had a
+/// larger one: the embedded store was not asked, since no other process can change it.
+#[tokio::test]
+async fn a_limiter_that_was_evicted_from_the_cache_admits_what_a_raised_quota_allows() {
+    let server = RedisServer::start();
+    for limits in [
+        on(&server).limits_yaml("max_remembered: 100").build().await.unwrap(),
+        Limits::builder().memory().no_limits_file().max_remembered(100).build().await.unwrap(),
+    ] {
+        let limiter = || limits.limiter("shared", quota(2));
+        limiter().set_rate(quota(10)).await.unwrap();
+        // More than are remembered.
+        for n in 0..10_000 {
+            let _ = limits.limiter(&format!("other:{n}"), quota(10));
+        }
+        assert_eq!(limiter().peek(4).await.unwrap().quota().unwrap().rate(), 10, "of {limits:?}");
+        limiter().try_acquire(4).await.unwrap();
+        assert_eq!(taken(&limiter()).await, 6);
+    }
+}
+
 #[tokio::test]
 async fn a_reload_that_changed_nothing_of_a_limiter_announces_nothing() {
     let yaml = |others: &str| {

@@ -103,11 +103,12 @@ impl Core {
         Ok(Ready::Ask(numbers, count))
     }
 
-    /// Returns whether the store is asked about a cost above the known capacity, because another process may have
-    /// raised the quota, or has yet to learn this one: once a second, so that such calls remain cheap.
+    /// Returns whether the store is asked about a cost above the known capacity, because the quota may have been raised
+    /// by another process or before this limiter was evicted from the cache, or another process has yet to learn this
+    /// one: once a second, so that such calls remain cheap.
     fn may_have_grown(&self, limits: &Services) -> bool {
         const EVERY_MS: u64 = 1_000;
-        if !limits.store.is_shared() || limits.store.health().is_err() {
+        if limits.store.health().is_err() {
             return false;
         }
         let (now, due) = (limits.clock.now_ms(), &self.rare().may_have_grown_ms);

@@ -63,8 +63,7 @@ impl Core {
         rule: &Rule,
         permits: u64,
     ) -> Result<Decision, Why> {
-        let is_asked = || limits.store.is_shared();
-        let ready = self.ready_if(limits, rule, permits, is_asked).map_err(Why::Rejected)?;
+        let ready = self.ready_if(limits, rule, permits, || true).map_err(Why::Rejected)?;
         let (numbers, cost) = match ready {
             Ready::Decided(decision) => return Ok(decision),
             Ready::Ask(numbers, cost) => (numbers, cost),
