@@ -1,8 +1,11 @@
 //! Limiters with a budget for each process.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Limits, LimitsBuilder, Rejection, rate_limit};
+use ratelimit_runtime::{
+    Limits, LimitsBuilder, Mode, Quota, RateChange, Rejection, Settings, rate_limit,
+    test_util::ManualClock,
+};
 use tests::{eventually, limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
 use tokio::time::sleep;
 
@@ -29,6 +32,30 @@ async fn a_used_up_budget_is_whole_again_when_a_reload_resets_it() {
         file.write(&with_rate(5));
         limits.reload().unwrap();
         assert_eq!(admitted_of(&limiter, 10).await, 5, "{store}: all of the new rate is free");
+    }
+}
+
+#[tokio::test]
+async fn what_a_longer_window_carries_is_kept_while_the_limiter_is_idle() {
+    // The permits were forgotten after the window in which they were taken.
+    let time = ManualClock::new();
+    let limits = Limits::builder().memory().no_limits_file().clock(time.clone());
+    let limits = limits.build().await.unwrap();
+    // Idle limiters are forgotten once there are many.
+    for n in 0..2_000 {
+        let _ = limits.limiter(&format!("other:{n}"), Quota::per_second(1));
+    }
+    for mode in [Mode::Overall, Mode::PerClient] {
+        let settings = Settings::new(Quota::per_hour(5)).mode(mode);
+        let limiter = || limits.limiter(&format!("{mode:?}"), settings.clone());
+        assert_eq!(admitted_of(&limiter(), 4).await, 4);
+        let daily = Quota::new(7, Duration::from_secs(86_400)).unwrap();
+        limiter().set_rate(RateChange::new(daily).carry()).await.unwrap();
+        for _ in 0..8 {
+            time.advance(Duration::from_secs(1_800));
+            sleep(ms(20)).await;
+        }
+        assert_eq!(admitted_of(&limiter(), 7).await, 3, "{mode:?}");
     }
 }
 

@@ -138,7 +138,7 @@ impl Core {
         self.note(config);
         match state {
             KeepState::Reset => limits.per_client.forget(&self.keys),
-            KeepState::Keep => limits.per_client.withdraw(&self.keys),
+            KeepState::Keep => limits.per_client.keep_for(&self.keys, &config),
         }
         if let Some(idle) = write.keep_alive {
             let idle = idle.map(|idle| idle.max(write.hold));

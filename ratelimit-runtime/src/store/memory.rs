@@ -257,6 +257,14 @@ impl MemoryStore {
         self.change(keys, |state, _| *state = State::default());
     }
 
+    /// Keeps what was counted for as long as this configuration counts it, and [ends leases](Self::withdraw).
+    pub(crate) fn keep_for(&self, keys: &StateKeys, config: &Config) {
+        self.change(keys, |state, _| {
+            state.used.keep_for(config);
+            state.withdraw();
+        });
+    }
+
     /// Ends leases, so that no call [counts](Slot::take) here without reconciling first.
     pub(crate) fn withdraw(&self, keys: &StateKeys) {
         self.change(keys, |state, _| state.withdraw());
