@@ -3,7 +3,7 @@
 //! Both are lists to which each proxy appends the sender of the request. An entry without an
 //! address is `None`: nothing to the left of it can be trusted.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Returns the addresses in a line of `X-Forwarded-For`, from left to right.
 pub(super) fn x_addresses(line: &str) -> Vec<Option<IpAddr>> {
@@ -31,11 +31,18 @@ pub(super) fn addresses(line: &str) -> Vec<Option<IpAddr>> {
 fn address(text: &str) -> Option<IpAddr> {
     if let Some(inner) = text.strip_prefix('[') {
         let (address, port) = inner.split_once(']')?;
-        let is_port = |port: &str| port.parse::<u16>().is_ok() || port.starts_with('_');
         let port_fits = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
         return address.parse::<Ipv6Addr>().ok().filter(|_| port_fits).map(IpAddr::V6);
     }
-    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+    text.parse().ok().or_else(|| {
+        let (address, port) = text.split_once(':')?;
+        address.parse::<Ipv4Addr>().ok().filter(|_| is_port(port)).map(IpAddr::V4)
+    })
+}
+
+/// Returns whether this is a port, which may be obfuscated.
+fn is_port(port: &str) -> bool {
+    port.starts_with('_') || (!port.starts_with('+') && port.parse::<u16>().is_ok())
 }
 
 /// The rest of a line of `Forwarded`.
