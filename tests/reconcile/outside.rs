@@ -136,6 +136,37 @@ async fn a_limiter_that_was_evicted_from_the_cache_admits_what_a_raised_quota_al
     }
 }
 
+/// All prefixes of the file had one age: a change of any of them replaced what was set for names of the others.
+#[tokio::test]
+async fn a_reload_that_changed_other_prefixes_announces_nothing_of_an_evicted_limiter() {
+    let of =
+        |prefix: &str, rate: u64| format!("  - {{ prefix: {prefix}, rate: {rate}, per: 1m }}\n");
+    let yaml =
+        |prefixes: [String; 3]| format!("max_remembered: 100\nprefixes:\n{}", prefixes.concat());
+    let server = RedisServer::start();
+    for (name, builder) in [("redis", on(&server)), ("memory", Limits::builder().memory())] {
+        let file = LimitsFile::new(&yaml([of("shared", 10), of("a", 1), of("b", 1)]));
+        let limits = builder.limits_file(file.path()).build().await.unwrap();
+        let rate = async || {
+            later().await;
+            limits.reload().unwrap();
+            // More than are remembered.
+            for n in 0..10_000 {
+                let _ = limits.configured(&format!("a:{n}"));
+            }
+            let permit = limits.configured("shared").try_acquire(1).await.unwrap();
+            permit.quota().unwrap().rate()
+        };
+        limits.configured("shared").set_rate(quota(5)).await.unwrap();
+        file.write(&yaml([of("c", 1), of("shared", 10), of("a", 2)]));
+        assert_eq!(rate().await, 5, "{name}: of other prefixes");
+        file.write(&yaml([of("c", 1), of("shared", 10), of("share", 2)]));
+        assert_eq!(rate().await, 5, "{name}: of a shorter one, which does not decide");
+        file.write(&yaml([of("shared", 12), of("share", 2), of("a", 2)]));
+        assert_eq!(rate().await, 12, "{name}: of its own");
+    }
+}
+
 #[tokio::test]
 async fn a_reload_that_changed_nothing_of_a_limiter_announces_nothing() {
     let yaml = |others: &str| {

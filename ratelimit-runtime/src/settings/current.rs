@@ -79,7 +79,12 @@ impl Current {
 
     /// Returns since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
-        self.ages.of(family.label.key(), &key_of(name), family.annotation.is_none())
+        let prefixed = family.annotation.is_none().then(|| {
+            let mut prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
+            let matched = prefixes.find(|entry| name.starts_with(&entry.prefix));
+            (name, matched.map_or(0, |entry| entry.prefix.len()))
+        });
+        self.ages.of(family.label.key(), &key_of(name), prefixed)
     }
 
     fn limits(&self) -> Option<&LimitsFile> {
