@@ -15,7 +15,7 @@ use ratelimit_runtime::{
     CalendarUnit, Decision, Limits, Quota, RateChange, Reason, Rejection, rate_limit,
     test_util::ManualClock,
 };
-use tests::{redis_server::RedisServer, state::unpacked};
+use tests::{proxy::Proxy, redis_server::RedisServer, state::unpacked};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -301,4 +301,24 @@ async fn a_reload_moves_a_limiter_to_another_zone() {
     let reset = limiter.try_acquire(1).await.unwrap();
     assert_eq!((reset.remaining(), ends_at(&reset) % 86_400_000), (8, 0));
     fs::remove_dir_all(&dir).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_costs_one_call_more_and_no_further_ones() {
+    let server = RedisServer::start();
+    for ahead_s in [-3600, 3600] {
+        let proxy = Proxy::start(server.port());
+        proxy.shift_time(ahead_s);
+        let builder = Limits::builder().redis(proxy.url()).no_limits_file();
+        let limits = builder.deadline(Duration::from_secs(5)).build().await.unwrap();
+        let minutely = Quota::calendar(100, CalendarUnit::Minute, "UTC").unwrap();
+        let limiter = limits.limiter("minutely", minutely);
+        limiter.try_acquire(1).await.unwrap();
+        proxy.reset_traffic();
+        for _ in 0..5 {
+            limiter.try_acquire(1).await.unwrap();
+        }
+        // A heartbeat is a call too.
+        assert!(proxy.traffic().count("EVALSHA") <= 6, "{:?}", proxy.traffic());
+    }
 }

@@ -1,6 +1,8 @@
 //! Several processes with different configurations on one limiter.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "reconcile/clock.rs"]
+mod clock;
 #[path = "reconcile/members.rs"]
 mod members;
 #[path = "reconcile/outside.rs"]

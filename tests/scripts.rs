@@ -223,7 +223,6 @@ impl Twins {
     }
 
     fn run(&mut self, configs: &[Config], step: Step) {
-        let since = decide::since_us;
         let moves = matches!(step, Step::Advance(_) | Step::Rewind(_));
         self.tally.operations += u64::from(!moves);
         match step {
@@ -231,18 +230,36 @@ impl Twins {
             Step::Rewind(ms) => self.time.rewind(ms),
             Step::Acquire { process, permits } => {
                 let config = configs[process];
-                self.agree("acquire", config, since(process), &[permits], Assertion::Steady);
+                self.agree(
+                    "acquire",
+                    config,
+                    self.time.since_us(process),
+                    &[permits],
+                    Assertion::Steady,
+                );
             }
             Step::Batch { process, costs } => {
                 let config = configs[process];
-                self.agree("acquire", config, since(process), &costs, Assertion::Steady);
+                self.agree(
+                    "acquire",
+                    config,
+                    self.time.since_us(process),
+                    &costs,
+                    Assertion::Steady,
+                );
             }
             Step::Follow { permits } => {
                 let follow = Assertion::Follow { first: false };
-                self.agree("acquire", configs[0], since(0), &[permits], follow);
+                self.agree("acquire", configs[0], self.time.since_us(0), &[permits], follow);
             }
             Step::Peek { permits } => {
-                self.agree("peek", configs[0], since(0), &[permits], Assertion::Steady);
+                self.agree(
+                    "peek",
+                    configs[0],
+                    self.time.since_us(0),
+                    &[permits],
+                    Assertion::Steady,
+                );
             }
             Step::Release { permits } => {
                 let release = self.memory.release(&self.keys, permits);
@@ -254,7 +271,7 @@ impl Twins {
             }
             Step::GiveBack { back } => self.give_back(back),
             Step::Charge { process, permits, max_debt } => {
-                self.charge(configs[process], since(process), permits, max_debt);
+                self.charge(configs[process], self.time.since_us(process), permits, max_debt);
             }
             Step::Write { process, when, state, hold_ms } => {
                 let config = configs[process];
@@ -268,7 +285,13 @@ impl Twins {
             Step::First { process, carry } => {
                 let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
                 let assertion = Assertion::First(on_drift);
-                self.agree("acquire", configs[process], since(process), &[1], assertion);
+                self.agree(
+                    "acquire",
+                    configs[process],
+                    self.time.since_us(process),
+                    &[1],
+                    assertion,
+                );
             }
         }
     }

@@ -97,9 +97,21 @@ impl Twins {
         }
     }
 
+    /// A request of a process, and since when that has its configuration, in microseconds.
+    fn request<'a>(
+        &self,
+        keys: &'a StateKeys,
+        config: Config,
+        process: usize,
+    ) -> (Request<'a>, u64) {
+        let since = self.time.since_us(process);
+        let request = Request::new(keys, config, self.base + Duration::from_micros(since));
+        (request.assertion(Assertion::Steady), since)
+    }
+
     fn acquire(&mut self, config: Config, process: usize, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process);
+        let (request, since) = self.request(&keys, config, process);
         let rust = self.runtime.block_on(self.memory.acquire(&request, permits)).unwrap();
         let mut call = decide::call(&request, &[permits], since, false);
         let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
@@ -109,7 +121,7 @@ impl Twins {
 
     fn reserve(&mut self, config: Config, process: usize, costs: &[u32], within: u64) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process);
+        let (request, since) = self.request(&keys, config, process);
         let rust = self.runtime.block_on(self.memory.reserve(&request, costs, within)).unwrap();
         let mut call = script_reserve(&request, costs, within, since);
         let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
@@ -140,7 +152,7 @@ impl Twins {
 
     fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: Option<u64>) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, process);
+        let (request, since) = self.request(&keys, config, process);
         let rust = self.memory.charge(&request, permits, max_debt);
         let rust = self.runtime.block_on(rust).unwrap();
         let mut call = script_charge(&request, permits, max_debt, since, false);
@@ -151,7 +163,7 @@ impl Twins {
 
     fn peek(&mut self, config: Config, permits: u32) {
         let keys = self.keys.clone();
-        let (request, since) = request(&keys, self.base, config, 0);
+        let (request, since) = self.request(&keys, config, 0);
         let rust = self.runtime.block_on(self.memory.peek(&request, permits)).unwrap();
         let mut call = script_peek(&request, permits, since, false);
         let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
@@ -174,13 +186,6 @@ impl Twins {
         let lua: bool = call.arg(self.time.now).query(&mut self.redis).unwrap();
         assert_eq!(lua, rust, "(lua, rust) write of {config:?} {state:?}");
     }
-}
-
-/// A request of a process, and since when that has its configuration, in microseconds.
-fn request(keys: &StateKeys, base: Instant, config: Config, process: usize) -> (Request<'_>, u64) {
-    let since = decide::since_us(process);
-    let request = Request::new(keys, config, base + Duration::from_micros(since));
-    (request.assertion(Assertion::Steady), since)
 }
 
 fn steps(per: u64, rate: u32, processes: usize) -> impl Strategy<Value = Vec<Step>> {

@@ -13,32 +13,36 @@ use ratelimit_runtime::{
 use redis::{Cmd, Connection, FromRedisValue, Value};
 use tokio::time::Instant;
 
-/// Returns since when a process has its configuration, in microseconds after a base: the first two
-/// processes have it for longer than any configuration a test writes, the others for less long.
-#[must_use]
-pub fn since_us(process: usize) -> u64 {
-    process as u64 + if process < 2 { 10 } else { 4_000_000_000_000_000 }
-}
-
 /// One clock for a store in the process and for scripts on a server, moved by hand.
 #[derive(Debug)]
 pub struct OneTime {
     clock: ManualClock,
     /// The current time for scripts, in milliseconds since the Unix epoch.
     pub now: u64,
+    /// The latest time so far.
+    latest: u64,
 }
 
 impl OneTime {
     /// Starts at the time of the store's clock.
     #[must_use]
     pub fn new(clock: ManualClock) -> Self {
-        Self { clock, now: 1_700_000_000_000 }
+        let now = 1_700_000_000_000;
+        Self { clock, now, latest: now }
     }
 
     /// Moves both forward.
     pub fn advance(&mut self, ms: u64) {
         self.now += ms;
+        self.latest = self.latest.max(self.now);
         self.clock.advance(Duration::from_millis(ms));
+    }
+
+    /// Returns since when a process has its configuration, in microseconds: the first two processes have it for
+    /// longer than any configuration a test writes, the others for less long.
+    #[must_use]
+    pub fn since_us(&self, process: usize) -> u64 {
+        process as u64 + if process < 2 { 10 } else { self.latest * 1000 + 1000 }
     }
 
     /// Moves both back.

@@ -8,7 +8,7 @@ use std::{
     net::TcpListener,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -84,6 +84,8 @@ struct Shared {
     /// Every n-th script call is sent twice; none if this is 0.
     repeat_every: AtomicU64,
     script_calls: AtomicU64,
+    /// How far ahead the server's clock seems to be, in seconds.
+    ahead_s: AtomicI64,
 }
 
 /// The state of the network, as every connection watches it.
@@ -124,6 +126,7 @@ impl Proxy {
             swallow: Mutex::new(Swallow { left: 0, command: None, then: Then::Cut }),
             repeat_every: AtomicU64::new(0),
             script_calls: AtomicU64::new(0),
+            ahead_s: AtomicI64::new(0),
         };
         let proxy = Self {
             port: Port::reserve(),
@@ -207,13 +210,20 @@ impl Proxy {
         self.shared.repeat_every.store(every, Ordering::SeqCst);
     }
 
+    /// Adds seconds to the replies to `TIME`, but not to what a script reads: as if the server's clock were set
+    /// after a client has read it.
+    pub fn shift_time(&self, seconds: i64) {
+        self.shared.ahead_s.store(seconds, Ordering::SeqCst);
+    }
+
     /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
     /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay),
-    /// [`repeat_scripts`](Self::repeat_scripts) and the swallowing of replies began. A connection
+    /// [`repeat_scripts`](Self::repeat_scripts), [`shift_time`](Self::shift_time) and the swallowing of replies began. A connection
     /// that already hangs stays so.
     pub fn restore(&self) {
         lock(&self.shared.swallow).left = 0;
         self.repeat_scripts(0);
+        self.shift_time(0);
         self.shared.link.send_modify(|link| {
             *link = Link { generation: link.generation, ..Link::default() };
         });

@@ -165,7 +165,10 @@ async fn replies(
             }
             let command = command.map(|(name, _)| name);
             lost = lost.or_else(|| swallow(shared, command.as_deref()));
-            if lost.is_none() {
+            let ahead_s = shared.ahead_s.load(Ordering::SeqCst);
+            if lost.is_none() && ahead_s != 0 && command.as_deref() == Some("TIME") {
+                out.extend(resp::later(message, ahead_s));
+            } else if lost.is_none() {
                 out.extend_from_slice(message);
             }
         });

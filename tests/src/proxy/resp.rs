@@ -66,6 +66,15 @@ pub(super) fn is_push(message: &[u8]) -> bool {
     message.first() == Some(&b'>')
 }
 
+/// A reply to `TIME`, so many seconds later.
+pub(super) fn later(message: &[u8], seconds: i64) -> Vec<u8> {
+    let text = String::from_utf8_lossy(message);
+    let mut lines: Vec<_> = text.split("\r\n").map(str::to_owned).collect();
+    let time: i64 = lines[2].parse().expect("the seconds since 1970");
+    lines[2] = (time + seconds).to_string();
+    lines.join("\r\n").into_bytes()
+}
+
 fn line_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let rest = &bytes[at..];
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

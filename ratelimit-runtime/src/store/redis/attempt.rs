@@ -64,6 +64,7 @@ impl<'a> Attempt<'a> {
             let command = if hash_alone { on_hash_alone(&command) } else { command };
             self.progress().used = Some(Arc::clone(&live));
             self.progress().is_sent = true;
+            let sent = clock::instant();
             let reply = match &moved {
                 Some(_) => live.query_moving(&command).await,
                 None => live.query(&command).await,
@@ -78,6 +79,9 @@ impl<'a> Attempt<'a> {
             let error = match reply {
                 Ok(value) => {
                     live.answered();
+                    if let Some(now_ms) = call.time_in(&value) {
+                        live.hear_time(now_ms, sent);
+                    }
                     return Ok(value);
                 }
                 Err(error) => error,

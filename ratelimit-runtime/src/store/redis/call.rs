@@ -6,6 +6,7 @@ use redis::{Cmd, Value};
 use super::{
     RedisStore,
     line::Live,
+    reply::time_in,
     script::{Script, add_request},
     windows::{MOST_ATTEMPTS, Windows, missing, unsteady},
 };
@@ -25,6 +26,11 @@ pub(super) trait Call {
     /// Returns whether the call may need no key but the hash of its only limiter.
     fn may_need_hash_alone(&self) -> bool {
         false
+    }
+
+    /// Returns the server's time in a reply, in milliseconds, if it has one.
+    fn time_in(&self, _reply: &Value) -> Option<u64> {
+        None
     }
 
     /// Returns whether a reply after the deadline is needed, because it contains grants to callers that are gone.
@@ -64,6 +70,10 @@ impl Call for Ask<'_> {
 
     fn may_need_hash_alone(&self) -> bool {
         self.request.may_have_hash_alone()
+    }
+
+    fn time_in(&self, reply: &Value) -> Option<u64> {
+        time_in(reply)
     }
 }
 

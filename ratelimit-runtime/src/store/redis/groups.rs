@@ -7,7 +7,7 @@ use super::{
     call::Call,
     fault::{failed, refuses_keys},
     line::Live,
-    reply::{Told, read_replies, unknown_reply},
+    reply::{Told, read_replies, time_in, unknown_reply},
     script::{DECIDE, add_request},
     windows::{MOST_ATTEMPTS, Missing, Windows, missing, unsteady},
 };
@@ -58,6 +58,13 @@ impl Call for AskGroups<'_> {
 
     fn may_need_hash_alone(&self) -> bool {
         matches!(self.groups, [Group { requests: [request], .. }] if request.may_have_hash_alone())
+    }
+
+    fn time_in(&self, reply: &Value) -> Option<u64> {
+        match reply {
+            Value::Array(values) => values.iter().find_map(time_in),
+            _ => time_in(reply),
+        }
     }
 
     fn needs_late_reply(&self) -> bool {

@@ -13,7 +13,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::StoreError;
+use crate::{StoreError, clock};
+
+/// How far the server's time may be from the estimate, in microseconds. Beyond that, a clock was set, or stood still.
+const ESTIMATED_US: u64 = 1_000_000;
 
 /// The connections of one runtime.
 #[derive(Default)]
@@ -32,6 +35,13 @@ pub(super) struct Peer {
     pub(super) attempts: Mutex<Option<(Instant, StoreError)>>,
 }
 
+/// The server's time at an instant of this process, in microseconds.
+#[derive(Clone, Copy)]
+pub(super) struct ServerTime {
+    pub(super) at: Instant,
+    pub(super) us: u64,
+}
+
 /// An open connection, and the server's time when it was opened.
 pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
@@ -39,8 +49,9 @@ pub(super) struct Live {
     pub(super) server: Arc<str>,
     pub(super) closed: Arc<AtomicBool>,
     pub(super) timeouts: AtomicU32,
-    pub(super) server_us: u64,
-    pub(super) opened: Instant,
+    pub(super) opened: ServerTime,
+    /// The server's time as of the first reply after a clock was set. Earlier instants have the time of before.
+    pub(super) set: ArcSwapOption<ServerTime>,
 }
 
 impl Line {
@@ -96,9 +107,22 @@ impl Live {
     /// Converts an instant to microseconds by the server's clock.
     pub(super) fn server_time(&self, instant: Instant) -> u64 {
         let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match self.opened.checked_duration_since(instant) {
-            Some(before) => self.server_us.saturating_sub(us(before)),
-            None => self.server_us.saturating_add(us(instant - self.opened)),
+        let set = self.set.load().as_deref().copied();
+        let known = set.filter(|set| instant > set.at).unwrap_or(self.opened);
+        match known.at.checked_duration_since(instant) {
+            Some(before) => known.us.saturating_sub(us(before)),
+            None => known.us.saturating_add(us(instant - known.at)),
+        }
+    }
+
+    /// Compares the time in a reply to a call with the estimate, which is wrong after a clock was set.
+    pub(super) fn hear_time(&self, now_ms: u64, sent: Instant) {
+        let (at, us) = (clock::instant(), now_ms.saturating_mul(1000));
+        let latest = self.server_time(at);
+        // A reply may be read late.
+        let earliest = self.server_time(sent).min(latest);
+        if us.abs_diff(us.clamp(earliest, latest)) > ESTIMATED_US {
+            self.set.store(Some(Arc::new(ServerTime { at, us })));
         }
     }
 

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwapOption;
 use redis::{RedisResult, Value};
 use tokio::{sync::Notify, time::Instant};
 
@@ -22,7 +23,7 @@ use super::{
     connect::{Certificates, connect, load},
     fault::{Fault, NotDone, classify, store_error},
     gate::Gates,
-    line::{Line, Live, Peer},
+    line::{Line, Live, Peer, ServerTime},
 };
 use crate::{
     StoreError, StoreErrorKind, clock,
@@ -178,15 +179,15 @@ impl Link {
             (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
         };
         // Both run concurrently, which saves a round trip.
-        let ((time, opened), ()) = tokio::join!(time, load);
+        let ((time, at), ()) = tokio::join!(time, load);
         let (seconds, us) = time?;
         Ok(Live {
             connection,
             server: Arc::clone(server),
             closed,
             timeouts: AtomicU32::new(0),
-            server_us: seconds * 1_000_000 + us,
-            opened,
+            opened: ServerTime { at, us: seconds * 1_000_000 + us },
+            set: ArcSwapOption::empty(),
         })
     }
 

@@ -52,6 +52,16 @@ pub(super) fn read_limiter<'a>(
     Ok((read_head(head, own).ok_or_else(unknown)?, rest))
 }
 
+/// Returns the server's time in the reply for one limiter, in milliseconds, if it has one.
+pub(super) fn time_in(reply: &Value) -> Option<u64> {
+    const NOW: usize = 3;
+    match reply {
+        Value::Array(items) => integer(items.get(NOW)?),
+        Value::BulkString(packed) => integer(&number(*packed.as_chunks().0.get(NOW)?)),
+        _ => None,
+    }
+}
+
 pub(super) fn unknown_reply(value: &Value) -> StoreError {
     StoreError::unavailable(format!("redis: unexpected reply {value:?}"))
 }

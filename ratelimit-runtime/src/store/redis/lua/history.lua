@@ -17,6 +17,9 @@
 -- `recent` holds when earlier configurations were replaced (ms, six bytes) and their names, newest
 -- first. None of them is new, so its return resets nothing.
 
+-- How far ahead of this server's clock a process may date what it received (us): it estimates the
+-- time. What it dates later is from before the clock was set back, and counts as the oldest.
+local MOST_EARLY = 10000000
 -- How many earlier configurations are remembered, and for how long (ms).
 local REMEMBERED, REMEMBERED_FOR = 4, 3600000
 
@@ -90,10 +93,11 @@ end
 
 -- Returns whether our configuration is newer than the stored one.
 local function is_newer(own, epoch, change, now)
+  local function since(by) return by.since > now * 1000 + MOST_EARLY and 0 or by.since end
   if change then
-    return now >= change.held and own.since > change.made
+    return now >= change.held and since(own) > change.made
       and own.revision >= (epoch and epoch.revision or 0)
   end
   return not epoch or own.revision > epoch.revision
-    or (own.revision == epoch.revision and own.since > epoch.since)
+    or (own.revision == epoch.revision and since(own) > since(epoch))
 end

@@ -1,0 +1,86 @@
+//! Configurations are dated by the server's clock, which may be set while a connection is open.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Limits, LimitsBuilder, Quota};
+use tests::{limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const HOUR_S: i64 = 3600;
+
+fn yaml(rate: u64) -> String {
+    format!("limiters:\n  x: {{ rate: {rate}, per: 1h, on_drift: carry }}\n")
+}
+
+fn on(url: String) -> LimitsBuilder {
+    Limits::builder().redis(url).deadline(Duration::from_secs(5))
+}
+
+/// What is younger than something has to be so by the server's clock.
+async fn later() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// The quota that decides a call.
+async fn in_force(limits: &Limits) -> u64 {
+    let permit = limits.configured("x").try_acquire(1).await.unwrap();
+    permit.quota().unwrap().rate()
+}
+
+#[tokio::test]
+async fn a_change_from_outside_stays_though_the_clock_was_set_since() {
+    for ahead_s in [-HOUR_S, HOUR_S] {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.port());
+        proxy.shift_time(ahead_s);
+        let [busy, idle] = [on(proxy.url()), on(proxy.url())];
+        let busy = busy.limits_yaml(yaml(100)).build().await.unwrap();
+        let idle = idle.limits_yaml(yaml(100)).build().await.unwrap();
+        assert_eq!(in_force(&busy).await, 100);
+        later().await;
+        let operator = on(server.url()).no_limits_file().build().await.unwrap();
+        let change = Quota::new(50, HOUR).unwrap();
+        operator.configured("x").set_rate(change).await.unwrap();
+        for limits in [&busy, &idle, &busy] {
+            assert_eq!(in_force(limits).await, 50, "the clock was {ahead_s} s ahead");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reload_replaces_what_is_older_though_the_clock_was_set_since() {
+    for ahead_s in [-HOUR_S, HOUR_S] {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.port());
+        proxy.shift_time(ahead_s);
+        let file = LimitsFile::new(&yaml(100));
+        let limits = on(proxy.url()).limits_file(file.path()).build().await.unwrap();
+        assert_eq!(in_force(&limits).await, 100);
+        later().await;
+        let operator = on(server.url()).no_limits_file().build().await.unwrap();
+        let change = Quota::new(50, HOUR).unwrap();
+        operator.configured("x").set_rate(change).await.unwrap();
+        later().await;
+        for rate in [200, 300] {
+            file.write(&yaml(rate));
+            limits.reload().unwrap();
+            assert_eq!(in_force(&limits).await, rate, "the clock was {ahead_s} s ahead");
+            later().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_process_that_starts_last_decides_though_the_clock_was_set_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    proxy.shift_time(HOUR_S);
+    // It announces a date that is an hour ahead.
+    let before = on(proxy.url()).limits_yaml(yaml(100)).build().await.unwrap();
+    assert_eq!(in_force(&before).await, 100);
+    later().await;
+    let after = on(server.url()).limits_yaml(yaml(200)).build().await.unwrap();
+    for limits in [&after, &before, &after] {
+        assert_eq!(in_force(limits).await, 200);
+    }
+}
