@@ -239,7 +239,8 @@ impl Reason {
 /// The result of settling a cost that became known, by [`Permit::settle`](crate::Permit::settle) or
 /// [`Limiter::charge`](crate::Limiter::charge).
 ///
-/// All permits that were charged are in `taken`, `debt` or `excess`.
+/// All permits that were charged are in `taken`, `debt` or `excess`. If they were charged to several limits, it is the result
+/// of the one with the greatest excess, or else with the most debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settlement {
@@ -252,4 +253,11 @@ pub struct Settlement {
     pub debt: u64,
     /// Permits beyond that debt, which are not charged.
     pub excess: u64,
+}
+
+impl Settlement {
+    /// Returns the one to report for both limits; the other one if they are equal.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        if (other.excess, other.debt) >= (self.excess, self.debt) { other } else { self }
+    }
 }

@@ -143,6 +143,29 @@ async fn whoever_waits_pays_first() {
     assert_eq!(owing(&limiter).await, 0);
 }
 
+/// The reply was that of the limit with the fewest free permits, so what another limit did not charge was not reported, nor
+/// what was owed there.
+#[tokio::test]
+async fn of_several_limits_the_one_that_charged_least_is_reported() {
+    let server = RedisServer::start();
+    let window = 200 * MS;
+    let both = [Quota::new(10, window).unwrap(), Quota::new(20, HOUR).unwrap()];
+    for limits in [embedded(""), on_redis(&server, "")] {
+        let limits = limits.build().await.unwrap();
+        let limiter = limits.limiter("x", Quotas::new(both).unwrap());
+        for permits in [10, 8] {
+            limiter.acquire(permits).await.unwrap();
+            tokio::time::sleep(window).await;
+        }
+        let charged = limiter.charge(50).await.unwrap();
+        let of_window = (charged.taken, charged.debt, charged.excess);
+        assert_eq!(of_window, (10, 10, 30), "28 of the hour are in excess");
+        // The permits that are taken, and then the debt, become free again.
+        tokio::time::sleep(2 * window).await;
+        assert_eq!(owing(&limiter).await, 20, "in the hour");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_share_a_call_pay_once() {
     let server = RedisServer::start();

@@ -282,20 +282,17 @@ impl Taken {
     }
 }
 
-/// Charges each of these limiters; returns the result of the one with the most debt.
+/// Charges each of these limiters.
 pub(super) async fn charge_all(
     all: &[Arc<Core>],
     limits: &Arc<Services>,
     permits: u64,
 ) -> Result<Settlement, StoreError> {
-    let mut most = Settlement::default();
-    for (n, core) in all.iter().enumerate() {
-        let one = core.charge(limits, permits).await?;
-        if n == 0 || (one.debt, one.excess) > (most.debt, most.excess) {
-            most = one;
-        }
+    let mut strictest = Settlement::default();
+    for core in all {
+        strictest = strictest.stricter(core.charge(limits, permits).await?);
     }
-    Ok(most)
+    Ok(strictest)
 }
 
 /// The permits that a call took so far. They are released if the call is dropped before it has all of them.

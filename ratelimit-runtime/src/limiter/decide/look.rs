@@ -183,22 +183,21 @@ impl Core {
         if let Some(shards) = rule.shards() {
             return self.charge_shards(limits, shards, permits, beyond).await;
         }
-        let mut strictest = None::<Charged>;
+        let mut strictest = Settlement::default();
         for part in self.parts(&rule) {
             let max_debt =
                 numbers.effective.set.max_debt.map(|most| {
                     self.share().map_or(most.value, |share| share.part(most.value)).into()
                 });
             let begin = || limits.local.begin(limits, self, &rule);
-            let charged = part.charge(limits, permits, max_debt, begin).await?;
+            let Charged { taken, debt, excess } =
+                part.charge(limits, permits, max_debt, begin).await?;
             part.core.denials.forget();
-            if strictest.is_none_or(|strictest| charged.taken < strictest.taken) {
-                strictest = Some(charged);
-            }
+            let one = Settlement { taken, debt, excess, ..Settlement::default() };
+            strictest = strictest.stricter(one);
         }
         self.denials.forget();
-        let Charged { taken, debt, excess } = strictest.unwrap_or_default();
-        Ok(Settlement { taken, debt, excess: excess + beyond, ..Settlement::default() })
+        Ok(Settlement { excess: strictest.excess + beyond, ..strictest })
     }
 
     /// Charges each shard its share of a cost, and then the others what one of them can no longer owe.
