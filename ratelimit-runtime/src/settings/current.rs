@@ -79,11 +79,10 @@ impl Current {
 
     /// Returns since when the limits file has had its current settings for the limiter of this name.
     pub(crate) fn since_of(&self, family: &Family, name: &str) -> Instant {
-        let prefixed = family.annotation.is_none().then(|| {
-            let mut prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
-            let matched = prefixes.find(|entry| name.starts_with(&entry.prefix));
-            (name, matched.map_or(0, |entry| entry.prefix.len()))
-        });
+        let prefixed = family
+            .annotation
+            .is_none()
+            .then(|| (name, self.prefix_of(name).map_or(0, |entry| entry.prefix.len())));
         self.ages.of(family.label.key(), &key_of(name), prefixed)
     }
 
@@ -116,12 +115,10 @@ impl Current {
     /// Returns the label under which a name built at run time is counted and reported: its entry in
     /// the limits file, or the matching prefix.
     pub(crate) fn label(&self, name: &str) -> Option<Label> {
-        let limits = self.limits()?;
         if let Some(entry) = self.named(name) {
             return Some(entry.key.as_str().into());
         }
-        let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))?;
-        Some(Label::prefix(&prefix.prefix))
+        self.prefix_of(name).map(|entry| Label::prefix(&entry.prefix))
     }
 
     /// Returns the settings of a limiter whose quota only the store has.
@@ -204,10 +201,8 @@ impl Current {
             layers.extend(own.map(|own| (Source::Override, &own.settings)));
             layers.push((Source::LimitsFile, &entry.settings));
         }
-        if family.annotation.is_none()
-            && let Some(limits) = self.limits()
-        {
-            let prefix = limits.prefixes.iter().find(|entry| name.starts_with(&entry.prefix));
+        if family.annotation.is_none() {
+            let prefix = self.prefix_of(name);
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
         layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
@@ -253,8 +248,12 @@ impl Current {
         let mut overrides = entry.into_iter().flat_map(|entry| &entry.overrides);
         named.is_none()
             && !overrides.any(|own| own.matches.matches(name))
-            && (family.annotation.is_some()
-                || !limits.prefixes.iter().any(|entry| name.starts_with(&entry.prefix)))
+            && (family.annotation.is_some() || self.prefix_of(name).is_none())
+    }
+
+    /// Returns the prefix of the limits file that applies to a name built at run time.
+    fn prefix_of(&self, name: &str) -> Option<&PrefixEntry> {
+        self.limits()?.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))
     }
 
     fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
