@@ -158,11 +158,11 @@ impl Twins {
         &mut self,
         name: &str,
         config: Config,
-        since: u64,
+        process: usize,
         costs: &[u32],
         assertion: Assertion,
     ) {
-        let keys = self.keys.clone();
+        let (keys, since) = (self.keys.clone(), self.time.since_us(process));
         let request = self.request(&keys, config, since, assertion);
         let rust = self.rust(name, &request, costs);
         let called = StdInstant::now();
@@ -230,36 +230,18 @@ impl Twins {
             Step::Rewind(ms) => self.time.rewind(ms),
             Step::Acquire { process, permits } => {
                 let config = configs[process];
-                self.agree(
-                    "acquire",
-                    config,
-                    self.time.since_us(process),
-                    &[permits],
-                    Assertion::Steady,
-                );
+                self.agree("acquire", config, process, &[permits], Assertion::Steady);
             }
             Step::Batch { process, costs } => {
                 let config = configs[process];
-                self.agree(
-                    "acquire",
-                    config,
-                    self.time.since_us(process),
-                    &costs,
-                    Assertion::Steady,
-                );
+                self.agree("acquire", config, process, &costs, Assertion::Steady);
             }
             Step::Follow { permits } => {
                 let follow = Assertion::Follow { first: false };
-                self.agree("acquire", configs[0], self.time.since_us(0), &[permits], follow);
+                self.agree("acquire", configs[0], 0, &[permits], follow);
             }
             Step::Peek { permits } => {
-                self.agree(
-                    "peek",
-                    configs[0],
-                    self.time.since_us(0),
-                    &[permits],
-                    Assertion::Steady,
-                );
+                self.agree("peek", configs[0], 0, &[permits], Assertion::Steady);
             }
             Step::Release { permits } => {
                 let release = self.memory.release(&self.keys, permits);
@@ -285,13 +267,7 @@ impl Twins {
             Step::First { process, carry } => {
                 let on_drift = if carry { OnDrift::Carry } else { OnDrift::Reset };
                 let assertion = Assertion::First(on_drift);
-                self.agree(
-                    "acquire",
-                    configs[process],
-                    self.time.since_us(process),
-                    &[1],
-                    assertion,
-                );
+                self.agree("acquire", configs[process], process, &[1], assertion);
             }
         }
     }

@@ -218,8 +218,8 @@ impl Proxy {
 
     /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
     /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay),
-    /// [`repeat_scripts`](Self::repeat_scripts), [`shift_time`](Self::shift_time) and the swallowing of replies began. A connection
-    /// that already hangs stays so.
+    /// [`repeat_scripts`](Self::repeat_scripts), [`shift_time`](Self::shift_time) and the swallowing of
+    /// replies began. A connection that already hangs stays so.
     pub fn restore(&self) {
         lock(&self.shared.swallow).left = 0;
         self.repeat_scripts(0);

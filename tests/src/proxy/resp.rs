@@ -66,7 +66,7 @@ pub(super) fn is_push(message: &[u8]) -> bool {
     message.first() == Some(&b'>')
 }
 
-/// A reply to `TIME`, so many seconds later.
+/// Adds this many seconds to a reply to `TIME`.
 pub(super) fn later(message: &[u8], seconds: i64) -> Vec<u8> {
     let text = String::from_utf8_lossy(message);
     let mut lines: Vec<_> = text.split("\r\n").map(str::to_owned).collect();
