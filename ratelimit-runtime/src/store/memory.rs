@@ -1,6 +1,8 @@
-//! The embedded store: applies the rules, with one lock per limiter.
+//! The embedded store: applies the rules to limiters in a table, each under the lock of its part of the table or, if it
+//! has holders, under its own.
 
 mod allotment;
+mod cell;
 mod configs;
 mod group;
 mod name;
@@ -8,19 +10,25 @@ mod penalties;
 mod reply;
 mod reserve;
 mod slot;
-mod slots;
+mod state;
+mod table;
+mod terms;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
-pub(crate) use self::slot::{Lease, Rejects, Slot, Terms, Whose};
 use self::{
+    cell::Cell,
     configs::Configs,
     penalties::Penalties,
-    slot::{NEVER, State},
-    slots::Slots,
+    state::{NEVER, State},
+    table::Table,
+};
+pub(crate) use self::{
+    slot::Slot,
+    terms::{Lease, Rejects, Terms, Whose},
 };
 use super::{
     Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,
@@ -42,7 +50,7 @@ use crate::{
 pub struct MemoryStore {
     clock: Clock,
     anchor: Instant,
-    slots: Slots,
+    table: Table,
     configs: Configs,
     penalties: Penalties,
     /// The error that every call returns instead of its reply.
@@ -61,7 +69,7 @@ impl MemoryStore {
         Self {
             clock,
             anchor: clock::instant(),
-            slots: Slots::new(),
+            table: Table::new(),
             configs: Configs::default(),
             penalties: Penalties::default(),
             #[cfg(feature = "test-util")]
@@ -86,23 +94,25 @@ impl MemoryStore {
 
     /// Returns the slot of a limiter, so that later calls need not look up its name.
     pub(crate) fn slot(&self, keys: &StateKeys) -> Arc<Slot> {
-        self.slots.get_or_make(keys.shared(), self.clock.now_ms())
+        self.table.with_or_new(keys.shared(), || self.clock.now_ms(), Cell::hold)
     }
 
-    /// Calls a function with the slot of a limiter, if it exists. The name is passed in two parts.
+    /// Calls a function with the cell of a limiter, if it exists. The name is passed in two parts.
     #[inline]
     pub(crate) fn with<T>(
         &self,
         name: (&str, &str),
-        ask: impl FnOnce(&Slot) -> Option<T>,
-    ) -> Option<T> {
-        self.slots.with(name, |slot| ask(slot))
+        ask: impl FnOnce(Option<&mut Cell>) -> T,
+    ) -> T {
+        self.table.with(name, ask)
     }
 
     /// Returns the slot of a limiter if this rule may count in it without reconciling.
     pub(crate) fn leased(&self, keys: &StateKeys, rule: u64) -> Option<Arc<Slot>> {
-        let leased = |slot: &Arc<Slot>| slot.is_leased(rule).then(|| Arc::clone(slot));
-        self.slots.with(("", keys.config()), leased)
+        self.table.with(("", keys.config()), |cell| {
+            let cell = cell?;
+            cell.enter(&self.clock, |state, _| state.is_leased(rule)).then(|| cell.hold())
+        })
     }
 
     /// Takes the first permits of a limiter, which this lease counts from now on. Returns `None` if the
@@ -127,25 +137,21 @@ impl MemoryStore {
 
     /// Drops the limiters of one shard that are equivalent to new ones.
     pub(crate) fn forget_idle(&self, shard: usize) {
-        self.slots.sweep(shard, self.clock.now_ms());
+        self.table.sweep(shard, self.clock.now_ms());
     }
 
     /// Changes a limiter's state.
     fn change<T>(&self, keys: &StateKeys, change: impl FnOnce(&mut State, u64) -> T) -> T {
-        let slot = self.slot(keys);
-        let (mut state, now) = slot.enter(&self.clock);
-        change(&mut state, now)
+        let change = |cell: &mut Cell| cell.enter(&self.clock, change);
+        self.table.with_or_new(keys.shared(), || self.clock.now_ms(), change)
     }
 
     /// Reads a limiter's state, if it has any.
     fn view<T>(&self, keys: &StateKeys, view: impl FnOnce(Option<&State>, u64) -> T) -> T {
-        match self.slots.get(keys.config()) {
-            Some(slot) => {
-                let (state, now) = slot.enter(&self.clock);
-                view(Some(&state), now)
-            }
+        self.table.with(("", keys.config()), |cell| match cell {
+            Some(cell) => cell.enter(&self.clock, |state, now| view(Some(state), now)),
             None => view(None, self.clock.now_ms()),
-        }
+        })
     }
 
     fn epoch(&self, request: &Request<'_>) -> Epoch {

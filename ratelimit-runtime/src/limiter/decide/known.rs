@@ -9,7 +9,6 @@ use super::Granted;
 use crate::{
     Decision, Reason, Rejection, Settings,
     algorithm::{Spent, near_limit},
-    clock::Clock,
     limiter::{
         Core,
         core::Rule,
@@ -21,8 +20,7 @@ use crate::{
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot, StateKeys,
-        Whose,
+        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, StateKeys, Whose,
     },
 };
 
@@ -31,9 +29,11 @@ use crate::{
 #[inline]
 pub(crate) fn spend(limits: &Services, family: &Family, name: &str, permits: u32) -> bool {
     let Some((store, generation)) = counting(limits, family, permits) else { return false };
-    let spend =
-        |slot: &Slot| slot.spend(&limits.clock, Whose::Family(family.number), generation, permits);
-    count_spent(family, store.with((&limits.key_prefix, name), spend))
+    let whose = Whose::Family(family.number);
+    let spent = store.with((&limits.key_prefix, name), |cell| {
+        cell?.spend(&limits.clock, whose, generation, permits)
+    });
+    count_spent(family, spent)
 }
 
 /// Returns the decision for a caller that needs it, unless the call has to wait or costs too much.
@@ -46,10 +46,11 @@ pub(crate) fn decide_by_name(
     is_rejected: impl FnOnce(Rejects) -> bool,
 ) -> Option<Result<Decision, Rejection>> {
     let (store, generation) = counting(limits, family, permits)?;
-    let take = |slot: &Slot| {
-        Some(slot.take(&limits.clock, Whose::Family(family.number), generation, permits))
-    };
-    let (reply, rejects) = match store.with((&limits.key_prefix, name), take) {
+    let whose = Whose::Family(family.number);
+    let taken = store.with((&limits.key_prefix, name), |cell| {
+        cell.map(|cell| cell.take(&limits.clock, whose, generation, permits))
+    });
+    let (reply, rejects) = match taken {
         Some(Some(Ok(spent))) => {
             family.count_admitted(spent.is_near_limit());
             return Some(Ok(decision_of(&family.key, &Reply::of_spent(&spent), false)));
@@ -131,12 +132,6 @@ fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
     row.measured.rejected(rejection.reason());
 }
 
-/// Spends from a cell. Separate, so that the code of the one cell that most limiters have is within the caller.
-#[inline(never)]
-fn spend_of(slot: &Slot, clock: &Clock, rule: u64, generation: u64, permits: u32) -> Option<bool> {
-    slot.spend(clock, Whose::Rule(rule), generation, permits)
-}
-
 impl Core {
     /// Takes permits for a call that does not hold them, if this process counts the limiter and
     /// they are free.
@@ -148,10 +143,10 @@ impl Core {
         }
         // Few limiters have a budget of this process, which comes first.
         let own = self.made().and_then(|rare| rare.own.get());
-        let own = own.and_then(|own| spend_of(own, &limits.clock, rule, generation, permits));
-        let spent = own.or_else(|| {
-            self.stored.get()?.spend(&limits.clock, Whose::Rule(rule), generation, permits)
-        });
+        let (clock, whose) = (&limits.clock, Whose::Rule(rule));
+        let spent = own
+            .and_then(|own| own.spend_apart(clock, whose, generation, permits))
+            .or_else(|| self.stored.get()?.spend(clock, whose, generation, permits));
         count_spent(&self.family, spent)
     }
 

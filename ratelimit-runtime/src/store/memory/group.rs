@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard};
 
 use ratelimit_spec::Mode;
 
-use super::{MemoryStore, Slot, UnknownAt, slot::State};
+use super::{MemoryStore, Slot, UnknownAt, state::State};
 use crate::{
     algorithm::{Verdict, decide_jointly, reconcile::Reconciliation},
     store::{Config, Group, Reply, Request, StateKeys},

@@ -8,8 +8,8 @@ pub(super) enum Name {
     Long(Arc<str>),
 }
 
-/// With its length and the tag, four words.
-const SHORT: usize = 30;
+/// With its length and the tag, three words.
+const SHORT: usize = 22;
 
 impl Name {
     pub(super) fn new(name: &Arc<str>) -> Self {

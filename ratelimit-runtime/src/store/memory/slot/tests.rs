@@ -6,10 +6,14 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_spec::Rule;
+use ratelimit_spec::{Mode, Rule};
 
 use super::*;
-use crate::clock::ManualClock;
+use crate::{
+    algorithm::{self, Left},
+    clock::ManualClock,
+    store::{Config, Outcome, Terms},
+};
 
 const RULE: Whose = Whose::Rule(7);
 const RULES: [Rule; 3] =
@@ -17,8 +21,8 @@ const RULES: [Rule; 3] =
 
 /// A slot that calls of `RULE` count with this configuration.
 fn counted_by(config: Config) -> Slot {
-    let (slot, rejects) = (Slot::new(&"one".into()), Rejects { calls: true, requests: true });
-    let terms = Arc::new(Terms::new((7, 0), 1, config, false, rejects));
+    let (slot, rejects) = (Slot::new(State::default()), Rejects { calls: true, requests: true });
+    let terms = std::sync::Arc::new(Terms::new((7, 0), 1, config, false, rejects));
     slot.admit(Lease { terms, until_ms: u64::MAX }, || true);
     slot
 }
