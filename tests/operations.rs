@@ -42,6 +42,7 @@ on_each_kind!(
     peek_takes_nothing,
     peek_overtakes_nobody,
     quota_is_the_one_in_force,
+    a_cost_above_the_quota_is_rejected_by_the_one_in_force,
     available_permits_tells_without_a_trace,
     release_gives_back_what_is_in_use,
     release_wakes_who_waits,
@@ -181,6 +182,21 @@ async fn quota_is_the_one_in_force(world: World) {
     assert_eq!(limiter.quotas().unwrap()[0], quota(5, HOUR));
     let follower = world.follower().await;
     assert_eq!(follower.quotas(), None);
+}
+
+async fn a_cost_above_the_quota_is_rejected_by_the_one_in_force(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    for in_force in [quota(5, HOUR), quota(2, HOUR)] {
+        limiter.set_rate(in_force).await.unwrap();
+        // The store is queried about the first one, and at most once a second.
+        for permits in [9, 9, u64::MAX] {
+            let rejection = limiter.try_acquire(permits).await.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+            assert_eq!(rejection.violated(), [in_force], "{rejection}");
+            let detail = format!("requested {permits}, quota {in_force}");
+            assert!(rejection.to_string().ends_with(&detail), "{rejection}");
+        }
+    }
 }
 
 async fn available_permits_tells_without_a_trace(world: World) {

@@ -107,6 +107,11 @@ impl<'a> Part<'a> {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
 
+    /// Returns the active configuration, or the own one if the store has yet to compare it with that.
+    pub(super) fn applied(&self) -> Config {
+        if self.core.is_stated(self.rule) { self.in_force() } else { self.numbers.config }
+    }
+
     /// Returns the active or the own configuration; `None` if only the store has one, which is not known yet.
     pub(super) fn known(&self) -> Option<Config> {
         self.core.in_force().or((!self.numbers.follow).then_some(self.numbers.config))

@@ -85,21 +85,22 @@ impl Core {
                 .with_source(&StoreError::shut_down()));
         }
         let known = self.in_force().map_or(0, |config| config.capacity());
+        let itself = Part { core: self, rule, numbers };
         let short = if permits > numbers.config.capacity().max(known) && !numbers.follow {
-            Some(numbers.config)
+            Some(itself)
         } else if rule.is_joint() {
             let capacity = |config: Config| config.capacity();
             let short = |part: &Part<'_>| {
                 permits > capacity(part.numbers.config).max(capacity(part.in_force()))
             };
-            self.parts(rule).into_iter().find(short).map(|part| part.numbers.config)
+            self.parts(rule).into_iter().find(short)
         } else {
             None
         };
-        if let Some(config) = short.filter(|_| !is_asked()) {
-            return Err(self.too_many(permits, config));
+        if let Some(part) = short.filter(|_| !is_asked()) {
+            return Err(self.too_many(permits, part.applied()));
         }
-        let count = u32::try_from(permits).map_err(|_| self.too_many(permits, numbers.config))?;
+        let count = u32::try_from(permits).map_err(|_| self.too_many(permits, itself.applied()))?;
         Ok(Ready::Ask(numbers, count))
     }
 
