@@ -14,6 +14,7 @@ macro_rules! in_each_mode {
 in_each_mode!(
     permits_are_shared_or_not_and_numbers_always,
     who_starts_later_goes_by_what_was_set,
+    previews_and_charges_go_by_what_was_set,
     a_new_rate_is_in_the_mode_that_is_stored,
     release_goes_by_the_mode_that_is_stored,
     what_one_deletes_or_lets_expire_is_gone_for_all,
@@ -56,6 +57,19 @@ async fn who_starts_later_goes_by_what_was_set(world: World) {
     let used = if world.mode == Mode::Overall { 2 } else { 1 };
     assert_eq!((decision.quota().unwrap(), decision.remaining()), (quota(2, HOUR), 2 - used));
     assert_eq!(first.try_acquire(1).await.is_ok(), used == 1);
+}
+
+/// A process that has not called the limiter yet knows its own numbers only.
+async fn previews_and_charges_go_by_what_was_set(world: World) {
+    let first = world.limiter(quota(5, MINUTE)).await;
+    first.try_acquire(1).await.unwrap();
+    let second = world.process().await.limiter("limiter", quota(5, MINUTE));
+    first.set_rate(quota(8, HOUR)).await.unwrap();
+    let decision = second.peek(7).await.unwrap();
+    assert_eq!((decision.quota().unwrap(), decision.remaining()), (quota(8, HOUR), 8));
+    let charged = second.charge(8).await.unwrap();
+    assert_eq!((charged.taken, charged.debt), (8, 0));
+    assert_eq!(free(&second).await, 0);
 }
 
 /// A quota says nothing of the mode, and a process that never heard of it keeps it.

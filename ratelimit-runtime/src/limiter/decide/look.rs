@@ -14,7 +14,7 @@ use crate::{
         replies::combined,
         services::Services,
     },
-    store::{Charged, Config, MemoryStore, Reply},
+    store::{Charged, MemoryStore, Reply},
 };
 
 impl Core {
@@ -73,21 +73,21 @@ impl Core {
         }
         let parts = self.parts(rule);
         let mut each = Vec::with_capacity(parts.len());
-        if self.is_counted_here(rule) {
-            each.extend(looks(&limits.per_client, &parts, cost, counted_here));
-        } else {
-            for part in &parts {
-                let reply = match limits.store.peek(&part.request(limits), cost).await {
+        let here = self.is_counted_here(rule);
+        let count = |part: &Part<'_>, config| {
+            limits.per_client.look(&part.core.keys, counted_here(config), cost)
+        };
+        for part in &parts {
+            each.push(if here && part.core.in_force().is_some() {
+                count(part, part.in_force())
+            } else {
+                match limits.store.peek(&part.request(limits), cost).await {
+                    Ok(reply) if reply.outcome == Outcome::PerClient => count(part, reply.config),
                     Ok(reply) => reply,
+                    Err(_) if here => count(part, part.in_force()),
                     Err(error) => return self.look_without_store(limits, rule, cost, &error),
-                };
-                each.push(match reply.outcome {
-                    Outcome::PerClient => {
-                        limits.per_client.look(&part.core.keys, counted_here(reply.config), cost)
-                    }
-                    _ => reply,
-                });
-            }
+                }
+            });
         }
         self.seen(&each, cost, false)
     }
@@ -116,10 +116,15 @@ impl Core {
             OnStoreError::Reject => Err(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => Ok(self.unlimited(limits).without_store()),
             OnStoreError::Local => {
-                let share = |config| local_share(limits, config);
                 limits.local.begin(limits, self, rule);
-                let each: Vec<_> =
-                    looks(&limits.local.counts, &self.parts(rule), permits, share).collect();
+                let look = |part: &Part<'_>| {
+                    limits.local.counts.look(
+                        &part.core.keys,
+                        local_share(limits, part.in_force()),
+                        permits,
+                    )
+                };
+                let each: Vec<_> = self.parts(rule).iter().map(look).collect();
                 self.seen(&each, permits, true)
             }
         }
@@ -241,12 +246,14 @@ impl Part<'_> {
         let counted = |store: &MemoryStore, config| {
             store.charge_counted(&self.core.keys, config, permits, max_debt).1
         };
-        if config.mode == Mode::PerClient {
+        let here = config.mode == Mode::PerClient;
+        if here && self.core.in_force().is_some() {
             return Ok(counted(&limits.per_client, counted_here(config)));
         }
         let (reply, charged) =
             match limits.store.charge(&self.request(limits), permits, max_debt).await {
                 Ok(charged) => charged,
+                Err(_) if here => return Ok(counted(&limits.per_client, counted_here(config))),
                 Err(error)
                     if error.kind() != StoreErrorKind::Misconfigured
                         && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
@@ -268,13 +275,4 @@ impl Part<'_> {
 /// Returns why a charge failed.
 fn unconfigured(rejection: &Rejection) -> StoreError {
     StoreError::misconfigured(rejection.to_string())
-}
-
-fn looks<'a>(
-    store: &'a MemoryStore,
-    parts: &'a [Part<'_>],
-    permits: u32,
-    numbers: impl Fn(Config) -> Config + 'a,
-) -> impl Iterator<Item = Reply> + 'a {
-    parts.iter().map(move |part| store.look(&part.core.keys, numbers(part.in_force()), permits))
 }
