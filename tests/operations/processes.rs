@@ -15,6 +15,7 @@ in_each_mode!(
     permits_are_shared_or_not_and_numbers_always,
     who_starts_later_goes_by_what_was_set,
     previews_and_charges_go_by_what_was_set,
+    a_cost_that_was_made_possible_is_granted,
     a_new_rate_is_in_the_mode_that_is_stored,
     release_goes_by_the_mode_that_is_stored,
     what_one_deletes_or_lets_expire_is_gone_for_all,
@@ -70,6 +71,14 @@ async fn previews_and_charges_go_by_what_was_set(world: World) {
     let charged = second.charge(8).await.unwrap();
     assert_eq!((charged.taken, charged.debt), (8, 0));
     assert_eq!(free(&second).await, 0);
+}
+
+async fn a_cost_that_was_made_possible_is_granted(world: World) {
+    let first = world.limiter(quota(5, MINUTE)).await;
+    first.try_acquire(1).await.unwrap();
+    let second = world.process().await.limiter("limiter", quota(5, MINUTE));
+    first.set_rate(quota(8, HOUR)).await.unwrap();
+    assert_eq!(second.try_acquire(7).await.unwrap().remaining(), 1);
 }
 
 /// A quota says nothing of the mode, and a process that never heard of it keeps it.

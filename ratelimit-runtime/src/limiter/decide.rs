@@ -159,10 +159,10 @@ pub(crate) async fn decide(
 }
 
 impl Side {
-    fn of(asked: &Asked<'_>) -> Self {
-        if asked.rule.shards().is_some() {
+    fn of(core: &Core, rule: &Rule) -> Self {
+        if rule.shards().is_some() {
             Self::Shards
-        } else if asked.core.is_counted_here(asked.rule) {
+        } else if core.is_counted_here(rule) {
             Self::Process
         } else {
             Self::Store
@@ -205,16 +205,17 @@ fn usual(limits: &Services, core: &Arc<Core>, rule: &Rule, permits: u64) -> Opti
     if !limits.store.is_shared() || !core.queue.is_empty() || recovers() {
         return None;
     }
-    let Ok(Ready::Ask(numbers, permits)) = core.ready(limits, rule, permits) else { return None };
-    let asked = Asked { position: 0, core, rule, numbers, permits };
+    if Side::of(core, rule) != Side::Store {
+        return None;
+    }
+    let Ok(Ready::Ask(_, permits)) = core.ready(limits, rule, permits) else { return None };
     let is_known = || core.denials.repeated(permits, Caller::Waiting).is_some();
-    let usual = Side::of(&asked) == Side::Store && (rule.is_shadowed() || !is_known());
-    usual.then_some(permits)
+    (rule.is_shadowed() || !is_known()).then_some(permits)
 }
 
 /// Adds a claim to the step that decides it. A claim that cannot be decided with others is a step of its own.
 fn add<'a>(limits: &Services, steps: &mut Vec<(Side, Vec<Asked<'a>>)>, asked: Asked<'a>) {
-    let side = Side::of(&asked);
+    let side = Side::of(asked.core, asked.rule);
     let alone = side == Side::Shards || asked.rule.is_shadowed();
     let fits = |(other, others): &&mut (Side, Vec<Asked<'a>>)| {
         let one_call =
