@@ -291,6 +291,25 @@ async fn a_decision_tells_of_the_rate_that_was_set() {
     assert_eq!(stored_rate(&limiter).await, 3);
 }
 
+#[tokio::test]
+async fn a_cost_that_another_process_made_possible_is_granted() {
+    let server = RedisServer::start();
+    let processes =
+        [on(&server.url(), &hot("shards: 3")).await, on(&server.url(), &hot("shards: 3")).await];
+    let [limiter, operator] = processes.each_ref().map(|limits| limits.configured("hot"));
+    assert!(limiter.try_acquire(3).await.is_ok());
+    let hourly = |rate| Quota::new(rate, Duration::from_secs(3600)).unwrap();
+    operator.set_rate(hourly(40)).await.unwrap();
+    assert!(limiter.peek(13).await.is_ok());
+    assert!(limiter.try_acquire(13).await.is_ok());
+    assert_eq!(limiter.quotas().unwrap()[0].rate(), 40);
+    let rejection = limiter.try_acquire(14).await.unwrap_err();
+    assert!(
+        rejection.to_string().ends_with("requested 14, quota 40 per 1h in 3 shards"),
+        "{rejection}"
+    );
+}
+
 #[rate_limit(key = "hot:{user}", rate = 1, per = "1h", wait = "none")]
 async fn of_a_user(user: &str) -> Result<(), Rejection> {
     Ok(())

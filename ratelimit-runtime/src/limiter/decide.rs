@@ -266,9 +266,9 @@ async fn look_ahead(
 
 /// Takes from the first shard that has the permits.
 async fn by_any(limits: &Arc<Services>, asked: &Asked<'_>) -> Result<Vec<Granted>, Refusals> {
-    let Asked { position, core, rule, numbers, permits } = *asked;
+    let Asked { position, core, rule, permits, .. } = *asked;
     let Some(shards) = rule.shards() else { return Ok(Vec::new()) };
-    if let Some(rejection) = core.too_many_of_shards(permits.into(), numbers, shards.len()) {
+    if let Some(rejection) = core.too_many_of_shards(limits, rule, permits.into()).await {
         return Err(vec![(position, Why::Rejected(rejection))]);
     }
     let mut best = None::<Why>;

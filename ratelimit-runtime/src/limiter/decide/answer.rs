@@ -84,9 +84,8 @@ impl Core {
                 .rejection(Reason::StoreUnavailable)
                 .with_source(&StoreError::shut_down()));
         }
-        let known = self.in_force().map_or(0, |config| config.capacity());
         let itself = Part { core: self, rule, numbers };
-        let short = if permits > numbers.config.capacity().max(known) && !numbers.follow {
+        let short = if permits > self.most_at_once(rule, numbers) && !numbers.follow {
             Some(itself)
         } else if rule.is_joint() {
             let capacity = |config: Config| config.capacity();
@@ -98,7 +97,10 @@ impl Core {
             None
         };
         if let Some(part) = short.filter(|_| !is_asked()) {
-            return Err(self.too_many(permits, part.applied()));
+            return Err(match rule.shards() {
+                Some(shards) => self.too_many_in_each(permits, shards.len()),
+                None => self.too_many(permits, part.applied()),
+            });
         }
         let count = u32::try_from(permits).map_err(|_| self.too_many(permits, itself.applied()))?;
         Ok(Ready::Ask(numbers, count))
@@ -116,6 +118,13 @@ impl Core {
         let known = due.load(Ordering::Acquire);
         let next = (Ordering::AcqRel, Ordering::Relaxed);
         now >= known && due.compare_exchange(known, now + EVERY_MS, next.0, next.1).is_ok()
+    }
+
+    /// Returns the most permits that one request can get, as far as this process knows.
+    fn most_at_once(&self, rule: &Rule, numbers: &Numbers) -> u64 {
+        let known = self.in_force().map_or(0, |config| config.capacity());
+        let most = numbers.config.capacity().max(known);
+        rule.shards().map_or(most, |shards| most / shards.len() as u64)
     }
 
     /// Builds the decision on a request from the store's replies for all limits of the key.
@@ -180,16 +189,31 @@ impl Core {
             .with_detail(format!("requested {permits}, quota {shown}"))
     }
 
-    /// Returns the rejection of a request that no shard can ever grant.
-    pub(super) fn too_many_of_shards(
+    /// Returns the rejection of a request that no shard can ever grant. Another process may have raised the quota.
+    pub(super) async fn too_many_of_shards(
         &self,
+        limits: &Services,
+        rule: &Rule,
         permits: u64,
-        numbers: &Numbers,
-        shards: usize,
     ) -> Option<Rejection> {
-        let known = self.in_force().unwrap_or(numbers.config).capacity();
-        let most = numbers.config.capacity().max(known) / shards as u64;
-        (permits > most).then(|| self.too_many_in_each(permits, shards))
+        let (shards, numbers) = (rule.shards()?, rule.numbers.as_ref().ok()?);
+        if permits > self.most_at_once(rule, numbers) {
+            for shard in shards.iter() {
+                shard.hear_stored(limits).await;
+            }
+        }
+        let exceeds = permits > self.most_at_once(rule, numbers);
+        exceeds.then(|| self.too_many_in_each(permits, shards.len()))
+    }
+
+    /// Reads the stored configuration, if the store is available.
+    async fn hear_stored(&self, limits: &Services) {
+        let rule = self.rule(limits);
+        for part in self.parts(&rule) {
+            if let Ok(reply) = limits.store.peek(&part.request(limits), 1).await {
+                part.core.hear(part.rule, &reply);
+            }
+        }
     }
 
     fn too_many_in_each(&self, permits: u64, shards: usize) -> Rejection {

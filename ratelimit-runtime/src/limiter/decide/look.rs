@@ -8,7 +8,7 @@ use super::{Outcome, Why, answer::Ready};
 use crate::{
     Decision, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
-        core::{Core, Numbers, Rule},
+        core::{Core, Rule},
         per_process::{counted_here, local_share},
         plan::Part,
         replies::combined,
@@ -64,12 +64,15 @@ impl Core {
         permits: u64,
     ) -> Result<Decision, Why> {
         let ready = self.ready_if(limits, rule, permits, || true).map_err(Why::Rejected)?;
-        let (numbers, cost) = match ready {
+        let cost = match ready {
             Ready::Decided(decision) => return Ok(decision),
-            Ready::Ask(numbers, cost) => (numbers, cost),
+            Ready::Ask(_, cost) => cost,
         };
         if let Some(shards) = rule.shards() {
-            return self.look_at_any(limits, shards, numbers, permits).await;
+            if let Some(rejection) = self.too_many_of_shards(limits, rule, permits).await {
+                return Err(Why::Rejected(rejection));
+            }
+            return self.look_at_any(limits, shards, permits).await;
         }
         let parts = self.parts(rule);
         let mut each = Vec::with_capacity(parts.len());
@@ -134,12 +137,8 @@ impl Core {
         &self,
         limits: &Arc<Services>,
         shards: &[Arc<Self>],
-        numbers: &Numbers,
         permits: u64,
     ) -> Result<Decision, Why> {
-        if let Some(rejection) = self.too_many_of_shards(permits, numbers, shards.len()) {
-            return Err(Why::Rejected(rejection));
-        }
         let (mut best, mut remaining) = (None::<Result<Decision, Why>>, 0);
         for shard in shards {
             let rule = shard.rule(limits);
