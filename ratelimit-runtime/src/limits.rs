@@ -232,8 +232,9 @@ impl Limits {
     /// Ends these limits, for a graceful shutdown after the last request was served.
     ///
     /// - Calls that wait are rejected, as [`StoreUnavailable`](crate::Reason::StoreUnavailable), and so are all calls
-    ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone, as
-    ///   during an outage, and waits until its permits are free there.
+    ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone and
+    ///   waits until its permits are free there: as during an outage, or, if this process counted the limiter before,
+    ///   as before.
     /// - Refunds and settlements are sent to Redis, including those of dropped calls.
     /// - This process is removed from the list of processes that share the store, so that the shares of the others
     ///   grow at once.

@@ -173,6 +173,26 @@ async fn a_function_that_cannot_be_rejected_is_counted_locally() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_this_process_counted_before_still_counts() {
+    let server = RedisServer::start();
+    let per_client = "limiters: { jobs: { mode: per_client } }\n";
+    for limits in [
+        Limits::builder().memory().no_limits_file().build().await.unwrap(),
+        Limits::builder().memory().limits_yaml("instances: 2\n").build().await.unwrap(),
+        Limits::builder().memory().limits_yaml(per_client).build().await.unwrap(),
+        limits(&server, per_client).await,
+    ] {
+        let shut_down = async {
+            job().await;
+            limits.shutdown().await;
+            tokio::time::timeout(SECOND, job()).await.expect("one of two is left");
+            tokio::time::timeout(SECOND, job()).await.expect_err("two in an hour");
+        };
+        limits.scope(shut_down).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_delays_it_no_longer_than_a_decision() {
     let server = RedisServer::start();
     let limits = limits(&server, "").await;

@@ -10,13 +10,13 @@ use crate::{
     events::Event,
     limiter::{
         Core,
-        per_process::{count, local_share},
+        per_process::{count, counted_here, local_share},
         plan::Asked,
         replies::Replies,
         services::Services,
         taken::{Source, Taken},
     },
-    store::Outcome,
+    store::{AnyStore, Outcome},
 };
 
 /// Applies each limiter's policy, because the store did not decide.
@@ -78,8 +78,8 @@ fn count_locally(limits: &Arc<Services>, asked: &[&Asked<'_>]) -> Vec<Result<Rep
 }
 
 impl Core {
-    /// Counts a call that cannot be rejected locally, because its store is misconfigured; `None` if
-    /// its permits are not free.
+    /// Counts a call that cannot be rejected in this process, because its store is misconfigured or the limits are
+    /// shut down; `None` if its permits are not free.
     pub(in crate::limiter) fn without_store_at_all(
         self: &Arc<Self>,
         limits: &Arc<Services>,
@@ -89,8 +89,21 @@ impl Core {
         let rule = self.rule(limits);
         let numbers = rule.numbers.as_ref().ok()?;
         let asked = Asked { position: 0, core: self, rule: &rule, numbers, permits };
-        let replies = count_locally(limits, &[&asked]);
-        match outcome(&[&asked], replies, Source::Local) {
+        // What this process counts in any case needs no share.
+        let counted = match &limits.store {
+            _ if self.is_counted_here(&rule) => Some((&limits.per_client, Source::Process)),
+            AnyStore::Memory(store) if store.health().is_ok() => Some((store, Source::Store)),
+            AnyStore::Memory(_) | AnyStore::Redis(_) => None,
+        };
+        let (replies, source) = match counted {
+            None => (count_locally(limits, &[&asked]), Source::Local),
+            Some((store, source)) => {
+                let each = count(store, &[&asked], counted_here).into_iter();
+                let degraded = |each| Ok(Replies { degraded: true, ..Replies::new(each) });
+                (each.map(degraded).collect(), source)
+            }
+        };
+        match outcome(&[&asked], replies, source) {
             Ok(granted) => granted.into_iter().next(),
             Err(refusals) => {
                 let (_, why) = refusals.into_iter().next()?;
