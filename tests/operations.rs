@@ -57,6 +57,7 @@ on_each_kind!(
     config_and_exists_ask_the_store,
     delete_forgets_everything,
     what_was_deleted_is_made_anew,
+    what_was_deleted_is_known_by_the_own_numbers,
     expire_ends_it_after_a_time,
     clear_expire_lets_it_live,
     set_keep_alive_ends_what_is_idle,
@@ -395,6 +396,27 @@ async fn what_was_deleted_is_made_anew(world: World) {
     follower.delete().await.unwrap();
     assert_eq!(refusal(&follower, 1).await, Reason::NotConfigured);
     assert!(!follower.exists().await.unwrap());
+}
+
+async fn what_was_deleted_is_known_by_the_own_numbers(world: World) {
+    let limiter = world.limiter(quota(3, MINUTE)).await;
+    limiter.try_acquire(1).await.unwrap();
+    limiter.set_rate(quota(5, HOUR)).await.unwrap();
+    assert!(limiter.delete().await.unwrap());
+    assert_eq!(limiter.quotas().unwrap()[0], quota(3, MINUTE));
+    assert_eq!(limiter.peek(1).await.unwrap().quota(), Some(quota(3, MINUTE)));
+    for _ in 0..2 {
+        let rejection = limiter.try_acquire(9).await.unwrap_err();
+        assert_eq!(rejection.violated(), [quota(3, MINUTE)]);
+    }
+    limiter.try_acquire(1).await.unwrap();
+    assert!(limiter.exists().await.unwrap());
+
+    let follower = world.follower().await;
+    follower.set_rate(quota(5, HOUR)).await.unwrap();
+    assert!(follower.delete().await.unwrap());
+    assert_eq!(follower.quotas(), None);
+    assert_eq!(refusal(&follower, 1).await, Reason::NotConfigured);
 }
 
 async fn expire_ends_it_after_a_time(world: World) {

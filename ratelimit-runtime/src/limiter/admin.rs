@@ -169,9 +169,12 @@ impl Core {
         for core in self.limiters(limits) {
             deleted |= limits.store.delete(&core.keys).await?;
             limits.per_client.forget(&core.keys);
-            if let Some(config) = core.in_force() {
+            if core.in_force().is_some() {
                 // If this process counts the limiter, its next call queries the store.
-                core.note(counted_here(config));
+                match core.numbers(limits) {
+                    Ok(own) if !own.follow => core.note(counted_here(own.config)),
+                    _ => core.forget_in_force(),
+                }
             }
             core.changed();
         }

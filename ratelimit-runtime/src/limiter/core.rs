@@ -261,7 +261,7 @@ impl Core {
         MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))
     }
 
-    /// Forgets the active configuration: that of a limiter that is split now is known to its shards.
+    /// Forgets the active configuration: no other than the shards know it, or none is stored any more.
     pub(super) fn forget_in_force(&self) {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = InForce::default();
     }
