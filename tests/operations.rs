@@ -58,6 +58,7 @@ on_each_kind!(
     delete_forgets_everything,
     what_was_deleted_is_made_anew,
     what_was_deleted_is_known_by_the_own_numbers,
+    what_a_shorter_window_no_longer_counts_stays_free,
     expire_ends_it_after_a_time,
     clear_expire_lets_it_live,
     set_keep_alive_ends_what_is_idle,
@@ -417,6 +418,16 @@ async fn what_was_deleted_is_known_by_the_own_numbers(world: World) {
     assert!(follower.delete().await.unwrap());
     assert_eq!(follower.quotas(), None);
     assert_eq!(refusal(&follower, 1).await, Reason::NotConfigured);
+}
+
+async fn what_a_shorter_window_no_longer_counts_stays_free(world: World) {
+    let limiter = world.limiter(quota(3, HOUR)).await;
+    limiter.try_acquire(3).await.unwrap();
+    world.pass(SOON).await;
+    for window in [SOON, HOUR] {
+        assert!(limiter.update_rate(RateChange::new(quota(3, window)).carry()).await.unwrap());
+    }
+    assert_eq!(free(&limiter).await, 3);
 }
 
 async fn expire_ends_it_after_a_time(world: World) {

@@ -263,9 +263,10 @@ impl MemoryStore {
         self.change(keys, |state, _| *state = State::default());
     }
 
-    /// Keeps what was counted for as long as this configuration counts it, and [ends leases](Self::withdraw).
+    /// Keeps what this configuration counts for as long as it does, and [ends leases](Self::withdraw).
     pub(crate) fn keep_for(&self, keys: &StateKeys, config: &Config) {
-        self.change(keys, |state, _| {
+        self.change(keys, |state, now| {
+            state.used.trim(config, now);
             state.used.keep_for(config);
             state.withdraw();
         });
