@@ -122,6 +122,41 @@ async fn a_block_is_lifted_or_deleted() {
     }
 }
 
+/// A process reports one rejection of each window, and knew the end of the window that was.
+#[tokio::test]
+async fn a_row_begins_anew_when_the_window_changes_or_the_limiter_is_deleted() {
+    let hourly = Quota::new(1, Duration::from_secs(3_600)).unwrap();
+    for place in [Place::Embedded, Place::redis()] {
+        let (limits, mut processes) = (place.limits().await, Vec::new());
+        let settings = Settings::new(hourly).penalty(Penalty::new(1, ms(60_000)));
+        let deleted = limits.limiter("login:ann", settings);
+        for _ in 0..2 {
+            assert!(deleted.try_acquire(1).await.is_ok());
+            assert_eq!(reason(deleted.try_acquire(1).await), Some(Reason::Blocked));
+            assert!(deleted.delete().await.unwrap());
+        }
+
+        processes.push(limits);
+        if let Place::Redis(_) = place {
+            processes.push(place.limits().await);
+        }
+        let each = |limits: &Limits| {
+            let penalty = Penalty::new(2, ms(2_000));
+            limits.limiter("login:eve", Settings::new(hourly).penalty(penalty))
+        };
+        let limiters: Vec<Limiter> = processes.iter().map(each).collect();
+        assert!(limiters[0].try_acquire(1).await.is_ok());
+        for limiter in &limiters {
+            assert_eq!(reason(limiter.try_acquire(1).await), Some(Reason::Limited));
+        }
+        limiters[0].set_rate(Quota::new(1, ms(PER)).unwrap()).await.unwrap();
+        for limiter in limiters.iter().rev() {
+            abuse(limiter).await;
+            assert!(limiter.lift_penalty().await.unwrap());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_waits_and_goes_is_not_refused() {
     let (limits, time) = test_util::limits();

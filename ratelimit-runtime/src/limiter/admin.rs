@@ -176,6 +176,7 @@ impl Core {
                     _ => core.forget_in_force(),
                 }
             }
+            core.forget_refused();
             core.changed();
         }
         self.changed();

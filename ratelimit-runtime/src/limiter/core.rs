@@ -229,6 +229,7 @@ impl Core {
         drop(in_force);
         if changed {
             self.denials.forget();
+            self.forget_refused();
         }
         (changed, overtaken)
     }
@@ -276,6 +277,7 @@ impl Core {
     pub(super) fn note(&self, config: Config) {
         let config = Some(self.rule.load().shared(config));
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = config;
+        self.forget_refused();
     }
 }
 

@@ -102,9 +102,17 @@ impl Core {
     /// there was anything to reset.
     pub(super) async fn lift(&self, limits: &Services) -> Result<bool, StoreError> {
         let lifted = limits.store.lift(&self.keys).await?;
-        self.know_until(0);
+        self.forget_refused();
         self.changed();
         Ok(lifted)
+    }
+
+    /// Forgets that the store knows of a rejection in this window, because it may have another length now, or the
+    /// store knows of none any more.
+    pub(super) fn forget_refused(&self) {
+        if let Some(rare) = self.made() {
+            rare.refused_until_ms.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether no rejection was reported to the store in this window. The caller then
