@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, Quota};
+use ratelimit_runtime::{Event, Limits, Quota, Reason};
 use tests::{eventually, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -165,6 +165,31 @@ async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
     assert_eq!(reported[1..].iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     for limiter in &limiters {
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    }
+}
+
+/// The probe uses keys of the call that failed. As long as the server refused those to the user, all calls were rejected.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_found_by_a_user_that_may_not_access_the_keys_of_the_call_that_failed() {
+    let rules = "on >secret +@all ~ratelimit-check* ~{ratelimit-check* ~mine* ~{mine*";
+    let server = RedisServer::builder().user("app", rules).start();
+    for calls_another in [true, false] {
+        let outages = Outages::default();
+        let limits = outages.limits(&server.url_for("app", "secret"), SECOND).await;
+        let quota = Quota::new(100, 60 * SECOND).unwrap();
+        let limiter = |name| limits.limiter(name, quota);
+        assert!(!limiter("mine").try_acquire(1).await.unwrap().is_degraded());
+        server.kill_hard();
+        // Otherwise the heartbeat fails first.
+        if calls_another {
+            assert!(limiter("another").try_acquire(1).await.unwrap().is_degraded());
+        }
+        eventually("it is missed", 15 * SECOND, || outages.seen() == [true]);
+        server.restart();
+        eventually("it is found", 3 * SECOND, || outages.seen() == [true, false]);
+        assert!(!limiter("mine").try_acquire(1).await.unwrap().is_degraded());
+        let rejection = limiter("another").try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
     }
 }
 
