@@ -1,6 +1,9 @@
 //! What a readiness probe sees of the store and of the limits file.
 
-use std::time::Instant;
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use ratelimit_runtime::{
     Limiter, Limits, Reason, Rejection, StoreErrorKind, rate_limit, test_util,
@@ -45,6 +48,29 @@ async fn an_outage_shows_without_any_call() {
     eventually("the outage is noticed", 15 * SECOND, || limits.health().store.is_err());
     server.restart();
     eventually("and its end", 3 * SECOND, || limits.health().is_ok());
+}
+
+/// A process without calls stayed healthy, and reported that it does not know the other processes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_was_changed_shows_without_any_call() {
+    let server = RedisServer::builder().user("app", "on >secret +@all ~*").start();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let builder = Limits::builder().redis(server.url_for("app", "secret")).no_limits_file();
+    let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    server.cli::<()>(&["ACL", "SETUSER", "app", "resetpass", ">other"]);
+    server.cli::<()>(&["CLIENT", "KILL", "USER", "app"]);
+    eventually("it is noticed", 15 * SECOND, || limits.health().store.is_err());
+    let error = limits.health().store.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    tokio::time::sleep(3 * SECOND).await;
+    server.cli::<()>(&["ACL", "SETUSER", "app", "resetpass", ">secret"]);
+    eventually("it is valid again", 3 * SECOND, || limits.health().is_ok());
+    let events = events.lock().unwrap();
+    let [down, up] = &events[..] else { panic!("{events:#?}") };
+    assert!(down.contains("is unavailable: redis: WRONGPASS"), "{down}");
+    assert_eq!(up, "rate limit store is available again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

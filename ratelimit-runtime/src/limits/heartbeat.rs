@@ -113,7 +113,10 @@ impl Process {
         let Some(heartbeat) = self.heartbeat(limits) else { return };
         match limits.store.heartbeat(&heartbeat).await {
             Ok(alive) => members.learn(heartbeat.id, alive),
-            Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
+            Err(error)
+                if error.kind() == StoreErrorKind::Misconfigured
+                    && limits.store.health().is_ok() =>
+            {
                 if members.forbid() {
                     limits.events.emit(&Event::MembersUnavailable { error });
                 }

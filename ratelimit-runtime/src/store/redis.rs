@@ -53,7 +53,7 @@ use super::{
     Charged, Config, Decided, Expiry, Grant, Group, KeepState, Refused, Reply, Request,
     Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
-use crate::{StoreError, StoreErrorKind, clock, engine::Engine, events::Events};
+use crate::{StoreError, clock, engine::Engine, events::Events};
 
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "redis-connect")]
@@ -189,10 +189,7 @@ impl RedisStore {
         let elapsed = match in_time.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
-                // A wrong password affects all limiters, a key of a wrong type only its own.
-                let is_connected = attempt.progress().used.is_some();
-                let of_all = !is_connected || error.kind() != StoreErrorKind::Misconfigured;
-                if of_all
+                if attempt.concerns_all(&error)
                     && link.why_closed(call.keys()).is_none()
                     && !attempt.line.is_over(link.engine()).await
                 {

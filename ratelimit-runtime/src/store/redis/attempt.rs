@@ -13,7 +13,7 @@ use super::{
     line::{Line, Live},
     link::Link,
 };
-use crate::{StoreError, clock, home::Home};
+use crate::{StoreError, StoreErrorKind, clock, home::Home};
 
 /// Pauses between attempts that the server rejected with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -44,6 +44,11 @@ impl<'a> Attempt<'a> {
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether an error concerns all calls: a wrong password does, a key of another type does not.
+    pub(super) fn concerns_all(&self, error: &StoreError) -> bool {
+        error.kind() != StoreErrorKind::Misconfigured || self.progress().used.is_none()
     }
 
     /// Returns why the server has not executed it yet, for a caller that stops waiting.

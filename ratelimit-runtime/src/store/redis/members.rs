@@ -6,14 +6,14 @@ use redis::{Cmd, FromRedisValue};
 
 use super::{RedisStore, attempt::Attempt, call::Call, line::Live, read, script::MEMBERS};
 use crate::{
-    StoreError, StoreErrorKind, clock,
+    StoreError, clock,
     store::{Counts, Heartbeat, Member, MemberId, StateKeys},
 };
 
 impl RedisStore {
-    /// Sends a heartbeat and returns the processes that were alive before it. One without a reply closes the gate
-    /// as a call does, so that a process without calls notices the outage. One that is rejected does not: decisions
-    /// work without heartbeats.
+    /// Sends a heartbeat and returns the processes that were alive before it. One without a reply or a
+    /// connection closes the gate as a call does, so that a process without calls notices the outage. One that is
+    /// rejected does not: decisions work without heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,
@@ -28,7 +28,7 @@ impl RedisStore {
                 .excuse()
                 .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
         };
-        if error.kind() != StoreErrorKind::Misconfigured {
+        if attempt.concerns_all(&error) {
             self.link.close(&keys, error.clone());
         }
         Err(error)
