@@ -8,6 +8,10 @@ use std::{
 
 use ratelimit_runtime::{Event, Limits, Quota, Reason};
 use tests::{eventually, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -191,6 +195,26 @@ async fn a_server_is_found_by_a_user_that_may_not_access_the_keys_of_the_call_th
         let rejection = limiter("another").try_acquire(1).await.unwrap_err();
         assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
     }
+}
+
+/// The driver's text alone was reported: a line for each byte that it did not expect.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_protocol_is_reported_in_one_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("redis://{}", listener.local_addr().unwrap());
+    let web = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            client.read_u8().await.unwrap();
+            client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        }
+    });
+    let limits = Outages::default().limits(&address, SECOND).await;
+    let error = limits.health().store.unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    let advice = "; this is no reply of a Redis server, correct the host and port in the store URL";
+    assert!(error.starts_with("redis: ") && error.ends_with(advice), "{error}");
+    web.abort();
 }
 
 /// Startup asks the server whether it evicts keys; a server that is away then is asked when it is back.

@@ -155,6 +155,13 @@ pub(super) fn is_of_other_type(error: &StoreError) -> bool {
 
 /// Formats the error in one line, with a hint if its text alone is not enough to act on.
 fn describe(error: &RedisError) -> String {
+    if error.kind() == ErrorKind::Parse {
+        // The driver's text has a line for each byte.
+        let text = error.to_string().trim_end().replace('\n', ", ");
+        return format!(
+            "redis: {text}; this is no reply of a Redis server, correct the host and port in the store URL"
+        );
+    }
     // The driver rewords the server's codes; operators know the server's own.
     with_hint(&match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
