@@ -1,7 +1,7 @@
 //! What is found out before traffic.
 
 use ratelimit_runtime::Limits;
-use tests::redis_server::RedisServer;
+use tests::{redis_sentinel::RedisSentinel, redis_server::RedisServer};
 
 use super::calls::{DEADLINE, HOUR, admitted_of, quota};
 
@@ -106,6 +106,16 @@ async fn a_command_that_the_server_renamed_is_an_error_that_says_so() {
         assert!(error.contains(renamed) && error.contains("`rename-command`"), "{error}");
         assert!(!error.contains("permissions") && !error.contains("grant"), "{error}");
     }
+}
+
+/// The advice was to end a `rename-command` that no one wrote.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_in_place_of_a_server_is_an_error_that_says_so() {
+    let sentinel = RedisSentinel::start();
+    let builder = Limits::builder().redis(&*sentinel.sentinel_urls()[0]).no_limits_file();
+    let error = builder.deadline(DEADLINE).build().await.map(drop).unwrap_err().to_string();
+    let advice = "; if this is a sentinel, write a `redis-sentinel://` address";
+    assert!(error.contains("TIME") && error.contains(advice), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

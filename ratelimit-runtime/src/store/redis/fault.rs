@@ -175,6 +175,9 @@ fn with_hint(text: &str) -> String {
         "; let the Redis user access all keys that begin with the `key_prefix`"
     } else if has("can't run this command") || has("NOPERM") || has("no permissions to run") {
         "; grant the Redis user the commands listed in docs/outages.md"
+    } else if is_unknown_command(text) && (has("'TIME'") || has("`TIME`")) {
+        "; if this is a sentinel, write a `redis-sentinel://` address, otherwise let the server run this command by \
+         its own name"
     } else if is_unknown_command(text) {
         "; let the server run this command by its own name, without a `rename-command` for it"
     } else if has("WRONGTYPE") {
