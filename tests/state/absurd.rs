@@ -207,6 +207,7 @@ async fn an_algorithm_of_a_later_version_is_reported_in_each_mode() {
         }
         let errors = [
             limiter.available_permits().await.map(drop),
+            limiter.release(1).await.map(drop),
             limiter.charge(1).await.map(drop),
             limiter.config().await.map(drop),
         ];

@@ -61,13 +61,17 @@ impl Core {
             let given = if split { u32::try_from(all).unwrap_or(u32::MAX) } else { 0 };
             let left = permits.saturating_sub(given);
             // Another process may have changed the mode. What is counted here needs no store.
-            let config = match limits.store.read(&core.keys).await {
+            let stored = limits.store.read(&core.keys).await;
+            let config = match &stored {
                 Ok(Some(stored)) => stored.config,
                 _ => core.in_force().unwrap_or_else(|| core.configured(limits)),
             };
             let released = match config.mode {
                 Mode::PerClient => limits.per_client.uncount(&core.keys, config, left),
-                Mode::Overall => limits.store.release(&core.keys, left).await?,
+                Mode::Overall => {
+                    stored?;
+                    limits.store.release(&core.keys, left).await?
+                }
             };
             core.changed();
             all = if split { all + released } else { all.max(released) };
