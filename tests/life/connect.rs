@@ -58,6 +58,29 @@ async fn a_password_that_changes_is_that_of_the_next_connection() {
     assert!(opened.load(Ordering::Relaxed) > before);
 }
 
+/// Some scripts raise the error with another code. It was taken for an outage, and the connection was kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_to_a_master_that_became_a_replica_is_replaced() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let [first, second] = &servers;
+    let address = Arc::new(Mutex::new(first.url()));
+    let current = Arc::clone(&address);
+    let builder = builder().redis_connect(move || open(current.lock().unwrap().clone()));
+    let limits = builder.build().await.unwrap();
+    let quota = quota(1_000_000, HOUR);
+    for (name, quota) in [("window", quota), ("warm", quota.warming_bucket(SECOND).unwrap())] {
+        let limiter = limits.limiter(name, quota);
+        limiter.acquire(1).await.unwrap();
+        for (master, replica) in [(second, first), (first, second)] {
+            master.cli::<()>(&["REPLICAOF", "NO", "ONE"]);
+            replica.cli::<()>(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+            *address.lock().unwrap() = master.url();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{name}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_fails_hangs_or_panics_is_an_outage() {
     let server = RedisServer::start();

@@ -45,6 +45,9 @@ const PERMANENT: [&str; 11] = [
     "SELECT is not allowed in cluster mode",
 ];
 
+/// The text for a write to a replica.
+const READ_ONLY: &str = "READONLY You can't write";
+
 /// Texts for a command that the server does not know: to a client, to a script, and to one of Valkey.
 const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
@@ -65,9 +68,12 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
         return misconfigured();
     }
+    // A script that raises an error again, or any before Redis 7, changes the code.
+    if text.contains(READ_ONLY) {
+        return Fault::NotDone(NotDone::ReadOnly(unavailable()));
+    }
     match error.code().unwrap_or_default() {
         "NOSCRIPT" => return Fault::NotDone(NotDone::NoScript),
-        "READONLY" => return Fault::NotDone(NotDone::ReadOnly(unavailable())),
         "ASK" | "MOVED" => return Fault::NotDone(NotDone::Moving(unavailable())),
         "TRYAGAIN" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "BUSY" => {
             return Fault::NotDone(NotDone::NotYet(unavailable()));
