@@ -1,6 +1,6 @@
 //! What a process may grant while the store is away.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::Limits;
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
@@ -96,5 +96,30 @@ async fn a_rate_of_0_admits_nobody_whatever_its_burst_on_both_stores() {
             }
             assert!(limiter.acquire_timeout(1, Duration::from_millis(50)).await.is_err(), "{name}");
         }
+    }
+}
+
+/// The share began as if all permits of a window had just been taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_spaces_its_permits_continues_without_a_store() {
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "").await;
+    let tenth = || quota(36_000, HOUR);
+    let limiters = [
+        limits.limiter("leaky", tenth().leaky_bucket().unwrap()),
+        limits.limiter("warm", tenth().warming_bucket(Duration::from_secs(1)).unwrap()),
+    ];
+    for limiter in &limiters {
+        limiter.acquire(1).await.unwrap();
+    }
+    server.kill_hard();
+    for limiter in &limiters {
+        let start = Instant::now();
+        for _ in 0..4 {
+            let permit = limiter.acquire_timeout(1, Duration::from_secs(5)).await.unwrap();
+            assert!(permit.is_degraded(), "{limiter:?}");
+        }
+        let took = start.elapsed();
+        assert!(took >= Duration::from_millis(250), "{limiter:?} spaces them: {took:?}");
     }
 }

@@ -230,8 +230,13 @@ fn known(limits: &Services, part: &Part<'_>) -> State {
     let (whole, mut state) = (part.in_force(), State::default());
     let Some(left) = part.core.left() else { return state };
     let share = local_share(limits, whole);
-    let free = left.permits / u64::from(limits.instances());
-    let used = share.capacity().saturating_sub(free);
+    let used = if share.is_spaced() {
+        // None is ever left. The next one is free after those taken, at the share's rate.
+        let taken = left.reset_after_ms.saturating_mul(share.rate).div_ceil(share.per_ms);
+        taken.min(share.capacity())
+    } else {
+        share.capacity().saturating_sub(left.permits / u64::from(limits.instances()))
+    };
     if used > 0 {
         // A log releases all of it when the whole quota is free.
         let dated_ms = match whole.rule {
