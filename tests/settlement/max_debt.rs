@@ -1,6 +1,6 @@
 //! `max_debt`: how many permits can be owed.
 
-use ratelimit_runtime::{Quota, RateChange, Reason};
+use ratelimit_runtime::{Quota, RateChange, Reason, Settings};
 use tests::redis_server::RedisServer;
 
 use super::{SECOND, embedded, on_redis};
@@ -42,4 +42,23 @@ async fn its_default_is_the_capacity_of_the_stored_configuration() {
     theirs.limiter("x", minute(100)).set_rate(RateChange::new(minute(5))).await.unwrap();
     let charge = limiter.charge(1000).await.unwrap();
     assert_eq!([charge.taken, charge.debt, charge.excess], [5, 5, 990]);
+}
+
+#[tokio::test]
+async fn the_largest_bucket_owes_no_more_than_can_be_counted() {
+    // 2^52 ticks, and half as many beyond: greater numbers are not exact in a script.
+    let largest = Quota::new(142_418, 366 * 86_400 * SECOND).unwrap();
+    let server = RedisServer::start();
+    for quota in [largest.token_bucket(142_418).unwrap(), largest.leaky_bucket().unwrap()] {
+        for limits in [embedded(""), on_redis(&server, "")] {
+            let limits = limits.build().await.unwrap();
+            let limiter = limits.limiter("x", Settings::new(quota).max_debt(u64::MAX));
+            limiter.delete().await.unwrap();
+            let charge = limiter.charge(400_000).await.unwrap();
+            let became = [142_418, 71_209, 400_000 - 142_418 - 71_209];
+            assert_eq!([charge.taken, charge.debt, charge.excess], became, "{quota}");
+            assert_eq!(limiter.available_permits().await.unwrap(), 0, "{quota}");
+            assert_eq!(limiter.release(u64::MAX).await.unwrap(), 142_418 + 71_209, "{quota}");
+        }
+    }
 }

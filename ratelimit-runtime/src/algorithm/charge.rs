@@ -41,10 +41,10 @@ pub(super) trait Owing: Meter {
     /// Takes the free permits and adds the rest to the debt, up to `max_debt` in total.
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
         let (debt, taken) = (self.debt(), permits.min(self.room()));
-        let owed = (permits - taken).min(max_debt.saturating_sub(debt)).min(self.most());
         if taken > 0 {
             self.take(taken);
         }
+        let owed = (permits - taken).min(max_debt.saturating_sub(debt)).min(self.most());
         if owed > 0 {
             self.owe(owed);
         }

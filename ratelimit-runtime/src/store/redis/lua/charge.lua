@@ -22,9 +22,9 @@ if not meter then return commit(limiter) end
 max_debt = config.rate > 0 and (max_debt or capacity_of(config)) or 0
 
 local debt, taken = meter.debt(), math.min(permits, meter.room())
+if taken > 0 then meter.take(taken) end
 local owed = math.max(0, math.min(permits - taken, max_debt - debt,
   meter.most_owed and meter.most_owed() or permits))
-if taken > 0 then meter.take(taken) end
 if owed > 0 then meter.owe(owed) end
 limiter.taken, limiter.free = taken + owed > 0, meter.free()
 local reply = commit(limiter)
