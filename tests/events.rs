@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, Reason};
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, Mode, Quota, Reason, Settings};
 use tests::{eventually, redis_server::RedisServer};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -17,7 +17,7 @@ const YAML: &str =
     "prefixes: [{ prefix: user-, rate: 1, per: 1h }]\ndefault: { rate: 1, per: 1h }\n";
 
 /// The lines of a log, and how often what they say happened.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<(String, u64)>>>);
 
 impl Log {
@@ -202,4 +202,20 @@ async fn one_decision_of_so_many_has_a_span() {
     let spans = written.spans();
     assert!(spans[0].contains("outcome=\"admitted\" degraded=false remaining=0"), "{spans:?}");
     assert!(spans[1].contains("outcome=\"limited\""), "{spans:?}");
+}
+
+/// Two versions with one quota differ all the same if their modes do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_differs_in_its_mode_says_so() {
+    let server = RedisServer::start();
+    let log = Log::default();
+    let settings = Settings::new(Quota::per_hour(9));
+    for settings in [settings.clone().mode(Mode::PerClient), settings] {
+        let limits = log.limits(Limits::builder().redis(server.url())).await;
+        limits.limiter("shared", settings).try_acquire(1).await.unwrap();
+        // The next version is younger by the server's clock.
+        tokio::time::sleep(SECOND / 50).await;
+    }
+    let change = "usage was reset: 9 per 1h to 9 per 1h, mode per_client to overall";
+    assert_eq!(log.of(change), (1, 1), "{log:?}");
 }

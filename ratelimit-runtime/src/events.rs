@@ -10,7 +10,8 @@ use self::bounded::Bounded;
 pub(crate) use self::bounded::Occurrences;
 pub(crate) use self::spans::Spans;
 use crate::{
-    Quota, Reason, Rejection, SetupError, StoreError, engine::Engine, metrics, store::Reconciled,
+    Mode, Quota, Reason, Rejection, SetupError, StoreError, engine::Engine, metrics,
+    store::Reconciled,
 };
 
 /// An event for operators.
@@ -98,6 +99,8 @@ pub enum Event {
         old: Option<Quota>,
         /// The quota in force.
         new: Quota,
+        /// The mode that no longer applies here, and the one in force; `None` if they are the same.
+        modes: Option<(Mode, Mode)>,
     },
     /// The store is unavailable; `on_store_error` decides from now on. Reported when an outage begins, and
     /// every minute while it lasts. Failures within ten seconds of a recovery belong to the same outage. Each node of a

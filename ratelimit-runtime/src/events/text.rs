@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::Event;
-use crate::{Quota, store::Reconciled};
+use crate::{Mode, Quota, store::Reconciled};
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,7 @@ impl fmt::Display for Event {
                 write!(f, "a key of rate limit `{limiter}` is blocked for {block:?}")
             }
             Self::Repeated { event, more } => write!(f, "{event} ({more} more in 10 s)"),
-            Self::Reconciled { limiter, outcome, old, new } => match outcome {
+            Self::Reconciled { limiter, outcome, old, new, modes } => match outcome {
                 Reconciled::Created => {
                     write!(f, "rate limit `{limiter}` created in the store: {new}")
                 }
@@ -52,20 +52,20 @@ impl fmt::Display for Event {
                         f,
                         "stored configuration of rate limit `{limiter}` replaced by ours; usage was \
                          reset{}",
-                        Change(old, new)
+                        Change(old, new, modes)
                     )
                 }
                 Reconciled::Carried => write!(
                     f,
                     "stored configuration of rate limit `{limiter}` replaced by ours; permits in use \
                      still count{}",
-                    Change(old, new)
+                    Change(old, new, modes)
                 ),
                 Reconciled::Followed => write!(
                     f,
                     "rate limit `{limiter}` has a newer configuration in the store; this process uses \
                      it{}",
-                    Change(old, new)
+                    Change(old, new, modes)
                 ),
             },
             Self::StoreDown { error, node, slots } => {
@@ -120,13 +120,18 @@ impl fmt::Display for Part<'_> {
 }
 
 /// The quotas of a change, appended to its message: `: 10 per 1m to 5 per 1m`.
-struct Change<'a>(&'a Option<Quota>, &'a Quota);
+struct Change<'a>(&'a Option<Quota>, &'a Quota, &'a Option<(Mode, Mode)>);
 
 impl fmt::Display for Change<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(Some(old), new) => write!(f, ": {old} to {new}"),
-            Self(None, new) => write!(f, ": {new}"),
+        let Self(old, new, modes) = self;
+        match old {
+            Some(old) => write!(f, ": {old} to {new}")?,
+            None => write!(f, ": {new}")?,
+        }
+        match modes {
+            Some((old, new)) => write!(f, ", mode {old} to {new}"),
+            None => Ok(()),
         }
     }
 }

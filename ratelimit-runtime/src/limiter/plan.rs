@@ -26,7 +26,7 @@ use super::{
     share::Share,
 };
 use crate::{
-    Quota, Quotas, Settings, StoreError,
+    Mode, Quota, Quotas, Settings, StoreError,
     events::Event,
     settings::{Current, Family, Name},
     store::{AnyStore, Config, Outcome, Reconciled, Reply, Request, StateKeys},
@@ -167,11 +167,14 @@ impl<'a> Part<'a> {
             Reconciled::Followed => own,
             Reconciled::Created | Reconciled::Unchanged => None,
         };
+        let new = reply.config;
+        let modes = old.map(|old| (Mode::of(old.mode), Mode::of(new.mode)));
         limits.events.emit(&Event::Reconciled {
             limiter: limiter(),
             outcome,
             old: old.map(|config| config.quota()),
-            new: reply.config.quota(),
+            new: new.quota(),
+            modes: modes.filter(|(old, new)| old != new),
         });
     }
 }
