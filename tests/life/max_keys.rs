@@ -2,14 +2,17 @@
 
 use std::{
     collections::BTreeSet,
+    convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use http::{Request, Response};
 use ratelimit_runtime::{
-    Event, Limits, Quota, Rejection, limiter, rate_limit, test_util::ManualClock,
+    Event, Limits, Quota, Rejection, limiter, rate_limit, test_util::ManualClock, tower::Limit,
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{DEADLINE, SECOND};
 
@@ -189,4 +192,25 @@ async fn a_name_without_a_template_is_not_bounded() {
     }
     assert_eq!(limits.limiter("visit:1", quota).name(), "visit:1");
     assert_eq!(limits.limiter("visit:2", quota).name(), "visit:~others");
+}
+
+#[tokio::test]
+async fn the_shared_limiter_takes_no_name_of_the_log_of_another() {
+    let keys = ["{{shop}}:{path}", "{{shop}}:{path}:permits"];
+    let entries = keys.map(|key| format!("  \"{key}\": {{ rate: 1, per: 1h, max_keys: 1 }}\n"));
+    let server = RedisServer::start();
+    for (limits, _) in each(&server, &format!("limiters:\n{}", entries.concat())).await {
+        for (path, admitted) in [("/a", true), ("/b", true), ("/c", false)] {
+            for key in keys {
+                let limit = Limit::configured(key).limits(&limits);
+                let limit = limit.key("path", |request| request.uri.path().to_owned());
+                let service = limit.layer(service_fn(async |_: Request<()>| {
+                    Ok::<_, Infallible>(Response::new(String::new()))
+                }));
+                let request = Request::get(path).body(()).unwrap();
+                let status = service.oneshot(request).await.unwrap().status().as_u16();
+                assert_eq!(status, if admitted { 200 } else { 429 }, "{path} of {key}");
+            }
+        }
+    }
 }

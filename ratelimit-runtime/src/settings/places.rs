@@ -4,6 +4,7 @@
 //! idle limiter, and another key needs the place. While all places are taken, new keys share one limiter.
 
 use std::{
+    convert::Infallible,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -127,8 +128,14 @@ impl Taken {
     fn of(label: &Label) -> Self {
         let (others, stored) = match label {
             Label::Key(key) => {
-                let literals = Template::parse(key).map(|key| key.literals().join(OTHERS));
-                let others: Arc<str> = literals.unwrap_or_default().into();
+                let name = |key: Template| {
+                    let Ok(name) = key.render::<Infallible>(|_, name| {
+                        name.literal(OTHERS);
+                        Ok(())
+                    });
+                    Arc::from(&*name)
+                };
+                let others = Template::parse(key).map(name).unwrap_or_default();
                 (Arc::clone(&others), others)
             }
             Label::Prefix(prefix) => (
