@@ -272,3 +272,21 @@ async fn an_error_of_a_middleware_inside_is_a_response_too() {
     assert_eq!(text(answer).await, "closed until noon");
     assert_eq!(limits.configured("closed").available_permits().await.unwrap(), 10, "refunded");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_headers_of_an_answer_that_no_limit_decided_are_left_alone() {
+    const LINES: [&str; 2] = [r#""burst";r=1"#, r#""daily";r=9"#];
+    let server = Server::start(|app| {
+        let proxied = async || {
+            let mut answer = HttpResponse::Ok();
+            for line in LINES {
+                answer.append_header(("ratelimit", line));
+            }
+            answer.finish()
+        };
+        app.route("/proxied", web::post().to(proxied));
+    });
+    let answer = server.post("/proxied").await;
+    let found: Vec<_> = answer.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(found, LINES);
+}

@@ -37,11 +37,10 @@ pub(crate) fn change<B>(response: &mut HttpResponse<B>, change: impl FnOnce(&mut
     change(&mut head);
     for name in DESCRIBING.into_iter().chain([RETRY_AFTER]) {
         let Ok(actix) = actix::HeaderName::from_bytes(name.as_str().as_bytes()) else { continue };
-        let value = head.headers.get(&name).map(HeaderValue::as_bytes);
-        match value.and_then(|value| actix::HeaderValue::from_bytes(value).ok()) {
-            Some(value) => drop(response.headers_mut().insert(actix, value)),
-            None => drop(response.headers_mut().remove(actix)),
-        }
+        let lines = head.headers.get_all(&name).iter();
+        let lines = lines.filter_map(|line| actix::HeaderValue::from_bytes(line.as_bytes()).ok());
+        drop(response.headers_mut().remove(&actix));
+        lines.for_each(|line| response.headers_mut().append(actix.clone(), line));
     }
     if let Some(decision) = head.extensions.remove::<Decision>() {
         response.extensions_mut().insert(decision);
