@@ -1,6 +1,6 @@
 //! `Limiter::and`: from both or from neither.
 
-use ratelimit_runtime::{Limiter, Reason};
+use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason};
 use tests::place::{Place, rules};
 use tokio::time::{Instant, sleep};
 
@@ -109,4 +109,40 @@ async fn others_go_ahead_embedded() {
 #[tokio::test]
 async fn others_go_ahead_redis() {
     others_go_ahead(Place::redis()).await;
+}
+
+/// Another process lets each process count one of the limiters by itself, which the next call of both learns.
+async fn a_mode_changes(place: Place) {
+    let (limits, other) = (place.limits().await, place.limits().await);
+    let other = if let Place::Embedded = place { &limits } else { &other };
+    let [ten, two] = [10, 2].map(|rate| Quota::new(rate, ms(3_600_000)).unwrap());
+    for (permits, left) in [(2, [7, 0]), (3, [9, 2])] {
+        let (name, own_name) = (format!("shared:{permits}"), format!("own:{permits}"));
+        let (shared, own) = (limits.limiter(&name, ten), limits.limiter(&own_name, two));
+        let both = shared.clone().and(own.clone());
+        both.try_acquire(1).await.unwrap();
+        let to = RateChange::new(two).mode(Mode::PerClient);
+        other.configured(&own_name).set_rate(to).await.unwrap();
+        let granted = both.try_acquire(permits).await;
+        assert_eq!(free_of([&shared, &own]).await, left);
+        assert_eq!(free(&other.configured(&name)).await, left[0], "the store has it");
+        if permits == 2 {
+            granted.unwrap().give_back().await.unwrap();
+            assert_eq!(free_of([&shared, &own]).await, [9, 2]);
+        } else {
+            let rejection = granted.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::ExceedsCapacity);
+            assert_eq!(rejection.limiter(), own_name);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_changes_embedded() {
+    a_mode_changes(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn a_mode_changes_redis() {
+    a_mode_changes(Place::redis()).await;
 }

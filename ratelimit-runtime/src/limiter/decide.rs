@@ -28,10 +28,7 @@ use super::{
     services::Services,
     taken::{Answer, Held, Source, Taken},
 };
-use crate::{
-    Decision, Rejection, StoreError,
-    store::{Outcome, Reply},
-};
+use crate::{Decision, Rejection, StoreError, store::Outcome};
 
 /// The permits that a call got from one claim.
 #[derive(Debug)]
@@ -329,7 +326,46 @@ async fn together(
     {
         return Box::pin(recovery::within_shares(limits, asked, until)).await;
     }
-    replied(limits, asked, batch::ask(limits, asked).await)
+    let replies = batch::ask(limits, asked).await;
+    if let Ok(replies) = &replies
+        && replies.iter().any(is_moved)
+        && !replies.iter().all(is_moved)
+    {
+        return Box::pin(apart(limits, asked, replies)).await;
+    }
+    replied(limits, asked, replies)
+}
+
+/// Returns whether the store left a claim to this process: the mode is `per_client`.
+fn is_moved(replies: &Replies) -> bool {
+    replies.each.iter().any(|reply| reply.outcome == Outcome::PerClient)
+}
+
+/// Takes the permits of claims of which the store left some to this process, and so granted none: first those.
+async fn apart(
+    limits: &Arc<Services>,
+    asked: &[&Asked<'_>],
+    replies: &[Replies],
+) -> Result<Vec<Granted>, Refusals> {
+    let (mut held, mut all) = (Held::new(limits), Vec::with_capacity(asked.len()));
+    for side in [Side::Process, Side::Store] {
+        let step = asked.iter().zip(replies);
+        let step = step.filter(|(_, replies)| is_moved(replies) == (side == Side::Process));
+        let step: Vec<_> = step.map(|(asked, _)| *asked).collect();
+        match together(limits, side, &step).await {
+            Ok(granted) => {
+                granted.iter().for_each(|got| held.note(&got.taken));
+                all.extend(step.iter().map(|asked| asked.position).zip(granted));
+            }
+            Err(refusals) => {
+                held.give_back().await;
+                return Err(refusals);
+            }
+        }
+    }
+    held.keep();
+    all.sort_by_key(|(position, _)| *position);
+    Ok(all.into_iter().map(|(_, got)| got).collect())
 }
 
 /// Returns the result of each claim, from the store's replies or without them.
@@ -342,9 +378,7 @@ fn replied(
         Ok(replies) => replies,
         Err(error) => return policy::without_store(limits, asked, &error),
     };
-    let moved = |reply: &Reply| reply.outcome == Outcome::PerClient;
-    if replies.iter().flat_map(|replies| &*replies.each).any(moved) {
-        // Another process changed the mode to `per_client`.
+    if replies.iter().any(is_moved) {
         let counted = count(&limits.per_client, asked, counted_here).into_iter();
         let replies = counted.map(|each| Ok(Replies::new(each))).collect();
         return outcome(asked, replies, Source::Process);
