@@ -91,3 +91,6 @@ impl Cell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
