@@ -828,3 +828,17 @@ fn a_clock_that_steps_back_gives_a_window_what_is_its_own() {
     }
     assert!(twins.tally.granted >= 2, "{:?}", twins.tally);
 }
+
+#[test]
+fn a_grant_of_a_whole_bucket_is_refunded_after_a_charge() {
+    let server = RedisServer::start();
+    let mut twins = Twins::new(server.connect().unwrap(), "whole".into());
+    // An end in the middle of a millisecond is rounded up, to beyond the bucket.
+    let bucket = [Config::new(7, 1000, Mode::Overall).rule(Rule::TokenBucket { burst: 40 })];
+    let take = |permits| Step::Acquire { process: 0, permits };
+    let charge = Step::Charge { process: 0, permits: 5, max_debt: None };
+    for step in [take(40), charge, Step::GiveBack { back: 0 }, take(30)] {
+        twins.run(&bucket, step);
+    }
+    assert_eq!(twins.tally.granted, 2, "{:?}", twins.tally);
+}

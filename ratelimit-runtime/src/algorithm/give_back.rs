@@ -246,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_of_a_whole_bucket_has_begun_although_its_end_is_rounded_up() {
+        let config = Config::new(7, 1000, Mode::Overall).rule(Rule::TokenBucket { burst: 40 });
+        let mut state = State::default();
+        let whole = granted(&mut state, config, 40, 0);
+        assert_eq!(state.charge(&config, 5, 9, 0).0.debt, 5);
+        assert_eq!(state.give_back(&config, &whole, 0), 40);
+        assert_eq!(state.peek(&config, 1, 0).remaining, 34, "less up to a millisecond's worth");
+    }
+
+    #[test]
     fn a_slot_comes_back_as_long_as_nothing_was_placed_after_it() {
         let leaky = ten_a_second(Algorithm::LeakyBucket);
         let warm = leaky.rule(Rule::WarmingBucket { warm_up: Duration::from_millis(1) });

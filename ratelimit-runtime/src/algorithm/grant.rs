@@ -5,6 +5,9 @@
 
 use super::{Config, Ticket, moves::Moves};
 
+/// The `before_ms` of permits that were free: later than any reservation begins.
+const AT_ONCE: u64 = u64::MAX;
+
 /// Permits that one caller got, and when they are free again by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -13,7 +16,8 @@ pub struct Grant {
     pub(crate) ends_ms: u64,
     /// By how many ticks the bucket's grants had [moved](super::moves) at that time.
     pub(crate) moved: u64,
-    /// When the last reservation made before it begins, at the latest.
+    /// When the last reservation made before a reservation begins, at the latest; [`AT_ONCE`] for
+    /// permits that were free.
     pub(crate) before_ms: u64,
     /// The configuration under which the permits were granted.
     pub(crate) config: Config,
@@ -24,9 +28,8 @@ impl Grant {
     /// after them: a bucket drains those later.
     pub(crate) fn new(config: Config, permits: u32, ends_ms: u64, granted_after: u64) -> Self {
         let later = if config.drains() { drain_ms(&config, granted_after) } else { 0 };
-        // Every reservation begins before the bucket is empty.
-        let (ends_ms, before_ms) = (ends_ms.saturating_sub(later), ends_ms);
-        Self { permits, ends_ms, moved: 0, before_ms, config }
+        let ends_ms = ends_ms.saturating_sub(later);
+        Self { permits, ends_ms, moved: 0, before_ms: AT_ONCE, config }
     }
 
     /// Returns the grant with the ticks by which the bucket's grants had moved at that time.
@@ -95,7 +98,8 @@ impl Backlog<'_> {
         let (moved, latest) = moves.unwrap_or(&none).of_grant(ends_in, grant.moved, now, rate);
         let ends_in = ends_in.saturating_sub(moved);
         let is_last = (ticks..ticks.saturating_add(rate)).contains(&ends_in);
-        let has_begun = ends_in <= grant.config.capacity().saturating_mul(per);
+        let has_begun =
+            grant.before_ms == AT_ONCE || ends_in <= grant.config.capacity().saturating_mul(per);
         if ends_in == 0 || (!is_last && (spaced || !has_begun)) {
             return Held::default();
         }

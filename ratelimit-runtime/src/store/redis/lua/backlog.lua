@@ -39,7 +39,7 @@ local function held_by(grant, moves, ticks, rate, per, spaced, now)
   local moved, latest = moved_of(moves or no_moves(), ends_in, grant.moved, rate, now)
   ends_in = math.max(0, ends_in - moved)
   local last = ends_in >= ticks and ends_in - ticks < rate
-  local begun = ends_in <= capacity_of(grant) * per
+  local begun = grant.before > MOST_EXACT or ends_in <= capacity_of(grant) * per
   if ends_in == 0 or (not last and (spaced or not begun)) then return 0, 0, false end
   -- A grant ends within the millisecond before its recorded end. The exact tick is known for the
   -- last grant if no other ends in that millisecond, and if all end at the same tick.

@@ -7,7 +7,8 @@
 -- ARGV[4]  integer  window under which they were granted, ms
 -- ARGV[5]  mode and algorithm under which they were granted, as for limiter.lua
 -- ARGV[6]  `MOVED/BEFORE`: how far grants had moved then, ticks: see moves.lua; and when the last
---          reservation made before it begins, at the latest, ms
+--          reservation made before a reservation begins, at the latest, ms, or more than MOST_EXACT
+--          for permits that were free
 -- ARGV[7]  an id for a new log member
 --
 -- Returns { outcome, refunded permits }: outcome as named below.
