@@ -197,7 +197,7 @@ async fn an_algorithm_of_a_later_version_is_reported_in_each_mode() {
         ["0", "1"].iter().flat_map(|mode| ["gcra", "X-1", ""].map(|of| (mode, of)))
     {
         let limiter = limits.limiter(&format!("{mode}:{algorithm}"), quota(3));
-        limiter.try_acquire(1).await.unwrap();
+        let permit = limiter.try_acquire(1).await.unwrap();
         let _: i64 = server.cli(&["HSET", limiter.name(), "type", mode, "algorithm", algorithm]);
         let text = format!("`{mode}/{algorithm}`, which this process does not support");
         for rejection in [limiter.try_acquire(1).await.map(drop), limiter.peek(1).await.map(drop)] {
@@ -214,6 +214,12 @@ async fn an_algorithm_of_a_later_version_is_reported_in_each_mode() {
         for error in errors.map(Result::unwrap_err) {
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
             assert!(error.to_string().contains(&text), "{error}");
+        }
+        // A refund reads no more than it needs.
+        if *mode == "0" {
+            let _: i64 = server.cli(&["HSET", limiter.name(), "state", "of a later version"]);
+            let error = permit.give_back().await.unwrap_err().to_string();
+            assert!(error.contains(&text), "{error}");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     StoreError, clock,
-    store::{Charged, Config, Grant, Outcome, Reply, Request, StateKeys},
+    store::{Charged, Config, Grant, Outcome, Reply, Request, StateKeys, Store},
 };
 
 impl RedisStore {
@@ -26,7 +26,12 @@ impl RedisStore {
         let (words, windows) = (give_back_words(grant), Windows::default());
         let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
         let (outcome, given): (u8, u64) = read(value)?;
-        if outcome == 4 { Err(foreign()) } else { Ok(given) }
+        if outcome == 4 {
+            // A configuration of a later version is the reason then.
+            self.read(keys).await?;
+            return Err(foreign());
+        }
+        Ok(given)
     }
 
     pub(super) async fn charge_now(
