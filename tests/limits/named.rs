@@ -169,3 +169,19 @@ async fn an_entry_applies_to_a_name_that_is_written_like_it() {
     assert_eq!(rows(&limits, "search:{tenant}"), [(3, 1)]);
     assert_eq!(rate(&limits, "a{b}"), 5, "the key that has only this name");
 }
+
+#[tokio::test]
+async fn too_many_permits_of_an_unknown_quota_are_no_rate_of_0() {
+    let limits = Limits::builder().memory().build().await.unwrap();
+    let unknown = limits.configured("unknown");
+    for result in
+        [unknown.try_acquire(1 << 32).await.map(drop), unknown.peek(1 << 32).await.map(drop)]
+    {
+        let rejection = result.unwrap_err();
+        assert_eq!(
+            rejection.to_string(),
+            "rate limit `unknown` can never grant that many permits at once: requested 4294967296, \
+             and a call can request 4294967295 at most"
+        );
+    }
+}

@@ -102,8 +102,11 @@ impl Core {
                 None => self.too_many(permits, part.applied()),
             });
         }
-        let count = u32::try_from(permits).map_err(|_| self.too_many(permits, itself.applied()))?;
-        Ok(Ready::Ask(numbers, count))
+        match u32::try_from(permits) {
+            Ok(count) => Ok(Ready::Ask(numbers, count)),
+            Err(_) if itself.known().is_none() => Err(self.too_many_for_a_call(permits)),
+            Err(_) => Err(self.too_many(permits, itself.applied())),
+        }
     }
 
     /// Returns whether the store is asked about a cost above the known capacity, because the quota may have been raised
@@ -187,6 +190,13 @@ impl Core {
         let limits = Decision { quota: Some(quota), violated, ..self.uncounted(UNIX_EPOCH) };
         Rejection::refused(Reason::ExceedsCapacity, limits)
             .with_detail(format!("requested {permits}, quota {shown}"))
+    }
+
+    /// Returns the rejection of a request that no quota can ever grant; the store's is not known yet.
+    fn too_many_for_a_call(&self, permits: u64) -> Rejection {
+        Rejection::refused(Reason::ExceedsCapacity, self.uncounted(UNIX_EPOCH)).with_detail(
+            format!("requested {permits}, and a call can request {} at most", u32::MAX),
+        )
     }
 
     /// Returns the rejection of a request that no shard can ever grant. Another process may have raised the quota.
