@@ -84,6 +84,8 @@ async fn decisions_are_counted_by_template() {
         shade.try_acquire(1).await.unwrap();
     }
     assert_counts("shade", &[("admitted_total", 3.0), ("shadowed_total", 2.0)]);
+    assert_eq!(shade.release(2).await.unwrap(), 1);
+    assert_counts("shade", &[("refunded_permits_total", 1.0)]);
     limits.configured("unknown").try_acquire(1).await.unwrap_err();
     assert!(rejected("*", "not_configured") >= 1.0);
 }

@@ -76,6 +76,9 @@ impl Core {
             core.changed();
             all = if split { all + released } else { all.max(released) };
         }
+        if all > 0 {
+            self.family.row().measured.refunded(all);
+        }
         self.changed();
         Ok(all)
     }
