@@ -368,3 +368,18 @@ async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limiter_that_cannot_be_read_keeps_no_other_from_a_refund() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    for (n, broken) in ["first", "second"].into_iter().enumerate() {
+        let of = |name: &str| limits.limiter(&format!("{n}:{name}"), quota(3));
+        let permit = of("first").and(of("second")).try_acquire(2).await.unwrap();
+        let _: i64 = server.cli(&["HSET", &format!("{n}:{broken}"), "state", "of no limiter"]);
+        let error = permit.give_back().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        let other = if broken == "first" { "second" } else { "first" };
+        assert_eq!(of(other).available_permits().await.unwrap(), 3, "{broken} is broken");
+    }
+}

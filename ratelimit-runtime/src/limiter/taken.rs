@@ -182,13 +182,13 @@ impl Taken {
     }
 
     /// Releases at most this many permits of what the grant still holds; returns how many were
-    /// released, the most of any limit.
+    /// released, the most of any limit. An error of one limit does not affect the others.
     pub(crate) async fn give_back_some(
         &self,
         limits: &Services,
         permits: u32,
     ) -> Result<u64, StoreError> {
-        let mut most = 0;
+        let (mut most, mut failed) = (0, Ok(()));
         for Counted { core, source, grant } in self.counted() {
             let grant = Grant { permits: grant.permits.min(permits), ..*grant };
             let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
@@ -196,26 +196,29 @@ impl Taken {
             core.denials.forget();
             self.core.denials.forget();
             let back = match source {
-                Source::Store => limits.store.give_back(keys, &grant).await?,
+                Source::Store => limits.store.give_back(keys, &grant).await,
                 Source::Process => {
-                    limits.per_client.give_back_counted(keys, counted_here(in_force), &grant)
+                    Ok(limits.per_client.give_back_counted(keys, counted_here(in_force), &grant))
                 }
-                Source::Local => limits.local.counts.give_back_counted(
-                    keys,
-                    local_share(limits, in_force),
-                    &grant,
-                ),
+                Source::Local => {
+                    let share = local_share(limits, in_force);
+                    Ok(limits.local.counts.give_back_counted(keys, share, &grant))
+                }
             };
-            if back > 0 {
-                core.changed();
-                self.core.changed();
+            match back {
+                Ok(0) => {}
+                Ok(back) => {
+                    core.changed();
+                    self.core.changed();
+                    most = most.max(back);
+                }
+                Err(error) => failed = failed.and(Err(error)),
             }
-            most = most.max(back);
         }
         if most > 0 {
             self.core.family.row().measured.refunded(most);
         }
-        Ok(most)
+        failed.map(|()| most)
     }
 
     /// Corrects the cost to `actual`: releases the difference if it is less, takes it if it is more.
