@@ -383,3 +383,18 @@ async fn a_limiter_that_cannot_be_read_keeps_no_other_from_a_refund() {
         assert_eq!(of(other).available_permits().await.unwrap(), 3, "{broken} is broken");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_frees_no_more_than_it_says_after_the_log_was_lost() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let limiter = limits.limiter("lost", quota(10));
+    limiter.try_acquire(7).await.unwrap();
+    let _: i64 = server.cli(&["DEL", "{lost}:permits"]);
+    limiter.try_acquire(1).await.unwrap();
+    for (permits, released, free) in [(3, 3, 5), (0, 0, 5), (9, 5, 10)] {
+        assert_eq!(limiter.release(permits).await.unwrap(), released, "of {permits}");
+        assert_eq!(limiter.available_permits().await.unwrap(), free, "after {permits}");
+    }
+    assert_whole(&server, "lost", 10);
+}

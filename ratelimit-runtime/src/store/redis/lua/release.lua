@@ -47,10 +47,15 @@ for _, entry in ipairs(read_log()) do
   end
   left = left - back
 end
+local free = integer(text)
+free = free and free + released + dropped
+-- What the log lost counts as the newest; see sliding.lua.
+local lost = whole and math.max(0, rate - used - (free or rate)) or 0
+left = left - math.min(left, lost)
 local back = wanted - owed - left
 if whole then
-  keep_counter(rate - used + back)
-elseif integer(text) then
-  keep_counter(math.min(rate, integer(text) + released + dropped + back))
+  keep_counter(rate - used - lost + back)
+elseif free then
+  keep_counter(math.min(rate, free + back))
 end
 return { DONE, owed + back, (left > 0 and not whole) and 1 or 0 }
