@@ -24,12 +24,15 @@ struct Shard {
     sweep: Sweep,
 }
 
-/// Two whole cache lines: a look-up waits for memory, of which it then reads no more than it needs.
+/// Aligned to cache lines, of which a look-up then reads two.
 #[repr(align(64))]
 struct Entry {
     name: Name,
     cell: Cell,
 }
+
+// A larger one would take another cache line of every limiter.
+const _: () = assert!(size_of::<Entry>() <= 128);
 
 impl Table {
     pub(super) fn new() -> Self {
