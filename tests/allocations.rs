@@ -115,6 +115,11 @@ async fn spent_by(id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
+#[rate_limit(key = "taken:{id}", rate = 100, per = "1h", wait = "none")]
+async fn taken_by(id: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
 #[rate_limit(key = "bucket", rate = 1000, per = "1h", algorithm = "token_bucket", wait = "none")]
 async fn bucket() -> Result<(), Rejection> {
     Ok(())
@@ -142,16 +147,23 @@ fn an_idle_key_takes_few_bytes() {
     /// As long as the number in a name of 20 bytes, and different for each key.
     const FIRST: u64 = 1_000_000_000_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
-    ready(limits.scope(async {
-        ready(spent_by(0)).unwrap();
-        let used = measure(|| (FIRST..FIRST + KEYS).for_each(|id| ready(spent_by(id)).unwrap()));
-        let each = used.bytes_current / i64::try_from(KEYS).unwrap();
-        println!("{each} bytes for each key that was used once, {} allocations", used.count_total);
-        assert!(each <= MOST_BYTES, "{each} bytes");
-        // What is freed at once leaves holes between those that stay: the process grows by them too.
-        assert!(used.count_total <= 8 * KEYS, "{} allocations", used.count_total);
-    }));
+    let bytes_of = |call: fn(u64)| {
+        let limits = Limits::builder().memory().no_limits_file();
+        let limits = runtime.block_on(limits.build()).unwrap();
+        ready(limits.scope(async {
+            call(0);
+            let used = measure(|| (FIRST..FIRST + KEYS).for_each(call));
+            let each = used.bytes_current / i64::try_from(KEYS).unwrap();
+            println!("{each} bytes for each key that was used, {} allocations", used.count_total);
+            assert!(each <= MOST_BYTES, "{each} bytes");
+            // What is freed at once leaves holes between those that stay: the process grows by them too.
+            assert!(used.count_total <= 8 * KEYS, "{} allocations", used.count_total);
+            each
+        }))
+    };
+    let bucket = bytes_of(|id| ready(spent_by(id)).unwrap());
+    let window = bytes_of(|id| (0..4).for_each(|_| ready(taken_by(id)).unwrap()));
+    assert_eq!(window, bucket, "the log of a window that was used four times");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Window {
         }
         let left = config.rate.checked_sub(self.used)?.checked_sub(permits)?;
         (self.used, self.paid_by) = (self.used + permits, self.end());
-        Some(Left { amount: left, entry: 0 })
+        Some(Left { amount: left, at: 0 })
     }
 
     /// Releases permits of the window that ends at `ends`, unless it is over.

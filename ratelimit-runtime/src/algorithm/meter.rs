@@ -7,8 +7,8 @@ use super::Verdict;
 pub(crate) struct Left {
     /// Permits, or the ticks of a bucket.
     pub(super) amount: u64,
-    /// The entry of the spent permits in a log.
-    pub(super) entry: usize,
+    /// The time of the entry of the spent permits in a log.
+    pub(super) at: u64,
 }
 
 /// A state as of one instant.

@@ -5,8 +5,9 @@
 //! entries, later grants share time buckets that are dated at their end: a permit may become free
 //! late by 2 % of the window, never early.
 
-use std::collections::VecDeque;
+mod entries;
 
+use self::entries::{Entries, Entry, Older};
 use super::{
     Verdict,
     meter::{Left, Meter},
@@ -19,38 +20,39 @@ const MERGE_AT: usize = 64;
 /// The grants of the last window, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    entries: VecDeque<Entry>,
+    entries: Entries,
     used: u64,
-    /// The debt. It is paid first, with permits as they become free, dated at that time.
-    debt: u64,
     /// The window it was last counted with.
     per: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    at: u64,
-    permits: u64,
 }
 
 impl Log {
     /// Creates a log of this many permits that were just taken; permits above the rate are owed.
     pub(super) fn taken(used: u64, rate: u64, per: u64, now: u64) -> Self {
         let permits = used.min(rate);
-        let entry = Some(Entry { at: now, permits }).filter(|entry| entry.permits > 0);
-        let entries = entry.into_iter().collect();
-        Self { entries, used: permits, debt: used - permits, per }
+        let mut log = Self { used: permits, per, ..Self::default() };
+        if permits > 0 {
+            log.entries.push(Entry { at: now, permits });
+        }
+        log.owe(used - permits);
+        log
     }
 
     /// The permits in use in a window of this length, plus the debt.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
-        let counts = |entry: &&Entry| entry.at.saturating_add(per) > now;
+        let counts = |entry: &Entry| entry.at.saturating_add(per) > now;
         let counted = self.entries.iter().filter(counts);
-        counted.fold(self.debt, |used, entry| used.saturating_add(entry.permits))
+        counted.fold(self.debt(), |used, entry| used.saturating_add(entry.permits))
     }
 
     pub(super) fn debt(&self) -> u64 {
-        self.debt
+        self.entries.debt()
+    }
+
+    fn owe(&mut self, permits: u64) {
+        if permits > 0 {
+            self.entries.change(|older| older.debt = older.debt.saturating_add(permits));
+        }
     }
 
     /// Takes permits, or returns when they will be free.
@@ -59,24 +61,33 @@ impl Log {
     }
 
     /// Takes permits that are free, and returns what is left, or `None` if there is debt or
-    /// the clock stepped back.
+    /// the clock stepped back. If at least `enough` permits are left, more can be: entries expire several at once.
     #[inline]
-    pub(super) fn spend(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> Option<Left> {
+    pub(super) fn spend(
+        &mut self,
+        rate: u64,
+        per: u64,
+        permits: u64,
+        now: u64,
+        enough: u64,
+    ) -> Option<Left> {
         let latest = now.saturating_add(bucket(per));
-        if self.debt > 0 || self.entries.back().is_some_and(|newest| newest.at > latest) {
+        if self.debt() > 0 || self.entries.newest().is_some_and(|newest| newest.at > latest) {
             return None;
         }
-        self.expire(rate, per, now);
-        let left = rate.checked_sub(self.used)?.checked_sub(permits)?;
-        let entry = self.record(permits, per, now);
-        Some(Left { amount: left, entry })
+        let left = |log: &Self| rate.checked_sub(log.used)?.checked_sub(permits);
+        let fits = self.entries.has_room() && self.entries.len() < MERGE_AT && self.per == per;
+        if !fits || left(self).is_none_or(|left| left < enough) {
+            self.expire(rate, per, now);
+        }
+        let left = left(self)?;
+        Some(Left { amount: left, at: self.record(permits, per, now) })
     }
 
-    /// Returns when the first permits in use are free again, and when those of an entry are.
-    pub(super) fn free_at(&self, entry: usize, per: u64) -> (u64, u64) {
-        let free_at =
-            |n: usize| self.entries.get(n).map_or(0, |entry| entry.at.saturating_add(per));
-        (free_at(0), free_at(entry))
+    /// Returns when the first permits in use are free again, and when those taken at a time are.
+    pub(super) fn free_at(&self, at: u64, per: u64) -> (u64, u64) {
+        let oldest = self.entries.oldest().map_or(at, |oldest| oldest.at);
+        (oldest.saturating_add(per), at.saturating_add(per))
     }
 
     /// Updates the log for requests at one instant, whose grants form one entry.
@@ -89,7 +100,7 @@ impl Log {
     ) -> OpenLog<'_> {
         let expired = self.expire(rate, per, now);
         let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
-        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt) > rate;
+        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt()) > rate;
         let ahead = if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 };
         let entry = self.pay_now(rate, per, now);
         OpenLog { log: self, rate, per, now, ahead, entry }
@@ -99,7 +110,7 @@ impl Log {
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
         copy.expire(rate, per, now);
-        let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt);
+        let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt());
         Verdict {
             granted: permits <= free,
             remaining: if permits > rate { rate } else { free },
@@ -121,14 +132,11 @@ impl Log {
     fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         self.per = per;
         let before = self.entries.len();
-        if self.debt > 0 {
+        if self.debt() > 0 {
             self.pay_as_freed(rate, per, now);
         }
-        while let Some(oldest) = self.entries.front()
-            && oldest.at.saturating_add(per) <= now
-        {
-            self.used = self.used.saturating_sub(oldest.permits);
-            self.entries.pop_front();
+        if let Some(until) = now.checked_sub(per) {
+            self.used = self.used.saturating_sub(self.entries.drop_until(until));
         }
         self.entries.len() < before
     }
@@ -146,80 +154,88 @@ impl Log {
 
     /// Pays with each entry that is a window old, once and for whole windows.
     fn pay_once(&mut self, rate: u64, per: u64, now: u64) {
-        let Some(newest) = self.entries.back().map(|newest| newest.at) else { return };
-        if self.used <= rate {
-            // Skips windows in which the debt took the whole log.
-            let passed = now.saturating_sub(newest) / per.max(1);
-            let windows = passed.min(self.debt / self.used.max(1));
-            self.debt -= windows * self.used;
-            for entry in &mut self.entries {
-                entry.at += windows * per;
+        let used = &mut self.used;
+        self.entries.change(|Older { entries, debt }| {
+            let Some(newest) = entries.back().map(|newest| newest.at) else { return };
+            if *used <= rate {
+                // Skips windows in which the debt took the whole log.
+                let passed = now.saturating_sub(newest) / per.max(1);
+                let windows = passed.min(*debt / (*used).max(1));
+                *debt -= windows * *used;
+                for entry in &mut *entries {
+                    entry.at += windows * per;
+                }
             }
-        }
-        let mut paid = Vec::new();
-        while self.debt > 0
-            && let Some(oldest) = self.entries.front()
-            && oldest.at.saturating_add(per) <= now
-        {
-            let Entry { at, permits } = *oldest;
-            self.entries.pop_front();
-            self.used = self.used.saturating_sub(permits);
-            let permits = permits.min(self.debt).min(rate.saturating_sub(self.used));
-            if permits > 0 {
-                self.debt -= permits;
-                self.used += permits;
-                paid.push(Entry { at: at + per, permits });
+            let mut paid = Vec::new();
+            while *debt > 0
+                && let Some(oldest) = entries.front()
+                && oldest.at.saturating_add(per) <= now
+            {
+                let Entry { at, permits } = *oldest;
+                entries.pop_front();
+                *used = used.saturating_sub(permits);
+                let permits = permits.min(*debt).min(rate.saturating_sub(*used));
+                if permits > 0 {
+                    *debt -= permits;
+                    *used += permits;
+                    paid.push(Entry { at: at + per, permits });
+                }
             }
-        }
-        if !paid.is_empty() {
-            self.entries.extend(paid);
-            self.entries.make_contiguous().sort_by_key(|entry| entry.at);
-        }
+            if !paid.is_empty() {
+                entries.extend(paid);
+                entries.make_contiguous().sort_by_key(|entry| entry.at);
+            }
+        });
     }
 
     /// Debt takes permits that are free now, such as refunded ones; they count as taken now. Returns
-    /// the index of their entry.
-    fn pay_now(&mut self, rate: u64, per: u64, now: u64) -> Option<usize> {
-        let paid = rate.saturating_sub(self.used).min(self.debt);
-        self.debt -= paid;
-        (paid > 0).then(|| self.record(paid, per, now))
+    /// the time of their entry.
+    fn pay_now(&mut self, rate: u64, per: u64, now: u64) -> Option<u64> {
+        let paid = rate.saturating_sub(self.used).min(self.debt());
+        if paid == 0 {
+            return None;
+        }
+        self.entries.change(|older| older.debt -= paid);
+        Some(self.record(paid, per, now))
     }
 
     /// After the clock stepped back, dates entries in the future as of now. Returns how far in the
     /// future they were.
     fn restamp(&mut self, now: u64, latest: u64) -> u64 {
-        let Some(newest) = self.entries.back().filter(|newest| newest.at > latest) else {
+        let Some(newest) = self.entries.newest().filter(|newest| newest.at > latest) else {
             return 0;
         };
-        let ahead = newest.at - now;
-        for entry in &mut self.entries {
-            if entry.at > latest {
+        self.entries.change(|Older { entries, .. }| {
+            for entry in entries.iter_mut().filter(|entry| entry.at > latest) {
                 entry.at = now;
             }
-        }
-        self.entries.make_contiguous().sort_by_key(|entry| entry.at);
-        ahead
+            entries.make_contiguous().sort_by_key(|entry| entry.at);
+        });
+        newest.at - now
     }
 
     /// Releases the oldest permits, so that no window can exceed the rate. Returns how many were
     /// released.
     pub(crate) fn release(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         self.expire(rate, per, now);
-        let owed = permits.min(self.debt);
-        self.debt -= owed;
-        let mut left = permits - owed;
-        while left > 0
-            && let Some(oldest) = self.entries.front_mut()
-        {
-            let back = left.min(oldest.permits);
-            oldest.permits -= back;
-            left -= back;
-            self.used = self.used.saturating_sub(back);
-            if oldest.permits == 0 {
-                self.entries.pop_front();
+        let used = &mut self.used;
+        self.entries.change(|Older { entries, debt }| {
+            let owed = permits.min(*debt);
+            *debt -= owed;
+            let mut left = permits - owed;
+            while left > 0
+                && let Some(oldest) = entries.front_mut()
+            {
+                let back = left.min(oldest.permits);
+                oldest.permits -= back;
+                left -= back;
+                *used = used.saturating_sub(back);
+                if oldest.permits == 0 {
+                    entries.pop_front();
+                }
             }
-        }
-        permits - left
+            permits - left
+        })
     }
 
     /// Releases permits that were taken at this time and are in use, which pay the debt first.
@@ -235,25 +251,28 @@ impl Log {
         if at.saturating_add(per) <= now {
             return 0;
         }
-        if self.debt > 0 {
+        if self.debt() > 0 {
             self.expire(rate, per, now);
         }
-        let mut left = permits;
-        for entry in self.entries.iter_mut().filter(|entry| entry.at == at) {
-            let back = left.min(entry.permits);
-            entry.permits -= back;
-            left -= back;
-        }
-        self.entries.retain(|entry| entry.permits > 0);
-        self.used = self.used.saturating_sub(permits - left);
+        let back = self.entries.change(|Older { entries, .. }| {
+            let mut left = permits;
+            for entry in entries.iter_mut().filter(|entry| entry.at == at) {
+                let back = left.min(entry.permits);
+                entry.permits -= back;
+                left -= back;
+            }
+            entries.retain(|entry| entry.permits > 0);
+            permits - left
+        });
+        self.used = self.used.saturating_sub(back);
         self.pay_now(rate, per, now);
-        permits - left
+        back
     }
 
     /// Returns whether the log is equivalent to a new one.
     pub(crate) fn is_idle(&self, now: u64) -> bool {
-        let is_over = |newest: &Entry| newest.at.saturating_add(self.per) <= now;
-        self.debt == 0 && self.entries.back().is_none_or(is_over)
+        let is_over = |newest: Entry| newest.at.saturating_add(self.per) <= now;
+        self.debt() == 0 && self.entries.newest().is_none_or(is_over)
     }
 
     /// Keeps entries for as long as this window counts them.
@@ -261,37 +280,35 @@ impl Log {
         self.per = per;
     }
 
-    /// Records a grant and returns the index of its entry.
+    /// Records a grant and returns the time of its entry.
     #[inline]
-    fn record(&mut self, permits: u64, per: u64, now: u64) -> usize {
+    fn record(&mut self, permits: u64, per: u64, now: u64) -> u64 {
         self.used = self.used.saturating_add(permits);
+        let newest = self.entries.newest().map_or(0, |newest| newest.at);
         let mut at = now;
         if self.entries.len() >= MERGE_AT {
             at = now.checked_next_multiple_of(bucket(per)).unwrap_or(u64::MAX);
-            if let Some(newest) = self.entries.back_mut()
-                && newest.at == at
-            {
-                newest.permits = newest.permits.saturating_add(permits);
-                return self.entries.len() - 1;
+            if newest == at {
+                self.entries.add(at, permits);
+                return at;
             }
         }
-        if self.entries.back().is_none_or(|newest| newest.at <= at) {
-            if self.entries.capacity() == 0 {
-                // Of many keys, most are used once.
-                self.entries.reserve_exact(1);
-            }
-            self.entries.push_back(Entry { at, permits });
-            return self.entries.len() - 1;
+        let entry = Entry { at, permits };
+        if newest <= at {
+            self.entries.push(entry);
+        } else {
+            self.entries.change(|Older { entries, .. }| {
+                let place = entries.partition_point(|entry| entry.at <= at);
+                entries.insert(place, entry);
+            });
         }
-        let place = self.entries.partition_point(|entry| entry.at <= at);
-        self.entries.insert(place, Entry { at, permits });
-        place
+        at
     }
 
     /// Returns the time until this many permits can be taken, oldest first: 0 if they can be now, or never.
     fn retry_after(&self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         // The debt is paid first. Permits that it takes are free again a window later.
-        let ahead = permits.saturating_add(self.debt);
+        let ahead = permits.saturating_add(self.debt());
         if permits > rate || ahead <= rate.saturating_sub(self.used) {
             return 0;
         }
@@ -301,7 +318,7 @@ impl Log {
         if need == 0 {
             return paid_after;
         }
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             need = need.saturating_sub(entry.permits);
             if need == 0 {
                 let free_at = entry.at.saturating_add(per).saturating_add(paid_after);
@@ -313,11 +330,11 @@ impl Log {
 
     /// The milliseconds after which permits that pay the debt are free again.
     fn owed_for(&self, rate: u64, per: u64) -> u64 {
-        self.debt.div_ceil(rate.max(1)).saturating_mul(per)
+        self.debt().div_ceil(rate.max(1)).saturating_mul(per)
     }
 
     fn full_after(&self, per: u64, now: u64) -> u64 {
-        self.entries.back().map_or(0, |newest| newest.at.saturating_add(per).saturating_sub(now))
+        self.entries.newest().map_or(0, |newest| newest.at.saturating_add(per).saturating_sub(now))
     }
 }
 
@@ -329,17 +346,17 @@ pub(super) struct OpenLog<'a> {
     per: u64,
     now: u64,
     ahead: u64,
-    /// The entry of the permits taken so far.
-    entry: Option<usize>,
+    /// The time of the entry of the permits taken so far.
+    entry: Option<u64>,
 }
 
 impl OpenLog<'_> {
     pub(super) fn owed(&self) -> u64 {
-        self.log.debt
+        self.log.debt()
     }
 
     pub(super) fn add_debt(&mut self, permits: u64) {
-        self.log.debt = self.log.debt.saturating_add(permits);
+        self.log.owe(permits);
     }
 }
 
@@ -353,9 +370,9 @@ impl Meter for OpenLog<'_> {
     }
 
     fn take(&mut self, permits: u64) {
-        match self.entry.and_then(|entry| self.log.entries.get_mut(entry)) {
-            Some(entry) => {
-                entry.permits = entry.permits.saturating_add(permits);
+        match self.entry {
+            Some(at) => {
+                self.log.entries.add(at, permits);
                 self.log.used = self.log.used.saturating_add(permits);
             }
             None => self.entry = Some(self.log.record(permits, self.per, self.now)),
@@ -368,9 +385,8 @@ impl Meter for OpenLog<'_> {
 
     /// All permits are free once those granted now are, or else the earlier ones.
     fn full_after(&self) -> u64 {
-        let taken = self.entry.and_then(|entry| self.log.entries.get(entry));
-        let full_after = match taken {
-            Some(entry) => entry.at.saturating_add(self.per).saturating_sub(self.now),
+        let full_after = match self.entry {
+            Some(at) => at.saturating_add(self.per).saturating_sub(self.now),
             None => self.log.full_after(self.per, self.now),
         };
         full_after.saturating_add(self.log.owed_for(self.rate, self.per))

@@ -11,18 +11,21 @@ use super::{
 
 impl State {
     /// Takes free permits if counting is all that is needed, and returns what the function makes of what is left.
-    /// Otherwise takes nothing.
+    /// Otherwise takes nothing. Unless `exact`, more than that can be left of permits that are far from the limit.
     #[inline]
     pub(crate) fn spend<T>(
         &mut self,
         config: &Config,
         permits: u64,
         now: u64,
+        exact: bool,
         spent: impl FnOnce(&Self, Left) -> T,
     ) -> Option<T> {
         let left = match (&mut *self, config.rule) {
             (Self::Log(log), Rule::SlidingWindow) => {
-                log.spend(config.rate, config.per_ms, permits, now)?
+                let near = near_limit(config.rate).map_or(0, |most| most.saturating_add(1));
+                let enough = if exact { u64::MAX } else { near };
+                log.spend(config.rate, config.per_ms, permits, now, enough)?
             }
             (Self::Bucket(bucket), Rule::TokenBucket { .. }) => {
                 bucket.spend(config, permits, now)?
@@ -51,7 +54,7 @@ impl State {
     #[inline]
     pub(crate) fn spent(&self, left: Left, config: &Config, now: u64) -> Spent {
         let (more_at, full_at) = match self {
-            Self::Log(log) => log.free_at(left.entry, config.per_ms),
+            Self::Log(log) => log.free_at(left.at, config.per_ms),
             Self::Window(window) => (window.end(), window.end()),
             Self::Bucket(_) | Self::Warm(_) => (now, now),
         };
@@ -145,7 +148,7 @@ mod tests {
                 let permits = 1 + (random / 1_200) % 3;
                 let mut other = state.clone();
                 let kept = |state: &State, left| state.spent(left, &config, now);
-                let kept = other.spend(&config, permits, now, kept);
+                let kept = other.spend(&config, permits, now, true, kept);
                 let verdict = state.acquire(&config, permits, now);
                 let Some(kept) = kept else { continue };
                 spent += 1;
@@ -158,5 +161,34 @@ mod tests {
             }
             assert!(spent > 1_000 && near > 10, "{config:?}: {spent}, {near}");
         }
+    }
+
+    #[test]
+    fn entries_that_expire_late_take_no_permits() {
+        let config = Config::new(70, 20_000, Mode::Overall);
+        let (mut exact, mut rough, mut now) = (State::default(), State::default(), 5_000);
+        let (mut late, mut near) = (0, [0; 2]);
+        for random in noise(5).take(20_000) {
+            let quiet = now / 200_000 % 2 == 0;
+            now += random % if quiet { 3_000 } else { 800 };
+            let permits = 1 + (random / 3_000) % 2;
+            let verdict = exact.acquire(&config, permits, now);
+            let spent = rough.spend(&config, permits, now, false, |_, left| {
+                let left = (left.permits(&config), left.is_near_limit(&config));
+                assert!(left.0 <= verdict.remaining, "{left:?}, {verdict:?}");
+                late += u32::from(left.0 < verdict.remaining);
+                left.1
+            });
+            assert_eq!(spent.is_some(), verdict.granted, "{verdict:?}");
+            match spent {
+                Some(is_near) => {
+                    assert_eq!(is_near, config.is_near_limit(verdict.remaining), "{verdict:?}");
+                    near[usize::from(is_near)] += 1;
+                }
+                None => assert_eq!(rough.acquire(&config, permits, now), verdict),
+            }
+            assert_eq!(rough.peek(&config, 1, now), exact.peek(&config, 1, now));
+        }
+        assert!(late > 1_000 && near.iter().all(|&calls| calls > 100), "{late}, {near:?}");
     }
 }

@@ -115,7 +115,7 @@ impl Bucket {
         let backlog = self.backlog(now).checked_add(permits.checked_mul(per)?)?;
         let ticks = config.capacity().saturating_mul(per).checked_sub(backlog)?;
         (self.backlog, self.at) = (backlog, now);
-        Some(Left { amount: ticks, entry: 0 })
+        Some(Left { amount: ticks, at: 0 })
     }
 
     fn lead(&self, now: u64) -> u64 {

@@ -43,7 +43,7 @@ impl Slot {
     fn end_allotment(&self, state: &mut State) {
         let (taken, at) = self.allotment.end();
         if taken > 0 {
-            let counted = state.count_spent(taken, at, |_, _, _| ());
+            let counted = state.count_spent(taken, at, false, |_, _, _| ());
             debug_assert!(counted.is_some(), "permits were allotted that were not free");
         }
     }

@@ -121,7 +121,7 @@ impl State {
     ) -> Option<Result<Spent, (Reply, Rejects)>> {
         self.may_count(whose, generation, now)?;
         let spent = |used: &algorithm::State, left, config: &_| used.spent(left, config, now);
-        let spent = self.count_spent(permits, now, spent);
+        let spent = self.count_spent(permits, now, true, spent);
         if let Some(spent) = spent {
             return Some(Ok(spent));
         }
@@ -141,7 +141,7 @@ impl State {
         then: impl FnOnce(Left, &Config),
     ) -> Option<bool> {
         self.may_count(whose, generation, now)?;
-        self.count_spent(permits, now, |_, left, config| {
+        self.count_spent(permits, now, false, |_, left, config| {
             then(left, config);
             left.is_near_limit(config)
         })
@@ -168,11 +168,12 @@ impl State {
         &mut self,
         permits: u32,
         now: u64,
+        exact: bool,
         spent: impl FnOnce(&algorithm::State, Left, &Config) -> T,
     ) -> Option<T> {
         let Terms { config, idle_ms, .. } = &*self.lease.as_ref()?.terms;
         let spent = |used: &_, left| spent(used, left, config);
-        let spent = self.used.spend(config, permits.into(), now, spent)?;
+        let spent = self.used.spend(config, permits.into(), now, exact, spent)?;
         if let Some(idle_ms) = idle_ms {
             self.expires_ms = now.saturating_add(*idle_ms);
         }

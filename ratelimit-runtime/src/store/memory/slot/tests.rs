@@ -46,7 +46,7 @@ fn calls_with_and_without_an_allotment_are_decided_alike() {
             allotted += u32::from(allots(&slot));
             let spent = slot.spend(&clock, RULE, 1, permits);
             let near = |_: &algorithm::State, left: Left| left.is_near_limit(&config);
-            assert_eq!(spent, plain.spend(&config, permits.into(), now, near), "{config:?}");
+            assert_eq!(spent, plain.spend(&config, permits.into(), now, false, near), "{config:?}");
             if spent.is_none() {
                 // Refused, or in the first call of a window.
                 let granted = plain.acquire(&config, permits.into(), now).granted;
