@@ -63,7 +63,7 @@ fn unguarded(
     let (errors, checks) = problems.into_tokens();
     let parameters = function.variables().into_iter();
     let parameters =
-        parameters.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* let _ = &#name;));
+        parameters.map(|Variable { attrs, name, .. }| generated!(#(#attrs)* let _ = &#name;));
     let names = function.names();
     let permits = all.iter().filter_map(|args| {
         let name = args.bind.value().filter(|name| !names.contains(name))?;

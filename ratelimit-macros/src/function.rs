@@ -38,7 +38,8 @@ pub(crate) enum Code {
 
 /// A variable that a parameter binds.
 pub(crate) struct Variable {
-    pub(crate) cfgs: Vec<Attribute>,
+    /// The attributes of the parameter that apply to its variables too: `cfg` and `allow`.
+    pub(crate) attrs: Vec<Attribute>,
     pub(crate) mutability: Option<Token![mut]>,
     pub(crate) name: Ident,
 }
@@ -119,11 +120,12 @@ impl Function {
             None => self.sig.inputs.iter().filter_map(parameter).collect(),
         };
         let variables = parameters.into_iter().flat_map(|(attrs, pat)| {
-            let cfgs = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
-            let cfgs: Vec<_> = cfgs.cloned().collect();
+            let applies =
+                |attr: &&Attribute| ["cfg", "allow"].iter().any(|it| attr.path().is_ident(it));
+            let attrs: Vec<_> = attrs.iter().filter(applies).cloned().collect();
             bound_by(pat).into_iter().map(move |bound| {
                 let mutability = bound.mutability.filter(|_| bound.by_ref.is_none());
-                Variable { cfgs: cfgs.clone(), mutability, name: bound.ident.clone() }
+                Variable { attrs: attrs.clone(), mutability, name: bound.ident.clone() }
             })
         });
         variables.filter(|variable| variable.name != "__self").collect()

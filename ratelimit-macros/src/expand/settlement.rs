@@ -53,13 +53,13 @@ fn moves(guards: &[Guard<'_>], function: &Function) -> (TokenStream, TokenStream
     let parameters = function.variables();
     let mutable = parameters.iter().filter(|variable| variable.mutability.is_some());
     let mutable =
-        mutable.map(|Variable { cfgs, name, .. }| generated!(#(#cfgs)* #[allow(clippy::used_underscore_binding)] let _ = &mut #name;));
-    let parameters = parameters.iter().map(|Variable { cfgs, mutability, name }| {
+        mutable.map(|Variable { attrs, name, .. }| generated!(#(#attrs)* #[allow(clippy::used_underscore_binding)] let _ = &mut #name;));
+    let parameters = parameters.iter().map(|Variable { attrs, mutability, name }| {
         let is_used = guards.iter().any(|guard| guard.mentions(name));
         let unused = is_used.then(|| generated!(, unused_variables));
         generated! {
-            #[allow(clippy::shadow_same, clippy::used_underscore_binding #unused)]
-            #(#cfgs)*
+            #[allow(clippy::no_effect_underscore_binding, clippy::shadow_same, clippy::used_underscore_binding #unused)]
+            #(#attrs)*
             let #mutability #name = #name;
         }
     });

@@ -25,6 +25,20 @@ fn permits_of_failed_calls_come_back() {
     );
 }
 
+/// The body has them in variables of its own, which would cause the same lints again.
+#[test]
+fn lints_allowed_for_a_parameter_are_allowed_in_the_body() {
+    golden(
+        "refund_on_and_lints",
+        r#"
+        #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
+        async fn quote(#[cfg(unix)] #[allow(unused_variables)] item: &str, _old: u8) -> Result<Price, ShopError> {
+            Ok(price().await)
+        }
+        "#,
+    );
+}
+
 #[test]
 fn results_decide_what_becomes_of_permits() {
     golden(

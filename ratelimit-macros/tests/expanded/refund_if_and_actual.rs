@@ -42,9 +42,19 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
         > {
             return __result;
         }
-        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding,
+            unused_variables
+        )]
         let tenant = tenant;
-        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding,
+            unused_variables
+        )]
         let prompt = prompt;
         {
             model().complete(prompt).await

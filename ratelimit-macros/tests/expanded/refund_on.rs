@@ -30,7 +30,11 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        #[allow(clippy::shadow_same, clippy::used_underscore_binding)]
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding
+        )]
         let item = item;
         {
             Ok(self.prices().await?.of(item))

@@ -49,7 +49,12 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        #[allow(clippy::shadow_same, clippy::used_underscore_binding, unused_variables)]
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding,
+            unused_variables
+        )]
         let user = user;
         {
             price(user).await

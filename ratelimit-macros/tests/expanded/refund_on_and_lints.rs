@@ -1,0 +1,60 @@
+// #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
+// async fn quote(#[cfg(unix)] #[allow(unused_variables)] item: &str, _old: u8) -> Result<Price, ShopError> {
+//     Ok(price().await)
+// }
+
+async fn quote(
+    #[cfg(unix)]
+    #[allow(unused_variables)]
+    item: &str,
+    _old: u8,
+) -> Result<Price, ShopError> {
+    use ::ratelimit_runtime::__private as __rt;
+    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+        key: "quote",
+        at: ::core::concat!(
+            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
+        ),
+        rate: 2,
+        per_ms: 1000,
+        refund_on: __rt::Some(__rt::RefundOn::Err),
+        judges: true,
+        ..__rt::Annotation::NONE
+    });
+    __rt::submit! {
+        __rt::Registered(& __LIMIT_0.annotation)
+    }
+    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+        "RATELIMIT_LIMITS"
+    );
+    let __request_0 = __LIMIT_0.request(1, &[]);
+    let [__permit_0] = __rt::admit([__request_0]).await;
+    let __result: Result<Price, ShopError> = async move {
+        if let ::core::option::Option::Some(__result) = ::core::option::Option::None::<
+            Result<Price, ShopError>,
+        > {
+            return __result;
+        }
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding
+        )]
+        #[cfg(unix)]
+        #[allow(unused_variables)]
+        let item = item;
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding
+        )]
+        let _old = _old;
+        {
+            Ok(price().await)
+        }
+    }
+        .await;
+    let __used_0 = __rt::refund_on(&__permit_0, &__result);
+    __rt::settle_later(__permit_0, __used_0);
+    return __result;
+}
