@@ -57,6 +57,16 @@ async fn load(limiter: Limiter, run: Duration) -> Vec<(u64, u64)> {
     admitted
 }
 
+/// An operator looked for a call that is too expensive.
+#[tokio::test]
+async fn a_quota_that_only_the_lost_store_has_is_unknown() {
+    let limits = limits("redis://127.0.0.1:1/", "").await;
+    let rejection = limits.configured("x").try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+    let text = rejection.to_string();
+    assert!(text.ends_with("is unavailable, and this process does not know the quota"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_notices_a_lost_script_or_a_lost_key() {
     let server = RedisServer::start();

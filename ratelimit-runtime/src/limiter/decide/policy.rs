@@ -68,8 +68,13 @@ fn count_locally(limits: &Arc<Services>, asked: &[&Asked<'_>]) -> Vec<Result<Rep
     let counted = count(&limits.local.counts, asked, |config| local_share(limits, config));
     let each = asked.iter().zip(counted).map(|(asked, each)| {
         if each.iter().any(|reply| reply.outcome == Outcome::ExceedsCapacity) {
-            let why = "the store is unavailable, and the call costs more than this process's share of \
-                       the quota";
+            let is_known = asked.core.each_part(asked.rule).all(|part| part.known().is_some());
+            let why = if is_known {
+                "the call costs more than this process's share of the quota"
+            } else {
+                "this process does not know the quota"
+            };
+            let why = format!("the store is unavailable, and {why}");
             return Err(asked.core.rejection(Reason::StoreUnavailable).with_detail(why));
         }
         Ok(Replies { degraded: true, ..Replies::new(each) })
