@@ -18,13 +18,13 @@ mod served;
 #[path = "web/structured.rs"]
 mod structured;
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::mpsc, time::Duration};
 
 use ::bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty, Full};
 use ratelimit_runtime::{
-    Limits, Quota,
+    Event, Limits, Quota,
     test_util::ManualClock,
     tower::{Limit, LimitBody},
 };
@@ -40,6 +40,17 @@ fn quota(rate: u64, per: Duration) -> Quota {
 /// Limits of their own, and a clock that stands still.
 async fn limits() -> (Limits, ManualClock) {
     by_file("").await
+}
+
+/// Limits of their own, and what they report of their misconfiguration.
+async fn reporting() -> (Limits, mpsc::Receiver<String>) {
+    let (sender, events) = mpsc::channel();
+    let builder = Limits::builder().memory().no_limits_file().on_event(move |event| {
+        if matches!(event, Event::Misconfigured { .. }) {
+            sender.send(event.to_string()).unwrap();
+        }
+    });
+    (builder.build().await.unwrap(), events)
 }
 
 async fn by_file(yaml: &str) -> (Limits, ManualClock) {

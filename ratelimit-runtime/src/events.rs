@@ -123,8 +123,9 @@ pub enum Event {
         /// Its slots.
         slots: Option<Arc<str>>,
     },
-    /// The store returns an error that waiting does not resolve, or a function that cannot return a rejection has no quota.
-    /// Calls are rejected. Those of a function that cannot be are counted locally, or admitted uncounted without a quota.
+    /// The store returns an error that waiting does not resolve, a function that cannot return a rejection has no quota,
+    /// or a web layer or extractor does not know the address of the peer. Calls are rejected. Those of a function that
+    /// cannot be are counted locally, or admitted uncounted without a quota.
     #[non_exhaustive]
     Misconfigured {
         /// The limiter's key as it was written.

@@ -18,7 +18,7 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::{MINUTE, header, limits, quota, text};
+use crate::{MINUTE, header, limits, quota, reporting, text};
 
 #[rate_limit(key = "response:{id}", rate = 1, per = "1m", wait = "none")]
 async fn response(Path(id): Path<u64>) -> Response {
@@ -201,8 +201,11 @@ async fn the_client_is_an_extractor() {
 
     let mock = shop().layer(MockConnectInfo(SocketAddr::from(([203, 0, 113, 9], 1))));
     assert_eq!(text(get_path(&mock, &limits, "/mine").await).await, "203.0.113.9");
+    let (limits, events) = reporting().await;
     let answer = get_path(&app, &limits, "/mine").await;
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR, "nobody knows the peer");
+    let event = events.try_recv().expect("it is reported");
+    assert!(event.starts_with("rate limit `{ip}` cannot be enforced as configured: "), "{event}");
 }
 
 #[tokio::test]

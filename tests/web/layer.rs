@@ -21,7 +21,9 @@ use ratelimit_runtime::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-use crate::{MINUTE, SECOND, by_file, header, limits, quota, request, send, text, through};
+use crate::{
+    MINUTE, SECOND, by_file, header, limits, quota, reporting, request, send, text, through,
+};
 
 fn from(peer: &str) -> Request<Empty<Bytes>> {
     let mut request = request();
@@ -75,12 +77,19 @@ async fn a_client_behind_a_proxy_cannot_choose_its_key() {
 
 #[tokio::test]
 async fn a_server_that_tells_no_peer_is_told_what_to_do() {
-    let (limits, _) = limits().await;
+    let (limits, events) = reporting().await;
     let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);
     let (answer, outcomes) = observe(send(&search, request())).await;
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let rejection = outcomes[0].as_ref().unwrap_err().to_string();
     assert!(rejection.contains("into_make_service_with_connect_info"), "{rejection}");
+    let event = events.try_recv().expect("it is reported");
+    let limiter =
+        "rate limit `search:{ip}` cannot be enforced as configured: the address of the peer";
+    assert!(event.starts_with(limiter) && event.contains("_with_connect_info"), "{event}");
+    let report = limits.report();
+    let search = report.limiters.iter().find(|limiter| limiter.key == "search:{ip}").unwrap();
+    assert_eq!(search.rejected, 1);
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use ratelimit_spec::Settings;
 
 use super::{Keys, Label, Name, key_of, places::Places, tally::Tally};
 use crate::{
+    Rejection,
+    events::Events,
     metrics::{Measured, UNNAMED},
     store::Reconciled,
 };
@@ -103,6 +105,13 @@ impl Family {
         let row = self.row();
         row.tally.allowed.increase();
         row.measured.admitted(is_near_limit);
+    }
+
+    /// Counts a rejected call.
+    pub(crate) fn count_rejected(&self, events: &Events, rejection: &Rejection) {
+        let row = self.row();
+        events.rejected(row.tally.rejected(rejection.reason()), rejection);
+        row.measured.rejected(rejection.reason());
     }
 
     /// Counts the outcome of a reconciliation.

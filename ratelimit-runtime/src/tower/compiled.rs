@@ -212,7 +212,12 @@ impl CompiledMember {
 
     fn client(&self, limits: &Limits, request: &request::Parts) -> Result<ClientIp, Rejection> {
         let peer = peer_of(&request.extensions);
-        let peer = peer.ok_or_else(|| unknown_peer(self.template.text()))?;
+        let peer = peer.ok_or_else(|| {
+            let family = &self.declared(limits).family;
+            let rejection = unknown_peer(limits, &family.key);
+            family.count_rejected(&limits.services().events, &rejection);
+            rejection
+        })?;
         Ok(ClientIp::found(peer, &request.headers, |address| limits.trusts(address)))
     }
 

@@ -13,7 +13,7 @@ use ratelimit_spec::RefundOn;
 use super::{
     ClientIp, Headers, client_ip::X_FORWARDED_FOR, judge, problem, response, unknown_peer,
 };
-use crate::{FromRejection, Rejection, refund::Judged};
+use crate::{FromRejection, Limits, Rejection, refund::Judged};
 
 /// Responds like [`web::response`](response), with the headers of [`Headers::Ietf`].
 impl ResponseError for Rejection {
@@ -59,7 +59,8 @@ impl FromRequest for ClientIp {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let is_of_proxy = |name: &_| [FORWARDED, X_FORWARDED_FOR].contains(name);
         let headers = heads::of_headers(request.headers(), is_of_proxy);
-        let peer = request.peer_addr().ok_or_else(|| unknown_peer("{ip}"));
+        let peer =
+            request.peer_addr().ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()));
         ready(peer.map(|peer| Self::from_headers(peer.ip(), &headers)))
     }
 }

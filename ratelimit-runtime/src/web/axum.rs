@@ -8,7 +8,7 @@ use ::axum::{
 use ratelimit_spec::RefundOn;
 
 use super::{ClientIp, Headers, judge, peer_of, response, unknown_peer};
-use crate::{FromRejection, Rejection, refund::Judged};
+use crate::{FromRejection, Limits, Rejection, refund::Judged};
 
 /// Responds like [`web::response`](response), with the headers of [`Headers::Ietf`].
 impl IntoResponse for Rejection {
@@ -36,7 +36,8 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let peer = peer_of(&parts.extensions).ok_or_else(|| unknown_peer("{ip}"))?;
+        let peer = peer_of(&parts.extensions)
+            .ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()))?;
         Ok(Self::from_headers(peer, &parts.headers))
     }
 }

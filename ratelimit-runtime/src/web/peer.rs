@@ -1,10 +1,13 @@
 //! The address a request arrived from, as each server reports it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use http::Extensions;
 
-use crate::{Reason, Rejection};
+use crate::{Event, Limits, Reason, Rejection, StoreError};
 
 /// Returns the peer's address from the extensions that the server added to a request: a
 /// `SocketAddr`, an `IpAddr`, axum's `ConnectInfo<SocketAddr>`, or tonic's `TcpConnectInfo`.
@@ -40,10 +43,14 @@ fn by_tonic(_: &Extensions) -> Option<IpAddr> {
     None
 }
 
-/// Creates the rejection of a request whose client is unknown.
-pub(crate) fn unknown_peer(limiter: &str) -> Rejection {
-    Rejection::new(&limiter.into(), Reason::NotConfigured).with_detail(
-        "the address of the peer is unknown; serve with `into_make_service_with_connect_info::<SocketAddr>()`, or \
-         insert a `SocketAddr` into the request's extensions",
-    )
+/// Reports that the client of a request is unknown, and creates the rejection.
+pub(crate) fn unknown_peer(limits: &Limits, limiter: &Arc<str>) -> Rejection {
+    const WHY: &str = "the address of the peer is unknown; serve with \
+                       `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into the \
+                       request's extensions";
+
+    let (limiter, error) = (Arc::clone(limiter), StoreError::misconfigured(WHY));
+    let rejection = Rejection::new(&limiter, Reason::NotConfigured).with_detail(WHY);
+    limits.services().events.emit(&Event::Misconfigured { limiter, error });
+    rejection
 }

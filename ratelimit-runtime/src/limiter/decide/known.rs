@@ -66,7 +66,7 @@ pub(crate) fn decide_by_name(
         }
         Outcome::Refused if is_rejected(rejects) => {
             let rejection = Rejection::refused(Reason::Limited, decision());
-            count_rejected(limits, family, &rejection);
+            family.count_rejected(&limits.events, &rejection);
             Some(Err(rejection))
         }
         _ => None,
@@ -124,12 +124,6 @@ fn count_spent(family: &Family, is_near_limit: Option<bool>) -> bool {
         family.count_admitted(is_near_limit);
     }
     is_near_limit.is_some()
-}
-
-fn count_rejected(limits: &Services, family: &Family, rejection: &Rejection) {
-    let row = family.row();
-    limits.events.rejected(row.tally.rejected(rejection.reason()), rejection);
-    row.measured.rejected(rejection.reason());
 }
 
 impl Core {
@@ -268,6 +262,6 @@ impl Core {
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {
-        count_rejected(limits, &self.family, rejection);
+        self.family.count_rejected(&limits.events, rejection);
     }
 }
