@@ -54,6 +54,15 @@ const REFUSED: &[&str] = &[
     "redis-sentinel://127.0.0.1:1?sentinel_password=s3cr3t-canary",
     "redis-sentinel://127.0.0.1:1?master=main&sentinel_pasword=s3cr3t-canary",
     "redis-sentinel://127.0.0.1:port?master=main&sentinel_password=s3cr3t-canary",
+    // A socket has no login in front of its path.
+    "unix://:s3cr3t-canary@/nowhere.sock",
+    "unix://app:s3cr3t-canary@nowhere.sock?db=1",
+    // A wrong separator in front of the parameter.
+    "unix:///nowhere.sock?db=1?pass=s3cr3t-canary",
+    "unix:///nowhere.sock?db=1;pass=s3cr3t-canary",
+    "redis://127.0.0.1:1?db=1?pass=s3cr3t-canary",
+    "redis://127.0.0.1:1/0&pass=s3cr3t-canary",
+    "127.0.0.1:1?pass=s3cr3t-canary",
 ];
 
 /// Everything that can be read of limits with this builder.

@@ -190,15 +190,16 @@ fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
 const SHOWN: &[&str] = &["db", "master", "protocol", "sentinel_user", "user"];
 
 /// Returns the address without anything that may be a password. Before the last `@` it shows only the user's
-/// name, after it hosts, ports, the database and the values of known parameters.
+/// name, after it hosts, ports, the database and the values of known parameters. What has a `=` elsewhere is
+/// a parameter after a wrong separator, and is not shown.
 fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         // Not an address, but perhaps a password in the wrong place.
-        return if url.contains('@') { "***".to_owned() } else { url.to_owned() };
+        return if url.contains(['@', '=']) { "***".to_owned() } else { url.to_owned() };
     };
     let (login, rest) = match rest.rsplit_once('@') {
-        // The path of a socket has no login before it.
-        _ if scheme.ends_with("unix") => (String::new(), rest),
+        // The path of a socket may have an `@`.
+        _ if scheme.ends_with("unix") && rest.starts_with('/') => (String::new(), rest),
         // A query with an `@`, or a password with a `?`.
         Some((login, _)) if login.contains('?') => return format!("{scheme}://***"),
         Some((login, rest)) => (redact_login(login), rest),
@@ -206,6 +207,7 @@ fn redact(url: &str) -> String {
     };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let path = if path.contains('=') { "/***" } else { path };
     let hosts: Vec<_> = authority.split(',').map(redact_host).collect();
     let parameters: Vec<_> = query.split('&').map(redact_parameter).collect();
     let mark = if query.is_empty() { "" } else { "?" };
@@ -223,6 +225,7 @@ fn redact_login(login: &str) -> String {
 /// Redacts a host with its port. A port that is not a number may be the password of an address without a host.
 fn redact_host(host: &str) -> String {
     match host.rsplit_once(':') {
+        _ if host.contains('=') => "***".to_owned(),
         Some((host, port))
             if !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
         {
@@ -235,7 +238,9 @@ fn redact_host(host: &str) -> String {
 
 fn redact_parameter(parameter: &str) -> String {
     match parameter.split_once('=') {
-        Some((name, _)) if SHOWN.contains(&name) => parameter.to_owned(),
+        Some((name, value)) if SHOWN.contains(&name) && !value.contains('=') => {
+            parameter.to_owned()
+        }
         Some((name, _)) => format!("{name}=***"),
         None if parameter.is_empty() => String::new(),
         None => "***".to_owned(),
@@ -260,9 +265,13 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        for url in
-            ["redis://me:s3cr3t@h:1/0", "redis://:s3cr3t@h", "nonsense://a:s3cr3t@h", "s3cr3t@h"]
-        {
+        for url in [
+            "redis://me:s3cr3t@h:1/0",
+            "redis://:s3cr3t@h",
+            "redis://h&pass=s3cr3t",
+            "nonsense://a:s3cr3t@h",
+            "s3cr3t@h",
+        ] {
             let shown =
                 Address::parse(url).map_or_else(|error| error.to_string(), |a| a.to_string());
             assert!(!shown.contains("s3cr3t"), "{shown}");
