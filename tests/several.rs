@@ -18,7 +18,9 @@ mod waiting;
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Limiter, Limits, LimitsBuilder, Quota, Quotas, test_util::ManualClock};
+use ratelimit_runtime::{
+    Limiter, Limits, LimitsBuilder, Quota, Quotas, StoreErrorKind, test_util::ManualClock,
+};
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);

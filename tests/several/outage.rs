@@ -42,3 +42,52 @@ async fn all_limits_hold_locally_while_redis_is_away() {
     }
     assert_eq!(after, Ok(3), "an empty server knows of the outage alone");
 }
+
+/// Applies an operation to a limiter with a limit that the user may not use, and to one that it may.
+async fn fails_for_one(limits: &Limits, what: &str) {
+    let of = |name: &str| limits.limiter(name, both(quota(4, MINUTE), quota(6, HOUR)));
+    let (hidden, one, two) = (of("hidden"), of("open:1"), of("open:2"));
+    let first = (hidden.clone().and(one.clone()), one);
+    for (limiter, open) in [first, (two.clone().and(hidden), two)] {
+        let error = match what {
+            "charge" => limiter.charge(1).await.map(drop),
+            "release" => limiter.release(1).await.map(drop),
+            "delete" => limiter.delete().await.map(drop),
+            "expire" => limiter.expire(HOUR).await.map(drop),
+            _ => limiter.set_keep_alive(Some(HOUR)).await.map(drop),
+        }
+        .expect_err(what);
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{what}: {error}");
+        let name = open.name();
+        let (free, expires) = (open.available_permits().await, open.ttl().await.unwrap().is_some());
+        let expected = match what {
+            "charge" => 1,
+            "release" => 3,
+            "delete" => 4,
+            _ => 2,
+        };
+        assert_eq!(free.unwrap(), expected, "{what} of {name}");
+        assert_eq!(expires, matches!(what, "expire" | "set_keep_alive"), "{what} of {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_fails_keeps_no_other_from_an_operation() {
+    for what in ["charge", "release", "delete", "expire", "set_keep_alive"] {
+        let server = RedisServer::start();
+        let user = |rules: &[&str]| {
+            let mut acl = redis::cmd("ACL");
+            acl.arg("SETUSER").arg("app").arg(rules);
+            acl.exec(&mut server.connect().unwrap()).unwrap();
+        };
+        user(&["on", ">pass", "~*", "+@all"]);
+        let limits = Limits::builder().redis(server.url_for("app", "pass")).no_limits_file();
+        let limits = limits.deadline(20 * SECOND).build().await.unwrap();
+        for name in ["hidden", "open:1", "open:2"] {
+            let quotas = both(quota(4, MINUTE), quota(6, HOUR));
+            limits.limiter(name, quotas).try_acquire(2).await.unwrap();
+        }
+        user(&["resetkeys", "~open*", "~{open*", "~ratelimit*", "~{ratelimit*"]);
+        fails_for_one(&limits, what).await;
+    }
+}

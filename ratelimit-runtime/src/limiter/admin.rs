@@ -1,6 +1,7 @@
-//! Management operations, applied to all limits of a key and to all shards of a split limiter.
+//! Management operations, applied to all limits of a key and to all shards of a split limiter. An error of
+//! one of them does not affect the others.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::BitOr, sync::Arc, time::Duration};
 
 use ratelimit_spec::Mode;
 
@@ -22,6 +23,15 @@ pub(crate) struct Write {
     pub(crate) keep_alive: Option<Option<Duration>>,
     /// The time for which no process replaces the change.
     pub(crate) hold: Duration,
+}
+
+/// Combines the results of two limiters; the first error is returned.
+pub(super) fn both<T>(
+    before: Result<T, StoreError>,
+    one: Result<T, StoreError>,
+    join: impl FnOnce(T, T) -> T,
+) -> Result<T, StoreError> {
+    Ok(join(before?, one?))
 }
 
 impl Core {
@@ -56,31 +66,37 @@ impl Core {
         permits: u32,
     ) -> Result<u64, StoreError> {
         let split = self.is_split(limits);
-        let mut all = 0;
+        let (mut all, mut failed) = (0, Ok(()));
         for core in self.limiters(limits) {
             let given = if split { u32::try_from(all).unwrap_or(u32::MAX) } else { 0 };
-            let left = permits.saturating_sub(given);
-            // Another process may have changed the mode. What is counted here needs no store.
-            let stored = limits.store.read(&core.keys).await;
-            let config = match &stored {
-                Ok(Some(stored)) => stored.config,
-                _ => core.in_force().unwrap_or_else(|| core.configured(limits)),
-            };
-            let released = match config.mode {
-                Mode::PerClient => limits.per_client.uncount(&core.keys, config, left),
-                Mode::Overall => {
-                    stored?;
-                    limits.store.release(&core.keys, left).await?
-                }
-            };
-            core.changed();
-            all = if split { all + released } else { all.max(released) };
+            match core.release_here(limits, permits.saturating_sub(given)).await {
+                Ok(released) => all = if split { all + released } else { all.max(released) },
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
         if all > 0 {
             self.family.row().measured.refunded(all);
         }
         self.changed();
-        Ok(all)
+        failed.map(|()| all)
+    }
+
+    async fn release_here(&self, limits: &Services, permits: u32) -> Result<u64, StoreError> {
+        // Another process may have changed the mode. What is counted here needs no store.
+        let stored = limits.store.read(&self.keys).await;
+        let config = match &stored {
+            Ok(Some(stored)) => stored.config,
+            _ => self.in_force().unwrap_or_else(|| self.configured(limits)),
+        };
+        let released = match config.mode {
+            Mode::PerClient => limits.per_client.uncount(&self.keys, config, permits),
+            Mode::Overall => {
+                stored?;
+                limits.store.release(&self.keys, permits).await?
+            }
+        };
+        self.changed();
+        Ok(released)
     }
 
     /// Writes quotas, each to the limit that it belongs to, and to each shard its share.
@@ -172,20 +188,25 @@ impl Core {
     }
 
     pub(crate) async fn delete(self: &Arc<Self>, limits: &Services) -> Result<bool, StoreError> {
-        let mut deleted = false;
+        let mut deleted = Ok(false);
         for core in self.limiters(limits) {
-            deleted |= limits.store.delete(&core.keys).await?;
-            limits.per_client.forget(&core.keys);
-            if core.in_force().is_some() {
-                // If this process counts the limiter, its next call queries the store.
-                match core.numbers(limits) {
-                    Ok(own) if !own.follow => core.note(counted_here(own.config)),
-                    _ => core.forget_in_force(),
-                }
-            }
-            core.forget_refused();
-            core.changed();
+            deleted = both(deleted, core.delete_here(limits).await, bool::bitor);
         }
+        self.changed();
+        deleted
+    }
+
+    async fn delete_here(&self, limits: &Services) -> Result<bool, StoreError> {
+        let deleted = limits.store.delete(&self.keys).await?;
+        limits.per_client.forget(&self.keys);
+        if self.in_force().is_some() {
+            // If this process counts the limiter, its next call queries the store.
+            match self.numbers(limits) {
+                Ok(own) if !own.follow => self.note(counted_here(own.config)),
+                _ => self.forget_in_force(),
+            }
+        }
+        self.forget_refused();
         self.changed();
         Ok(deleted)
     }
@@ -195,12 +216,12 @@ impl Core {
         limits: &Services,
         expiry: Expiry,
     ) -> Result<bool, StoreError> {
-        let mut changed = false;
+        let mut changed = Ok(false);
         for core in self.limiters(limits) {
-            changed |= core.expire_here(limits, expiry).await?;
+            changed = both(changed, core.expire_here(limits, expiry).await, bool::bitor);
         }
         self.changed();
-        Ok(changed)
+        changed
     }
 
     async fn expire_here(&self, limits: &Services, expiry: Expiry) -> Result<bool, StoreError> {
@@ -222,13 +243,20 @@ impl Core {
         limits: &Services,
         idle: Option<Duration>,
     ) -> Result<bool, StoreError> {
-        let mut changed = false;
+        let mut changed = Ok(false);
         for core in self.limiters(limits) {
-            let Some(stored) = limits.store.read(&core.keys).await? else { continue };
-            let expiry = Expiry::Idle(kept_ms(idle, &stored.config));
-            changed |= core.expire_here(limits, expiry).await?;
+            changed = both(changed, core.keep_alive_here(limits, idle).await, bool::bitor);
         }
-        Ok(changed)
+        changed
+    }
+
+    async fn keep_alive_here(
+        &self,
+        limits: &Services,
+        idle: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let Some(stored) = limits.store.read(&self.keys).await? else { return Ok(false) };
+        self.expire_here(limits, Expiry::Idle(kept_ms(idle, &stored.config))).await
     }
 
     /// Returns the longest time to live among the limiters; with several limits `None` if one of

@@ -1,10 +1,15 @@
 //! The limiter as users hold it.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::BitOr, sync::Arc, time::Duration};
 
 use ratelimit_spec::Wait;
 
-use super::{Claim, Core, acquire, admin::Write, services::Services, taken::charge_all};
+use super::{
+    Claim, Core, acquire,
+    admin::{Write, both},
+    services::Services,
+    taken::charge_all,
+};
 use crate::{
     Decision, LimiterConfig, Permit, Quota, Quotas, RateChange, Rejection, Settlement, StoreError,
     clock::expiry_ms,
@@ -67,8 +72,9 @@ impl Limiter {
     /// of the others. Both have to belong to the same [`Limits`](crate::Limits).
     ///
     /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
-    /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like apply to all of them; a change of
-    /// the rate is an error, because it does not name one.
+    /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like apply to all of them, even if one
+    /// of them fails: the first error is returned. A change of the rate is an error, because it does
+    /// not name one.
     ///
     /// # Examples
     ///
@@ -253,11 +259,11 @@ impl Limiter {
     /// As for [`available_permits`](Self::available_permits).
     pub async fn release(&self, permits: u64) -> Result<u64, StoreError> {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        let mut most = 0;
+        let mut most = Ok(0);
         for core in self.cores() {
-            most = most.max(core.release(&self.limits, permits).await?);
+            most = both(most, core.release(&self.limits, permits).await, u64::max);
         }
-        Ok(most)
+        most
     }
 
     /// Sets the quota if none is stored, and returns whether it did.
@@ -338,11 +344,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn delete(&self) -> Result<bool, StoreError> {
-        let mut deleted = false;
+        let mut deleted = Ok(false);
         for core in self.cores() {
-            deleted |= core.delete(&self.limits).await?;
+            deleted = both(deleted, core.delete(&self.limits).await, bool::bitor);
         }
-        Ok(deleted)
+        deleted
     }
 
     /// Lets the limiter expire after this time, in whole milliseconds, and returns whether it
@@ -373,11 +379,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        let mut changed = false;
+        let mut changed = Ok(false);
         for core in self.cores() {
-            changed |= core.keep_alive(&self.limits, idle).await?;
+            changed = both(changed, core.keep_alive(&self.limits, idle).await, bool::bitor);
         }
-        Ok(changed)
+        changed
     }
 
     /// Returns the time until the limiter, or the last of its limits, expires, or `None` if it never does.
@@ -395,10 +401,10 @@ impl Limiter {
     }
 
     async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        let mut changed = false;
+        let mut changed = Ok(false);
         for core in self.cores() {
-            changed |= core.expire(&self.limits, expiry).await?;
+            changed = both(changed, core.expire(&self.limits, expiry).await, bool::bitor);
         }
-        Ok(changed)
+        changed
     }
 }

@@ -4,6 +4,7 @@
 //! its permits does not.
 
 use std::{
+    ops::BitOr,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -12,6 +13,7 @@ use ratelimit_spec::{Mode, Penalty};
 
 use super::{
     Limiter,
+    admin::both,
     core::{Core, Rule},
     services::Services,
 };
@@ -35,11 +37,11 @@ impl Limiter {
     ///
     /// As for [`available_permits`](Self::available_permits).
     pub async fn lift_penalty(&self) -> Result<bool, StoreError> {
-        let mut lifted = false;
+        let mut lifted = Ok(false);
         for core in self.cores() {
-            lifted |= core.lift(&self.limits).await?;
+            lifted = both(lifted, core.lift(&self.limits).await, bool::bitor);
         }
-        Ok(lifted)
+        lifted
     }
 }
 

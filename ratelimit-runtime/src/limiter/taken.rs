@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use super::{
     Core,
+    admin::both,
     per_process::{counted_here, local_share},
     plan::Asked,
     replies::Replies,
@@ -291,11 +292,11 @@ pub(super) async fn charge_all(
     limits: &Arc<Services>,
     permits: u64,
 ) -> Result<Settlement, StoreError> {
-    let mut strictest = Settlement::default();
+    let mut strictest = Ok(Settlement::default());
     for core in all {
-        strictest = strictest.stricter(core.charge(limits, permits).await?);
+        strictest = both(strictest, core.charge(limits, permits).await, Settlement::stricter);
     }
-    Ok(strictest)
+    strictest
 }
 
 /// The permits that a call took so far. They are released if the call is dropped before it has all of them.

@@ -8,6 +8,7 @@ use super::{Outcome, Why, answer::Ready};
 use crate::{
     Decision, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
+        admin::both,
         core::{Core, Rule},
         per_process::{counted_here, local_share},
         plan::Part,
@@ -187,24 +188,30 @@ impl Core {
         if let Some(shards) = rule.shards() {
             return self.charge_shards(limits, shards, permits, beyond).await;
         }
-        let mut strictest = Settlement::default();
+        let mut strictest = Ok(Settlement::default());
         for part in self.parts(&rule) {
             let max_debt =
                 numbers.effective.set.max_debt.map(|most| {
                     self.share().map_or(most.value, |share| share.part(most.value)).into()
                 });
             let begin = || limits.local.begin(limits, self, &rule);
-            let Charged { taken, debt, excess } =
-                part.charge(limits, permits, max_debt, begin).await?;
+            let charged = part.charge(limits, permits, max_debt, begin).await;
             part.core.denials.forget();
-            let one = Settlement { taken, debt, excess, ..Settlement::default() };
-            strictest = strictest.stricter(one);
+            let one = charged.map(|Charged { taken, debt, excess }| Settlement {
+                taken,
+                debt,
+                excess,
+                ..Settlement::default()
+            });
+            strictest = both(strictest, one, Settlement::stricter);
         }
         self.denials.forget();
+        let strictest = strictest?;
         Ok(Settlement { excess: strictest.excess + beyond, ..strictest })
     }
 
-    /// Charges each shard its share of a cost, and then the others what one of them can no longer owe.
+    /// Charges each shard its share of a cost, and then the others what one of them can no longer owe. If a
+    /// shard fails, its share is charged to no other.
     async fn charge_shards(
         &self,
         limits: &Arc<Services>,
@@ -215,18 +222,26 @@ impl Core {
         // In rotation, because the first shards pay the remainder.
         let shards: Vec<_> = self.in_rotation(shards).collect();
         let mut debts = vec![0; shards.len()];
-        let (mut taken, mut left) = (0, 0);
+        let (mut taken, mut left, mut failed) = (0, 0, Ok(()));
         for (n, shard) in (0..).zip(&shards) {
             let part = shard_of(permits, u32::try_from(shards.len()).unwrap_or(u32::MAX), n);
-            let one = Box::pin(shard.charge(limits, part.into())).await?;
-            (taken, left, debts[n as usize]) = (taken + one.taken, left + one.excess, one.debt);
+            match Box::pin(shard.charge(limits, part.into())).await {
+                Ok(one) => {
+                    (taken, left, debts[n as usize]) =
+                        (taken + one.taken, left + one.excess, one.debt);
+                }
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
         for (debt, shard) in debts.iter_mut().zip(&shards) {
             if left > 0 {
-                let one = Box::pin(shard.charge(limits, left)).await?;
-                (taken, left, *debt) = (taken + one.taken, one.excess, one.debt);
+                match Box::pin(shard.charge(limits, left)).await {
+                    Ok(one) => (taken, left, *debt) = (taken + one.taken, one.excess, one.debt),
+                    Err(error) => failed = failed.and(Err(error)),
+                }
             }
         }
+        failed?;
         let (debt, excess) = (debts.iter().sum(), left + beyond);
         Ok(Settlement { taken, debt, excess, ..Settlement::default() })
     }
