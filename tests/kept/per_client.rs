@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{
-    Limits, LimitsBuilder, Mode, Quota, RateChange, Rejection, Settings, rate_limit,
+    Limits, LimitsBuilder, Mode, Quota, RateChange, Reason, Rejection, Settings, rate_limit,
     test_util::ManualClock,
 };
 use tests::{eventually, limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
@@ -141,4 +141,39 @@ async fn a_failed_call_gets_its_permit_back_when_the_store_went_away_later() {
         assert_eq!(outcome, Err(Outcome::Failed), "after {:?}", start.elapsed());
         sleep(ms(20)).await;
     }
+}
+
+#[rate_limit(
+    key = "kept:per-client:{user}",
+    rate = 3,
+    per = "1h",
+    mode = "per_client",
+    wait = "none"
+)]
+async fn of_user(user: &str) -> Result<(), Rejection> {
+    let _ = user;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limiter_that_follows_another_finds_it_for_as_long_as_it_counts() {
+    // The embedded store counts nothing of it, and dropped its configuration as idle.
+    let time = ManualClock::new();
+    let limits = Limits::builder().memory().no_limits_file().clock(time.clone());
+    let limits = limits.build().await.unwrap();
+    for n in 0..2_000 {
+        let _ = limits.limiter(&format!("other:{n}"), Quota::per_second(1));
+    }
+    limits.scope(of_user("ann")).await.unwrap();
+    let follower = limits.configured("kept:per-client:ann");
+    for left in [1, 0] {
+        for _ in 0..4 {
+            time.advance(Duration::from_secs(61));
+            sleep(ms(20)).await;
+        }
+        assert_eq!(follower.try_acquire(1).await.unwrap().remaining(), left);
+    }
+    assert!(limits.scope(of_user("ann")).await.is_err());
+    time.advance(Duration::from_secs(3 * 3_600));
+    assert_eq!(follower.try_acquire(1).await.unwrap_err().reason(), Reason::NotConfigured);
 }

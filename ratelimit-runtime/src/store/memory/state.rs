@@ -219,10 +219,17 @@ impl State {
 
     /// Returns whether it is equivalent to a new one: nothing is used, and the next caller writes the same
     /// configuration. A slot with a lease is kept: it was in use a moment ago, and creating it again costs
-    /// the next caller many times a look-up.
+    /// the next caller many times a look-up. What is counted elsewhere is kept until it expires.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         let outside = self.stored.as_ref().is_some_and(Stored::is_from_outside);
         let leased = self.lease.as_ref().is_some_and(|lease| now < lease.until_ms);
-        self.is_expired(now) || (!outside && !leased && self.used.is_idle(now))
+        self.is_expired(now)
+            || (!outside && !leased && !self.is_counted_elsewhere() && self.used.is_idle(now))
+    }
+
+    /// Returns whether each process counts, until this configuration expires.
+    fn is_counted_elsewhere(&self) -> bool {
+        let stored = self.stored.as_ref().map(|stored| stored.config().mode);
+        self.expires_ms != NEVER && stored == Some(Mode::PerClient)
     }
 }
