@@ -80,7 +80,7 @@ mod tests {
     fn reserved(state: &mut State, config: Config, permits: u32, now: u64) -> Grant {
         let [booking] = state.reserve(&config, &[permits], u64::MAX, now)[..] else { panic!() };
         assert!(booking.verdict.granted);
-        Grant::reserved(config, permits, booking.ticket).moved(booking.verdict.moved)
+        Grant::reserved(config, permits, booking.ticket, booking.wait).moved(booking.verdict.moved)
     }
 
     #[test]
@@ -248,11 +248,13 @@ mod tests {
     #[test]
     fn a_grant_of_a_whole_bucket_has_begun_although_its_end_is_rounded_up() {
         let config = Config::new(7, 1000, Mode::Overall).rule(Rule::TokenBucket { burst: 40 });
-        let mut state = State::default();
-        let whole = granted(&mut state, config, 40, 0);
-        assert_eq!(state.charge(&config, 5, 9, 0).0.debt, 5);
-        assert_eq!(state.give_back(&config, &whole, 0), 40);
-        assert_eq!(state.peek(&config, 1, 0).remaining, 34, "less up to a millisecond's worth");
+        for take in [granted, reserved] {
+            let mut state = State::default();
+            let whole = take(&mut state, config, 40, 0);
+            assert_eq!(state.charge(&config, 5, 9, 0).0.debt, 5);
+            assert_eq!(state.give_back(&config, &whole, 0), 40);
+            assert_eq!(state.peek(&config, 1, 0).remaining, 34, "less up to a millisecond's worth");
+        }
     }
 
     #[test]

@@ -37,11 +37,12 @@ impl Grant {
         Self { moved, ..self }
     }
 
-    /// Returns the grant of a reservation.
+    /// Returns the grant of a reservation that begins after this many milliseconds.
     #[must_use]
-    pub fn reserved(config: Config, permits: u32, ticket: Ticket) -> Self {
+    pub fn reserved(config: Config, permits: u32, ticket: Ticket, wait_ms: u64) -> Self {
         let ends_ms = ticket.empty_at_ms.saturating_add(u64::from(ticket.ticks > 0));
-        Self { permits, ends_ms, moved: 0, before_ms: ticket.before_ms, config }
+        let before_ms = if wait_ms > 0 { ticket.before_ms } else { AT_ONCE };
+        Self { permits, ends_ms, moved: 0, before_ms, config }
     }
 }
 

@@ -3,7 +3,7 @@
 use ratelimit_spec::{Mode, Rule};
 
 use super::*;
-use crate::algorithm::{State, Verdict, state::tests::noise};
+use crate::algorithm::{State, Verdict, reserve::Booking, state::tests::noise};
 
 fn bucket(rate: u64, per: u64, burst: u32) -> Config {
     Config::new(rate, per, Mode::Overall).rule(Rule::TokenBucket { burst })
@@ -166,13 +166,13 @@ fn the_last_reservation_can_be_given_up() {
     let (config, mut state) = (leaky(10, 1000), State::default());
     let [_, first, second] = [(); 3].map(|()| state.reserve(&config, &[1], 1000, 0)[0]);
     assert_eq!((first.wait, second.wait), (100, 200));
-    let back = |state: &mut State, of: Ticket, now| {
-        state.give_back(&config, &Grant::reserved(config, 1, of), now)
+    let back = |state: &mut State, of: Booking, now| {
+        state.give_back(&config, &Grant::reserved(config, 1, of.ticket, of.wait), now)
     };
-    assert_eq!(back(&mut state, first.ticket, 10), 0, "somebody comes after it");
-    assert_eq!(back(&mut state, second.ticket, 10), 1);
-    assert_eq!(back(&mut state, second.ticket, 10), 0, "once");
-    assert_eq!(back(&mut state, first.ticket, 20), 1, "now it is the last one");
+    assert_eq!(back(&mut state, first, 10), 0, "somebody comes after it");
+    assert_eq!(back(&mut state, second, 10), 1);
+    assert_eq!(back(&mut state, second, 10), 0, "once");
+    assert_eq!(back(&mut state, first, 20), 1, "now it is the last one");
     assert_eq!(state.reserve(&config, &[1], 1000, 20)[0].wait, 80);
 }
 
@@ -184,7 +184,7 @@ fn new_numbers_wait_only_for_reservations_that_are_left() {
     let bookings = state.reserve(&slow, &[1; 10], u64::MAX, 0);
     assert_eq!(state.release(&slow, 10, 0), 9);
     for booking in bookings[1..].iter().rev() {
-        let grant = Grant::reserved(slow, 1, booking.ticket);
+        let grant = Grant::reserved(slow, 1, booking.ticket, booking.wait);
         assert_eq!(state.give_back(&slow, &grant.moved(booking.verdict.moved), 0), 1);
     }
     // One of the first ten, and the reservation that begins after 100 ms. What the release kept for
@@ -260,7 +260,7 @@ impl Callers {
     fn reserve(&mut self, config: Config, costs: &[u32], now: u64) {
         for (booking, permits) in self.state.reserve(&config, costs, 40, now).iter().zip(costs) {
             if booking.verdict.granted {
-                let grant = Grant::reserved(config, *permits, booking.ticket);
+                let grant = Grant::reserved(config, *permits, booking.ticket, booking.wait);
                 self.going.push((now + booking.wait, grant.moved(booking.verdict.moved)));
             }
         }

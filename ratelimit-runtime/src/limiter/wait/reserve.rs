@@ -63,7 +63,7 @@ impl Core {
         let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {
             let granted = reservation.reply.outcome == Outcome::Granted;
             let Reservation { reply, wait_ms, ticket } = *reservation;
-            let grant = Grant::reserved(reply.config, *cost, ticket).moved(reply.moved);
+            let grant = Grant::reserved(reply.config, *cost, ticket, wait_ms).moved(reply.moved);
             // The values for a call that is admitted when its time has come.
             let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
             let more_after_ms = reply.more_after_ms.saturating_sub(wait_ms);

@@ -155,7 +155,8 @@ impl Reservation {
     #[must_use]
     pub fn grant(&self, permits: u32) -> Option<Grant> {
         let granted = self.reply.outcome == crate::store::Outcome::Granted;
-        let Self { reply, ticket, .. } = *self;
-        granted.then(|| Grant::reserved(reply.config, permits, ticket).moved(reply.moved))
+        let Self { reply, ticket, wait_ms } = *self;
+        let reserved = || Grant::reserved(reply.config, permits, ticket, wait_ms);
+        granted.then(|| reserved().moved(reply.moved))
     }
 }
