@@ -122,6 +122,26 @@ async fn a_block_is_lifted_or_deleted() {
     }
 }
 
+#[tokio::test]
+async fn a_key_that_another_process_unblocked_is_blocked_again_in_the_same_window() {
+    let place = Place::redis();
+    let settings = Settings::new(Quota::per_hour(1)).penalty(Penalty::new(1, ms(60_000)));
+    let limits = [place.limits().await, place.limits().await];
+    let [limiter, operator] = limits.each_ref().map(|it| it.limiter("login:ann", settings.clone()));
+    for delete in [false, true] {
+        let _ = limiter.try_acquire(1).await;
+        assert_eq!(reason(limiter.try_acquire(1).await), Some(Reason::Blocked));
+        if delete {
+            assert!(operator.delete().await.unwrap());
+        } else {
+            assert!(operator.lift_penalty().await.unwrap());
+        }
+        tokio::time::sleep(ms(1_050)).await;
+        assert_eq!(limiter.try_acquire(1).await.is_ok(), delete);
+        assert_eq!(reason(limiter.try_acquire(1).await), Some(Reason::Blocked), "{delete}");
+    }
+}
+
 /// A process reports one rejection of each window, and knew the end of the window that was.
 #[tokio::test]
 async fn a_row_begins_anew_when_the_window_changes_or_the_limiter_is_deleted() {

@@ -1,4 +1,5 @@
-//! Rejections that may block a key: reported to the store once per window with a rejected call.
+//! Rejections that may block a key: reported to the store once per window with a rejected call, and in a long
+//! window every second, because another process may have reset the count.
 //!
 //! Only the final result of a call counts: a cached denial counts, and a call that waits and gets
 //! its permits does not.
@@ -20,6 +21,9 @@ use super::{
 use crate::{
     Reason, Rejection, StoreError, StoreErrorKind, clock::whole_ms, events::Event, store::Refused,
 };
+
+/// The maximum time for which a process does not report a rejection again.
+const KNOWN_FOR_MS: u64 = 1_000;
 
 impl Rule {
     /// Returns when and for how long keys are blocked, or `None` if they are not.
@@ -85,7 +89,7 @@ impl Core {
         let sent = limits.clock.now_ms();
         let refused = limits.store.penalize(&self.keys, penalty, per_ms).await;
         let known_for = refused.as_ref().map_or(0, |refused| refused.window_ends_in_ms);
-        self.know_until(sent + known_for);
+        self.know_until(sent + known_for.min(KNOWN_FOR_MS));
         let refused = refused?;
         let block = Duration::from_millis(refused.blocked_for_ms);
         if refused.blocked_for_ms > 0 {
