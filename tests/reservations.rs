@@ -3,6 +3,8 @@
 
 #[path = "reservations/limiter.rs"]
 mod limiter;
+#[path = "reservations/outage.rs"]
+mod outage;
 #[path = "reservations/processes.rs"]
 mod processes;
 #[path = "reservations/scripts.rs"]

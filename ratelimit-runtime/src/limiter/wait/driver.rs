@@ -21,7 +21,11 @@ use crate::{
     Reason,
     clock::{self, whole_ms},
     engine::Unfinished,
-    limiter::{decide::Granted, services::Services, taken::Taken},
+    limiter::{
+        decide::{Granted, Refusals, Why},
+        services::Services,
+        taken::Taken,
+    },
 };
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -171,10 +175,11 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
     let result = decide(&limits, &chair.claims).await;
     let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
-    let degraded = |granted: &[Granted]| granted.iter().any(|got| got.decision.degraded);
+    if let Some(degraded) = is_degraded(&result) {
+        core.queue.waiting().polling.store(degraded, Ordering::Release);
+    }
     let (outcome, again) = match result {
         Ok(granted) => {
-            core.queue.waiting().polling.store(degraded(&granted), Ordering::Release);
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now + again.unwrap_or(0))
         }
@@ -208,6 +213,21 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     });
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
         Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
+    }
+}
+
+/// Returns whether the policy of an unavailable store decided; `None` if that is unknown. A rejection counts too:
+/// as long as other processes reserve permits, none is free for a caller without a reservation.
+fn is_degraded(result: &Result<Vec<Granted>, Refusals>) -> Option<bool> {
+    match result {
+        Ok(granted) => Some(granted.iter().any(|got| got.decision.degraded)),
+        Err(refusals) => {
+            let refused = refusals.iter().filter_map(|(_, why)| match why {
+                Why::NotNow(refusal) => Some(refusal.degraded),
+                Why::Rejected(_) => None,
+            });
+            refused.reduce(|one, other| one || other)
+        }
     }
 }
 
