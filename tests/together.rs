@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Limiter, Limits, Quota, Reason, Rejection, limiter, rate_limit};
-use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
+use tests::{place::Place, redis_cluster::RedisCluster, redis_server::RedisServer};
 use tokio::time::sleep;
 
 /// Three a shop, and two for each of its users.
@@ -215,4 +215,23 @@ async fn without_redis_each_goes_by_its_policy() {
             assert_eq!(order("ann").await.unwrap_err().reason(), Reason::Limited);
         })
         .await;
+}
+
+#[tokio::test]
+async fn a_rejection_by_several_limiters_lasts_until_all_have_the_permits() {
+    for place in [Place::Embedded, Place::redis()] {
+        let limits = place.limits().await;
+        let one = limits.limiter("one", Quota::per_minute(1));
+        let other = limits.limiter("other", Quota::per_hour(1));
+        one.clone().and(other.clone()).try_acquire(1).await.unwrap();
+        for (first, second) in [(&one, &other), (&other, &one)] {
+            let both = first.clone().and(second.clone());
+            for rejected in [both.try_acquire(1).await.map(drop), both.peek(1).await.map(drop)] {
+                let rejection = rejected.unwrap_err();
+                assert_eq!(rejection.limiter(), first.name(), "the first one");
+                let after = rejection.retry_after().unwrap();
+                assert!(after > Duration::from_secs(3_500), "{rejection}");
+            }
+        }
+    }
 }

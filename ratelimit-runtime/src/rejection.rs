@@ -75,6 +75,16 @@ impl Rejection {
         self.with(|inner| inner.decision.retry_after = retry_after)
     }
 
+    /// Returns the rejection of a call that another limiter rejects for this long. Without a time of its own,
+    /// waiting does not help.
+    pub(crate) fn not_before(self, other: Option<Duration>) -> Self {
+        let own = self.retry_after();
+        match own.zip(other) {
+            Some((own, other)) if other > own => self.retry_after_some(Some(other)),
+            _ => self,
+        }
+    }
+
     /// Returns the rejection of a key that is blocked for this long.
     pub(crate) fn blocked_for(self, block: Duration) -> Self {
         self.with(|inner| {

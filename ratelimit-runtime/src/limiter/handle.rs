@@ -174,15 +174,16 @@ impl Limiter {
     ///
     /// Returns the rejection of such a request.
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
-        let mut strictest = None::<Decision>;
-        for core in self.cores() {
-            let decision = core.peek(&self.limits, permits).await?;
-            strictest = Some(match strictest {
-                Some(before) => before.and(decision),
-                None => decision,
-            });
+        let mut strictest = self.core.peek(&self.limits, permits).await;
+        for core in &self.others {
+            let other = core.peek(&self.limits, permits).await;
+            strictest = match (strictest, other) {
+                (Ok(one), Ok(other)) => Ok(one.and(other)),
+                (Err(one), Err(other)) => Err(one.not_before(other.retry_after())),
+                (Err(rejection), Ok(_)) | (Ok(_), Err(rejection)) => Err(rejection),
+            };
         }
-        strictest.ok_or_else(|| self.core.unknown())
+        strictest
     }
 
     /// Charges permits for a cost that is known only afterwards, such as that of a long answer. Takes the permits that

@@ -309,8 +309,8 @@ async fn first_try(
     decide(limits, claims).await.map_err(refused)
 }
 
-/// Evaluates refusals: a claim whose wait would be too long rejects the call; otherwise the call
-/// waits for the claim with the longest wait.
+/// Evaluates refusals: a claim whose wait would be too long rejects the call, until all of them are over;
+/// otherwise the call waits for the claim with the longest wait.
 fn blocked(
     limits: &Services,
     claims: &[Claim],
@@ -319,6 +319,8 @@ fn blocked(
     lag: u64,
 ) -> Blocked {
     let now = limits.clock.now_ms();
+    let latest = refusals.iter().filter_map(|(_, why)| why.retry_after()).max();
+    let refused = |reason, refusal| Rejection::refused(reason, refusal).not_before(latest);
     let mut longest = (0, 0);
     for (position, why) in refusals {
         let wait = &claims[position].wait;
@@ -328,12 +330,12 @@ fn blocked(
         };
         let after = whole_ms(refusal.retry_after.unwrap_or(LOOK_AGAIN));
         if *wait == Wait::None {
-            return Blocked::By(position, Rejection::refused(Reason::Limited, *refusal));
+            return Blocked::By(position, refused(Reason::Limited, *refusal));
         }
         if until(*wait, started)
             .is_some_and(|until| now.saturating_add(after) > until.saturating_add(lag))
         {
-            return Blocked::By(position, Rejection::refused(Reason::WaitTooLong, *refusal));
+            return Blocked::By(position, refused(Reason::WaitTooLong, *refusal));
         }
         longest = longest.max((after, position));
     }

@@ -31,6 +31,14 @@ pub(in crate::limiter) enum Ready<'a> {
 }
 
 impl Why {
+    /// Returns when the permits will be free, if that is known.
+    pub(in crate::limiter) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::NotNow(refusal) => refusal.retry_after,
+            Self::Rejected(_) => None,
+        }
+    }
+
     /// Returns the rejection that lets a call proceed sooner.
     pub(super) fn sooner(self, other: Self) -> Self {
         let wait = |why: &Self| match why {
