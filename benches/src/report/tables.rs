@@ -136,6 +136,7 @@ pub(super) fn compile(measured: &Measured) -> String {
         ("an annotated function", |row| {
             row.figure("each_ms").map_or("–".into(), |ms| format!("{ms:.1} ms"))
         }),
+        ("least", |row| row.figure("least_ms").map_or("–".into(), |ms| format!("{ms:.1} ms"))),
         ("its bytes", |row| count(row.figure("each_bytes"))),
     ];
     measured.of("compile").map_or(ABSENT.to_owned(), |results| table(results, columns))

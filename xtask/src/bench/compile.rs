@@ -24,6 +24,7 @@ version = "0.0.0"
 edition = "2024"
 
 [dependencies]
+inventory = "0.3"
 ratelimit-runtime = { path = "ROOT/ratelimit-runtime" }
 
 [profile.release]
@@ -33,26 +34,51 @@ strip = true
 "#;
 
 const MAIN: &str = r#"
+struct Entry(u32);
+inventory::collect!(Entry);
+
 fn main() {
     use std::{future::Future, pin::pin, task::{Context, Waker}};
+    let _ = inventory::iter::<Entry>().map(|entry| entry.0).sum::<u32>();
     let _ = pin!(all()).as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
 "#;
+
+/// What the functions have besides their bodies.
+#[derive(Clone, Copy)]
+enum Extra {
+    Nothing,
+    /// The first ones have the attribute, every other one of them with a placeholder.
+    Attribute(usize),
+    /// The least that an attribute can expand to which is registered, waits, and returns on an error.
+    Least,
+}
 
 pub(super) fn measure(arguments: &[String]) -> Outcome {
     none(arguments)?;
     let project = Project::create()?;
     let mut rows = Vec::new();
     for command in ["check", "build"] {
-        project.write(0)?;
+        project.write(Extra::Nothing)?;
         let cold = project.cold(command)?;
         let plain = project.warm(command)?;
-        project.write(FUNCTIONS)?;
-        let annotated = project.warm(command)?;
-        let each_ms = (annotated - plain) * 1000.0 / FUNCTIONS as f64;
-        say(&format!("{command}: {cold:.1} s cold, {each_ms:.1} ms for each annotated function"));
+        let each_ms = |extra| {
+            project.write(extra)?;
+            Ok((project.warm(command)? - plain) * 1000.0 / FUNCTIONS as f64)
+        };
+        let least_ms = each_ms(Extra::Least)?;
+        let each_ms = each_ms(Extra::Attribute(FUNCTIONS))?;
+        say(&format!(
+            "{command}: {cold:.1} s cold, {each_ms:.1} ms for each annotated function, of which an entry and an \
+             `.await?` alone take {least_ms:.1} ms"
+        ));
         let crates = project.crates()?;
-        let mut figures = vec![("cold_s", cold), ("each_ms", each_ms), ("crates", crates)];
+        let mut figures = vec![
+            ("cold_s", cold),
+            ("each_ms", each_ms),
+            ("least_ms", least_ms),
+            ("crates", crates),
+        ];
         if command == "build" {
             let bytes = project.bytes_each()?;
             say(&format!("build --release: {bytes:.0} bytes for each annotated function"));
@@ -81,20 +107,29 @@ impl Project {
         Ok(project)
     }
 
-    /// Writes the functions. The first `annotated` ones have the attribute, every other one of them with a placeholder.
-    fn write(&self, annotated: usize) -> Outcome {
+    /// Writes the functions.
+    fn write(&self, extra: Extra) -> Outcome {
         let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
         let mut calls = String::new();
         for number in 0..FUNCTIONS {
-            if number < annotated {
+            if let Extra::Attribute(annotated) = extra
+                && number < annotated
+            {
                 let value = if number % 2 == 0 { ":{id}" } else { "" };
                 text += &format!(
                     "#[ratelimit_runtime::rate_limit(key = \"f{number}{value}\", rate = 10, \
                      per = \"1s\", wait = \"none\")]\n"
                 );
             }
+            let least = match extra {
+                Extra::Least => format!(
+                    "inventory::submit! {{ Entry({number}) }} \
+                     std::future::ready(Ok::<(), Rejection>(())).await?; "
+                ),
+                Extra::Nothing | Extra::Attribute(_) => String::new(),
+            };
             text += &format!(
-                "async fn f{number}(id: u64) -> Result<u64, Rejection> {{ Ok(id + {number}) }}\n"
+                "async fn f{number}(id: u64) -> Result<u64, Rejection> {{ {least}Ok(id + {number}) }}\n"
             );
             calls += &format!("    f{number}(1).await?;\n");
         }
@@ -129,7 +164,7 @@ impl Project {
         const FIRST: usize = 2;
         let mut bytes = [0; 2];
         for (bytes, annotated) in bytes.iter_mut().zip([FIRST, FUNCTIONS]) {
-            self.write(annotated)?;
+            self.write(Extra::Attribute(annotated))?;
             run(self.cargo("build").arg("--release"))?;
             let program = self.0.join("target/release/compiled");
             let found = fs::metadata(&program).map_err(|error| {
