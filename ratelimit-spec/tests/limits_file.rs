@@ -27,6 +27,8 @@ fn report(text: &str) -> String {
     }
 }
 
+const NO_COLON: &str = "no `: ` on this line; write `key: value`, with a space after the colon";
+
 fn check_reports(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         assert_eq!(report(text), *expected, "in\n{text}");
@@ -169,6 +171,18 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
         (
             "limiters:\n  a:\n    overrides:\n      - keyy: a\n        key: a\n",
             "4:9: unknown field `keyy` in an override of limiter `a`; did you mean `key`?",
+        ),
+        (
+            "limiters:\n  a: { rate: 5, per:1s }\n",
+            "2:17: unknown field `per:1s` in limiter `a`; write a space after the `:`",
+        ),
+        (
+            "limiters:\n  a: { rat:5, per: 1s }\n",
+            "2:8: unknown field `rat:5` in limiter `a`; write a space after the `:`",
+        ),
+        (
+            "limiters:\nstore:x: { rate: 5 }\n",
+            "2:1: unknown field `store:x`; did you mean `store`?",
         ),
         (
             "prefixes:\n  - prefix: a\n    modes: overall\n",
@@ -738,7 +752,14 @@ fn yaml_that_is_none_says_what_is_missing() {
             "limiters:\n    a: { rate: 1 }\n  b: { rate: 1 }\n",
             "3:3: inconsistent indentation; align the line with those of the same map or list",
         ),
-        ("a: 1\nb\nc: 2\n", "3:1: not valid YAML: could not find expected ':'"),
+        // The place was the next line, or the end of the file, and the message that of the YAML parser.
+        ("a: 1\nb\nc: 2\n", &format!("2:1: {NO_COLON}")),
+        ("limiters:\n  a:\n    rate: 5\n    per:1s\n", &format!("4:5: {NO_COLON}")),
+        ("limiters:\n  a:\n    rate: 5\n    per:1s # c\n\n  b:\n", &format!("4:5: {NO_COLON}")),
+        ("limiters:\n  a:\n    rate:5\n    per: 1s\n", &format!("3:5: {NO_COLON}")),
+        ("store:memory\nlimiters:\n", &format!("1:1: {NO_COLON}")),
+        ("limiters:\n  a: {}\n  \"report\"\n", &format!("3:3: {NO_COLON}")),
+        ("prefixes:\n  - prefix:a\n    rate: 5\n", &format!("2:5: {NO_COLON}")),
         ("a: \"\\q\"\n", "1:5: not valid YAML: found unknown escape character"),
     ]);
 }

@@ -70,8 +70,11 @@ impl Report {
 
     /// Reports a field that does not exist.
     pub(super) fn unknown(&mut self, field: &Field<'_>, known: &[&str], section: &Section<'_>) {
+        // `per:1s` is a key without a value.
+        let lacks_space = field.name.contains(':') && field.value.value == Value::Null;
         self.add(field.name_position, || {
             let hint = match nearest(field.name, known.iter().copied()) {
+                _ if lacks_space => "write a space after the `:`".to_owned(),
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("expected {}", either(known)),
             };

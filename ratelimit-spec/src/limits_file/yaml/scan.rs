@@ -65,8 +65,8 @@ struct Scanner {
     after_value: bool,
     /// Whether a `:` outside of `[` and `{` has been seen on this line.
     after_colon: bool,
-    /// The column in which the last value outside of `[` and `{` started. It is a key if `:` follows.
-    value_column: usize,
+    /// Where the last value outside of `[` and `{` started. It is a key if `:` follows.
+    value: Option<Position>,
 }
 
 impl Scanner {
@@ -82,10 +82,25 @@ impl Scanner {
         loop {
             cursor.skip_blanks();
             match cursor.peek() {
-                None | Some('#') => return Ok(()),
+                None | Some('#') => break,
                 Some(c) => self.token(c, &mut cursor)?,
             }
         }
+        // Everything in the column of a map is a key.
+        match self.blocks.last() {
+            Some(&block) if self.flow.is_empty() => self.check_colon(block),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rejects a value in this column that should have been a key.
+    fn check_colon(&self, column: usize) -> Result<(), Problem> {
+        let value = self.value.filter(|value| value.column == column);
+        if self.after_value && !self.after_colon && value.is_some() {
+            let message = "no `: ` on this line; write `key: value`, with a space after the colon";
+            return Err(Problem { position: value, message: message.into(), is_syntax: true });
+        }
+        Ok(())
     }
 
     /// Handles the indentation, and the markers that have a meaning only at the start of a line.
@@ -116,6 +131,7 @@ impl Scanner {
     /// Leaves the maps and lists that a line with text in this column does not belong to.
     fn indent(&mut self, column: usize) -> Result<(), Problem> {
         if self.after_value && self.blocks.last().is_none_or(|&block| column > block) {
+            self.check_colon(column)?;
             let message = "unexpected continuation line; write each value on one line, and align the \
                            fields of a map";
             return Err(self.problem(column, message));
@@ -243,7 +259,7 @@ impl Scanner {
                 return Err(self.problem(column, message));
             }
             self.after_colon = true;
-            self.open_block(self.value_column)?;
+            self.open_block(self.value.map_or(column, |value| value.column))?;
         }
         self.after_value = false;
         cursor.skip(1);
@@ -268,7 +284,7 @@ impl Scanner {
 
     fn start_value(&mut self, column: usize) -> Result<(), Problem> {
         if self.flow.is_empty() {
-            self.value_column = column;
+            self.value = Some(Position { line: self.line, column });
         }
         match (self.after_value, self.flow.is_empty()) {
             (false, _) => Ok(()),

@@ -212,6 +212,17 @@ proptest! {
     }
 
     #[test]
+    fn a_line_without_a_colon_is_not_yaml_for_the_parser_either(text in yaml_like()) {
+        let no_colon = |text: &str| scan(text).err().filter(|problem| problem.message.contains("no `: `"));
+        let line = no_colon(&text).and_then(|problem| problem.position).map(|at| at.line);
+        // The guard refuses text over two lines as well, which the parser reads.
+        let lines = text.split_inclusive('\n').take(line.unwrap_or(0));
+        if no_colon(&lines.collect::<String>()).is_some() {
+            prop_assert!(Node::parse(&text).is_err(), "{}", text);
+        }
+    }
+
+    #[test]
     fn no_text_makes_the_reader_panic(text in yaml_like()) {
         let _ = LimitsFile::parse(&text);
     }
