@@ -607,11 +607,18 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ),
         (
             "prefixes:\n  - a\n  - [a]\n  -\n",
-            "1:1: an entry of `prefixes` needs `prefix`; write which names it is for\n\
-             2:5: an entry of `prefixes` cannot be the text `a`; write fields such as \
+            "2:5: an entry of `prefixes` cannot be the text `a`; write fields such as \
              `{ prefix: \"vip-\", rate: 50 }`\n\
              3:5: an entry of `prefixes` cannot be a list; write fields such as \
-             `{ prefix: \"vip-\", rate: 50 }`",
+             `{ prefix: \"vip-\", rate: 50 }`\n\
+             4:4: an entry of `prefixes` needs `prefix`; write which names it is for",
+        ),
+        (
+            "trusted_proxies:\n  - 10.0.0.0/8\n  -\n  - ~\nlimiters:\n  a:\n    limits:\n    - { rate: 5, per: 1s }\n    -\n",
+            "3:4: an entry of `trusted_proxies` cannot be empty; write an address range such as `10.0.0.0/8`\n\
+             4:5: an entry of `trusted_proxies` cannot be empty; write an address range such as `10.0.0.0/8`\n\
+             9:6: a limit needs `rate`; write `{ rate: 10, per: 1s }`\n\
+             9:6: a limit needs `per`; write `{ rate: 10, per: 1s }`",
         ),
         (
             "store: 5\n",
@@ -624,7 +631,7 @@ fn a_value_of_the_wrong_kind_is_refused() {
         ),
         (
             "trusted_proxies: [10.0.0.0/8, 7, local]\n",
-            "1:31: `trusted_proxies` cannot be `7`; write a list of address ranges such as `[10.0.0.0/8]`\n\
+            "1:31: an entry of `trusted_proxies` cannot be `7`; write an address range such as `10.0.0.0/8`\n\
              1:34: `local` is no range of IP addresses; write one such as `10.0.0.0/8`",
         ),
         (

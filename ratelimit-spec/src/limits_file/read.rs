@@ -207,11 +207,14 @@ fn expandable(field: &Field<'_>, shape: Shape, report: &mut Report) -> Option<St
 }
 
 fn networks(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<Network> {
-    let expected = &shape.expected();
     let read = |node: &Node| {
         let field = Field { value: node, position: node.position.or(field.position), ..*field };
         let Some(text) = node.text() else {
-            report.wrong(&field, expected);
+            let (name, value) = (field.name, &node.value);
+            let example = "an address range such as `10.0.0.0/8`";
+            report.add(field.position, || {
+                format!("an entry of `{name}` cannot be {value}; write {example}")
+            });
             return None;
         };
         text.parse().map_err(|error| report.refuse(&field, &error)).ok()
@@ -219,7 +222,7 @@ fn networks(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<Network
     match &field.value.value {
         node::Value::List(nodes) => nodes.iter().filter_map(read).collect(),
         _ => {
-            report.wrong(field, expected);
+            report.wrong(field, &shape.expected());
             Vec::new()
         }
     }

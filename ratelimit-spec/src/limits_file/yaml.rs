@@ -37,23 +37,19 @@ impl Node {
         match (&mut self.value, &outline.inside) {
             (Value::List(nodes), Inside::List(outlines)) if nodes.len() == outlines.len() => {
                 for (node, outline) in nodes.iter_mut().zip(outlines) {
-                    node.place_if_written(outline.as_ref());
+                    node.place(outline);
                 }
             }
             (Value::Map(entries), Inside::Map(outlines)) if entries.len() == outlines.len() => {
                 for ((key, value), (key_outline, value_outline)) in entries.iter_mut().zip(outlines)
                 {
                     key.place(key_outline);
-                    value.place_if_written(value_outline.as_ref());
+                    if let Some(outline) = value_outline {
+                        value.place(outline);
+                    }
                 }
             }
             _ => {}
-        }
-    }
-
-    fn place_if_written(&mut self, outline: Option<&Outline>) {
-        if let Some(outline) = outline {
-            self.place(outline);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::slice::Iter;
 use super::scan::{Kind, Token};
 use crate::limits_file::problem::Position;
 
-/// The positions of a node and its contents. `None` is an absent value.
+/// The positions of a node and its contents. `None` is the absent value of a key; an absent element is after its dash.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outline {
     pub(super) position: Position,
@@ -20,7 +20,7 @@ pub(super) struct Outline {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inside {
     Scalar,
-    List(Vec<Option<Outline>>),
+    List(Vec<Outline>),
     Map(Vec<(Outline, Option<Outline>)>),
 }
 
@@ -58,7 +58,9 @@ impl Grouping<'_> {
             .tokens
             .next_if(|token| token.kind == Kind::Dash && token.position.column == position.column)
         {
-            elements.push(self.block_inside(dash.position, false));
+            let empty = Position { column: dash.position.column + 1, ..dash.position };
+            let element = self.block_inside(dash.position, false);
+            elements.push(element.unwrap_or(Outline { position: empty, inside: Inside::Scalar }));
         }
         Some(Outline { position, inside: Inside::List(elements) })
     }
@@ -105,7 +107,7 @@ impl Grouping<'_> {
         Some(Outline { position: token.position, inside })
     }
 
-    fn flow_list(&mut self) -> Vec<Option<Outline>> {
+    fn flow_list(&mut self) -> Vec<Outline> {
         let mut elements = Vec::new();
         while self.next_if(Kind::Close).is_none() {
             let Some(element) = self.flow() else {
@@ -116,9 +118,9 @@ impl Grouping<'_> {
                 let position = element.position;
                 let value = self.flow_value();
                 let inside = Inside::Map(vec![(element, value)]);
-                elements.push(Some(Outline { position, inside }));
+                elements.push(Outline { position, inside });
             } else {
-                elements.push(Some(element));
+                elements.push(element);
             }
             self.next_if(Kind::Comma);
         }
