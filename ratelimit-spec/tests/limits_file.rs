@@ -185,6 +185,15 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "2:1: unknown field `store:x`; did you mean `store`?",
         ),
         (
+            "limiters:\n  \"a:{b}\":\n    overrides:\n      - { key: a:b, quota: 5, max_key: 5 }\n",
+            &format!(
+                "4:21: unknown field `quota` in an override of limiter `a:{{b}}`; expected `key`, `prefix`, {} or `{last}`\n\
+                 4:31: unknown field `max_key` in an override of limiter `a:{{b}}`; expected `key`, `prefix`, {} or `{last}`",
+                settings.replace(", `max_keys`", ""),
+                settings.replace(", `max_keys`", ""),
+            ),
+        ),
+        (
             "prefixes:\n  - prefix: a\n    modes: overall\n",
             "3:5: unknown field `modes` in an entry of `prefixes`; did you mean `mode`?",
         ),

@@ -96,16 +96,19 @@ fn entry(
             return None;
         }
     };
+    let is_override = matchers.contains(&"key");
     let mut reader = SettingsReader::default();
     let mut names = Vec::new();
     for field in &fields {
         if matchers.contains(&field.name) {
             names.push(*field);
         } else if !reader.field(field, report) {
-            report.unknown(field, &[matchers, Settings::NAMES].concat(), &section);
+            let mut known = [matchers, Settings::NAMES].concat();
+            known.retain(|name| !is_override || *name != "max_keys");
+            report.unknown(field, &known, &section);
         }
     }
-    if matchers.contains(&"key") {
+    if is_override {
         let why = "is for all keys of a limiter; write it outside of `overrides`";
         reader.without_max_keys(why, report);
     }
