@@ -147,6 +147,28 @@ async fn a_pause_is_of_one_limiter() {
     assert_eq!(ask("/b").await.unwrap(), 429);
 }
 
+/// A request that sat out one pause learned of a longer one only at the end of the first.
+#[tokio::test]
+async fn a_longer_pause_rejects_a_request_that_cannot_sit_it_out() {
+    let limits = embedded().await;
+    let partner = limits.limiter("partner", quota(100, MINUTE));
+    let throttle = Throttle::new(move |_: &Request<()>| partner.clone()).timeout(10 * SECOND);
+    let client = throttle.layer(service_fn(async |request: Request<()>| {
+        let is_slow = request.uri().path() == "/slow";
+        tokio::time::sleep(if is_slow { SECOND / 5 } else { Duration::ZERO }).await;
+        let after = if is_slow { "60" } else { "5" };
+        Ok::<_, Infallible>(says(429, &[("retry-after", after)]))
+    }));
+    let send = |path: &str| client.clone().oneshot(Request::get(path).body(()).unwrap());
+    let slow = tokio::spawn(send("/slow"));
+    tokio::time::sleep(SECOND / 20).await;
+    send("/").await.unwrap();
+    let waiting = timeout(2 * SECOND, send("/")).await.expect("it is rejected at once");
+    let Err(ThrottleError::Rejected(rejection)) = waiting else { panic!("it was sent") };
+    assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    assert_eq!(slow.await.unwrap().unwrap().status(), 429);
+}
+
 #[tokio::test]
 async fn a_caller_that_hangs_up_during_a_pause_takes_nothing() {
     let limits = embedded().await;

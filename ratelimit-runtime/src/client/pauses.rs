@@ -54,9 +54,12 @@ impl Pauses {
 
     /// Returns the rest of a limiter's pause.
     pub(super) fn left(&self, name: &str, clock: &Clock) -> Option<Duration> {
-        let until_ms = self.lock().get(name)?.until_ms;
-        let left_ms = until_ms.saturating_sub(clock.now_ms());
+        let left_ms = self.until_ms(name).saturating_sub(clock.now_ms());
         (left_ms > 0).then(|| Duration::from_millis(left_ms))
+    }
+
+    fn until_ms(&self, name: &str) -> u64 {
+        self.lock().get(name).map_or(0, |paused| paused.until_ms)
     }
 
     /// Returns the position of a request that arrives now.
@@ -84,24 +87,33 @@ impl Turn<'_> {
         self.pauses.left(self.name, self.clock)
     }
 
-    /// Waits until a pause begins.
-    pub(super) async fn paused(&self) {
-        loop {
-            let mut begun = pin!(self.pauses.begun.notified());
-            begun.as_mut().enable();
-            if self.left().is_some() {
-                return;
-            }
-            begun.await;
-        }
-    }
-
-    /// Waits for the end of a pause. Requests that come later go on later.
+    /// Waits for the end of a pause, or until it is extended. Requests that come later go on later.
     pub(super) async fn sit_out(&self, pause: Duration) {
         if let Some(paused) = self.pauses.lock().get_mut(self.name) {
             paused.waiting.entry(self.number).or_default();
         }
-        self.clock.sleep(pause).await;
+        let end_ms = self.clock.now_ms().saturating_add(whole_ms(pause));
+        tokio::select! {
+            () = self.clock.sleep(pause) => {}
+            () = self.paused_beyond(end_ms) => {}
+        }
+    }
+
+    /// Waits until a pause begins.
+    pub(super) async fn paused(&self) {
+        self.paused_beyond(0).await;
+    }
+
+    /// Waits for a pause that ends later than now, and later than this.
+    async fn paused_beyond(&self, end_ms: u64) {
+        loop {
+            let mut begun = pin!(self.pauses.begun.notified());
+            begun.as_mut().enable();
+            if self.pauses.until_ms(self.name) > end_ms.max(self.clock.now_ms()) {
+                return;
+            }
+            begun.await;
+        }
     }
 
     /// Waits for the requests that came earlier and sat a pause out, too, until they have [gone on](Self::go_on).
