@@ -1,6 +1,8 @@
 //! Fixed windows by the calendar: from the attribute to what lies in Redis.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "calendar/debt.rs"]
+mod debt;
 #[path = "calendar/traces.rs"]
 mod traces;
 #[path = "calendar/twins.rs"]

@@ -8,19 +8,19 @@ use tests::redis_server::RedisServer;
 
 use super::twins::Twins;
 
-const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
+pub(super) const HOUR: u64 = 3_600_000;
+pub(super) const DAY: u64 = 24 * HOUR;
 
 // In UTC, in milliseconds.
-const VIENNA_FORWARD: u64 = 1_711_846_800_000; // 2024-03-31 01:00
-const VIENNA_BACK: u64 = 1_729_990_800_000; // 2024-10-27 01:00
-const NEW_YORK_FORWARD: u64 = 1_710_054_000_000; // 2024-03-10 07:00
-const LORD_HOWE_BACK: u64 = 1_712_415_600_000; // 2024-04-06 15:00
+pub(super) const VIENNA_FORWARD: u64 = 1_711_846_800_000; // 2024-03-31 01:00
+pub(super) const VIENNA_BACK: u64 = 1_729_990_800_000; // 2024-10-27 01:00
+pub(super) const NEW_YORK_FORWARD: u64 = 1_710_054_000_000; // 2024-03-10 07:00
+pub(super) const LORD_HOWE_BACK: u64 = 1_712_415_600_000; // 2024-04-06 15:00
 const LEAP_DAY: u64 = 1_709_164_800_000; // 2024-02-29 00:00
-const NEW_YEAR: u64 = 1_735_689_600_000; // 2025-01-01 00:00, a Wednesday
+pub(super) const NEW_YEAR: u64 = 1_735_689_600_000; // 2025-01-01 00:00, a Wednesday
 const APIA_CHANGES_SIDES: u64 = 1_325_239_200_000; // 2011-12-30 10:00
 
-fn by(calendar: &str, rate: u64) -> Config {
+pub(super) fn by(calendar: &str, rate: u64) -> Config {
     Config::new(rate, 1, Mode::Overall).by_calendar(calendar.parse().unwrap())
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ratelimit_runtime::{
     __private::store::{
         Assertion, Calendar, CalendarCall, Config, MemoryStore, OnDrift, Reply, Request, StateKeys,
-        Store, script_peek, script_peeked, script_release,
+        Store, script_charge, script_charged, script_peek, script_peeked, script_release,
     },
     test_util::ManualClock,
 };
@@ -140,6 +140,24 @@ impl Twins {
 
     pub(crate) fn restart(&mut self, config: Config, process: u64, on_drift: OnDrift) -> Reply {
         self.agree("acquire", (config, process), &[1], Assertion::First(on_drift))
+    }
+
+    /// Charges, and returns what is owed then.
+    #[track_caller]
+    pub(crate) fn charge(&mut self, config: Config, permits: u32) -> u64 {
+        let keys = self.keys.clone();
+        let since = self.base + Duration::from_millis(10);
+        let request = Request::new(&keys, config, since);
+        let charge = self.memory.charge(&request, permits, Some(1_000));
+        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
+        reply.config.keep_alive_ms = 0;
+        let mut call = script_charge(&request, permits, Some(1_000), 10_000, false);
+        CalendarCall::new(config.calendar(), None).append(&mut call, self.now, self.now);
+        let value = call.query(&mut self.redis).unwrap();
+        let own = Request::new(&keys, config.keep_alive_ms(0), since);
+        let lua = script_charged(&value, &own).unwrap();
+        assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged at {}", self.now);
+        rust.debt
     }
 
     pub(crate) fn release(&mut self, permits: u32) -> u64 {

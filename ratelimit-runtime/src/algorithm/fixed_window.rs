@@ -85,15 +85,17 @@ impl Window {
     }
 
     /// The debt that is left at `start`, after all windows since this one and the rest of this one
-    /// paid for it. Calendar windows differ in length, so only the active one pays.
-    fn owed_after(&self, start: u64, rate: u64, now: u64) -> u64 {
+    /// paid for it. Those of a calendar differ in length, by less than half of the usual one.
+    fn owed_after(&self, start: u64, config: &Config, now: u64) -> u64 {
         let owed = self.owed(now);
-        if self.calendar.is_some() || self.end() > now {
+        if self.end() > now {
             return owed;
         }
-        let between = start.saturating_sub(self.end()) / self.per.max(1);
-        owed.saturating_sub(rate.saturating_sub(self.used))
-            .saturating_sub(between.saturating_mul(rate))
+        let per = config.per_ms.max(1);
+        let rounding = if self.calendar.is_some() { (per - 1) / 2 } else { 0 };
+        let between = start.saturating_sub(self.end()).saturating_add(rounding) / per;
+        owed.saturating_sub(config.rate.saturating_sub(self.used))
+            .saturating_sub(between.saturating_mul(config.rate))
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -114,7 +116,7 @@ impl Window {
                 count.window = Window { start, used: self.used, debt: self.debt, ..current };
             } else if self.start <= now {
                 let start = if self.is_before(now) { self.end() } else { current.start };
-                let debt = self.owed_after(start, config.rate, now);
+                let debt = self.owed_after(start, config, now);
                 count.window = Window { start, debt, ..current };
             }
         }
@@ -163,7 +165,9 @@ impl Count {
     /// The state to store. A window without permits in use stores no start.
     pub(super) fn window(&self) -> Window {
         let start = if self.window.used > 0 { self.window.start } else { 0 };
-        let paid_by = self.now.saturating_add(self.full_after());
+        // The next windows of a calendar may be longer than this one.
+        let longer = if self.window.calendar.is_some() { self.owed_windows_ms() } else { 0 };
+        let paid_by = self.now.saturating_add(self.full_after()).saturating_add(longer);
         Window { start, paid_by, ..self.window }
     }
 
@@ -174,6 +178,11 @@ impl Count {
         self.window.debt -= owed;
         self.window.used -= back;
         owed + back
+    }
+
+    /// The length of the windows that the debt takes after this one, if they are as long as this one.
+    fn owed_windows_ms(&self) -> u64 {
+        self.window.debt.div_ceil(self.rate.max(1)).saturating_mul(self.window.per)
     }
 
     fn ends_in(&self) -> u64 {
@@ -205,8 +214,7 @@ impl Meter for Count {
     }
 
     fn full_after(&self) -> u64 {
-        let windows = self.window.debt.div_ceil(self.rate.max(1));
-        let owed = windows.saturating_mul(self.window.per);
+        let owed = self.owed_windows_ms();
         if self.window.used == 0 { owed } else { self.ends_in().saturating_add(owed) }
     }
 

@@ -73,11 +73,13 @@ local function window_meter(config, window, now)
       start, per, ahead = config.calendar and current or now, length, start - now
     elseif start <= now then
       local ends = start + per
-      if ends <= now and not config.calendar then
+      if ends <= now then
         -- The next window begins there, wherever that one began.
-        if now < ends + per then current = ends end
-        -- Debt took all of the windows in between, and what was left of that one.
-        local between = math.floor((current - ends) / per)
+        if not config.calendar and now < ends + per then current = ends end
+        -- Debt took all of the windows in between, and what was left of that one. Those of a calendar
+        -- differ in length, by less than half of the usual one.
+        local rounding = config.calendar and math.floor((config.per - 1) / 2) or 0
+        local between = math.floor((math.max(0, current - ends) + rounding) / config.per)
         debt = math.max(0, debt - math.max(0, rate - used) - between * rate)
       end
       start, per, used = current, length, 0
@@ -108,14 +110,17 @@ local function window_meter(config, window, now)
     return start + per - now + windows * per
   end
 
+  local function owed_windows() return math.ceil(debt / rate) * per end
+
   function meter.full_after()
-    local owed = math.ceil(debt / rate) * per
-    return used == 0 and owed or start + per - now + owed
+    return used == 0 and owed_windows() or start + per - now + owed_windows()
   end
 
   function meter.text()
+    -- The next windows of a calendar may be longer than this one.
+    local longer = config.calendar and owed_windows() or 0
     return used > 0 and text_of_window({ start = start, used = used, per = per, debt = debt,
-      paid_by = math.min(now + meter.full_after(), LONGEST), calendar = config.calendar }) or nil
+      paid_by = math.min(now + meter.full_after() + longer, LONGEST), calendar = config.calendar }) or nil
   end
 
   return meter
