@@ -381,3 +381,23 @@ async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
     assert!(!limiter.exists().await.unwrap() && limiter.ttl().await.unwrap().is_none());
     assert_eq!(server.cli::<usize>(&["DBSIZE"]), 0, "nothing is left");
 }
+
+#[tokio::test]
+async fn a_shard_that_cannot_be_written_leaves_no_other_as_it_was() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    let limiter = limits.configured("hot");
+    assert_eq!(granted(&limits, 4).await, 4);
+    let foreign = "hot:~shard-1";
+    server.cli::<()>(&["SET", foreign, "x"]);
+    let hourly = |rate| Quota::new(rate, Duration::from_secs(3600)).unwrap();
+    let error = limiter.set_rate(hourly(40)).await.unwrap_err().to_string();
+    assert!(error.contains("WRONGTYPE"), "{error}");
+    let rate = |n| server.cli::<u32>(&["HGET", &format!("hot:~shard-{n}"), "rate"]);
+    assert_eq!([0, 2, 3].map(rate), [10; 3]);
+    assert!(limiter.update_rate(hourly(80)).await.is_err());
+    assert_eq!([0, 2, 3].map(rate), [20; 3], "it is stored");
+    server.cli::<i64>(&["DEL", foreign]);
+    limiter.set_rate(hourly(40)).await.unwrap();
+    assert_eq!(granted(&limits, 50).await, 40);
+}

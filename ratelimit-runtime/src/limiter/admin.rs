@@ -118,7 +118,7 @@ impl Core {
         let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;
         if self.is_split(limits) && write.when != WriteWhen::Always {
             // It is stored if any shard is: the others have expired, and change along.
-            let is_stored = !self.stored(limits).await?.is_empty();
+            let is_stored = self.is_any_stored(limits).await?;
             if is_stored == (write.when == WriteWhen::Absent) {
                 return Ok(false);
             }
@@ -126,14 +126,27 @@ impl Core {
                 write.when = WriteWhen::Always;
             }
         }
-        let mut written = false;
+        let mut written = Ok(false);
         for (quota, limiters) in changes {
             for core in limiters {
-                written |= core.write_here(limits, quota, write).await?;
+                written = both(written, core.write_here(limits, quota, write).await, bool::bitor);
             }
         }
         self.changed();
-        Ok(written)
+        written
+    }
+
+    /// Returns whether any of the limiters is stored. It is an error if none is known to be and one cannot be read.
+    async fn is_any_stored(self: &Arc<Self>, limits: &Services) -> Result<bool, StoreError> {
+        let mut found = Ok(false);
+        for core in self.limiters(limits) {
+            match limits.store.read(&core.keys).await {
+                Ok(Some(_)) => return Ok(true),
+                Ok(None) => {}
+                Err(error) => found = Err(error),
+            }
+        }
+        found
     }
 
     async fn write_here(

@@ -277,7 +277,8 @@ impl Limiter {
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits), and if a quota matches none of several
-    /// limits, is one too many, or cannot be divided among shards. Nothing is written then.
+    /// limits, is one too many, or cannot be divided among shards. Nothing is written then. If one of several limits
+    /// or shards cannot be written, the others are; [`set_rate`](Self::set_rate) then writes the rest.
     pub async fn try_set_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
         self.change(to.into(), WriteWhen::Absent).await
     }
