@@ -1,6 +1,6 @@
 //! A debt is paid by windows that pass, though they are not equally long.
 
-use ratelimit_runtime::__private::store::Outcome;
+use ratelimit_runtime::__private::store::{Algorithm, Config, Mode, OnDrift, Outcome, Reconciled};
 use tests::redis_server::RedisServer;
 
 use super::{
@@ -60,4 +60,26 @@ fn what_many_windows_owe_is_paid_on_time() {
     assert_eq!(twins.acquire(config, 1).retry_after_ms, 2 * HOUR);
     twins.go_to(start + 200 * DAY + 23 * HOUR);
     assert_eq!(twins.acquire(config, 3).outcome, Outcome::Granted);
+}
+
+#[test]
+fn what_windows_without_a_call_paid_is_not_carried() {
+    let server = RedisServer::start();
+    let month = by("month@UTC", 3);
+    let mut twins = Twins::new(&server, "month", NEW_YEAR);
+    twins.acquire(month, 3);
+    assert_eq!(twins.charge(month, 3), 3);
+    twins.go_to(NEW_YEAR + 70 * DAY);
+    let reply = twins.restart(by("month@Asia/Tokyo", 3), 1, OnDrift::Carry);
+    assert_eq!((reply.reconciled, reply.remaining), (Some(Reconciled::Carried), 2));
+
+    let fixed =
+        |rate, per| Config::new(rate, per, Mode::Overall).rule(Algorithm::FixedWindow.rule(0));
+    let mut twins = Twins::new(&server, "day", NEW_YEAR);
+    twins.acquire(fixed(3, DAY), 3);
+    assert_eq!(twins.charge(fixed(3, DAY), 9), 9);
+    // Two windows have paid, and the third one does.
+    twins.go_to(NEW_YEAR + 3 * DAY + HOUR);
+    let reply = twins.restart(fixed(5, 2 * DAY), 1, OnDrift::Carry);
+    assert_eq!((reply.reconciled, reply.remaining), (Some(Reconciled::Carried), 1));
 }

@@ -38,9 +38,14 @@ impl Window {
         self.calendar == config.calendar() && (self.calendar.is_some() || self.per == config.per_ms)
     }
 
-    /// The permits taken in the window, unless it is over, plus the debt.
+    /// The permits taken in the window, unless it is over, plus the debt. While something is owed, all permits of
+    /// a window are taken, so each window since this one paid as many.
     pub(super) fn used(&self, now: u64) -> u64 {
-        self.owed(now).saturating_add(if self.is_over(now) { 0 } else { self.used })
+        let owed = self.owed(now);
+        match now.checked_sub(self.end()) {
+            Some(since) => owed.saturating_sub((since / self.per.max(1)).saturating_mul(self.used)),
+            None => owed.saturating_add(self.used),
+        }
     }
 
     pub(super) fn is_idle(&self, now: u64) -> bool {

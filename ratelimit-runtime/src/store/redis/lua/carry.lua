@@ -5,6 +5,14 @@
 -- KEYS[2]  string  the counter of a sliding window
 -- KEYS[3]  zset    the log
 
+-- Returns the permits taken in a window, unless it is over, plus the debt. While something is owed, all
+-- permits of a window are taken, so each window since this one paid as many.
+local function used_of_window(window, now)
+  local since = now - window.start - window.per
+  if since < 0 then return window.used + owed_of(window, now) end
+  return math.max(0, owed_of(window, now) - math.floor(since / window.per) * window.used)
+end
+
 -- Returns the permits that a state uses now, or nil if it is not a state.
 local function used_of(text, now)
   local bucket, window, warm = read_bucket(text), read_window(text), read_warm(text)
@@ -14,7 +22,7 @@ local function used_of(text, now)
     return math.ceil(math.max(0, backlog_of(bucket, now) - spare) / bucket.per)
   end
   if warm then return math.ceil(pending_of(warm, now) / warm.per) end
-  return window and taken_of(window, now) + owed_of(window, now)
+  return window and used_of_window(window, now)
 end
 
 -- Returns for how long a state counts, ms.
