@@ -78,7 +78,7 @@ impl Log {
         let left = |log: &Self| rate.checked_sub(log.used)?.checked_sub(permits);
         let fits = self.entries.has_room() && self.entries.len() < MERGE_AT && self.per == per;
         if !fits || left(self).is_none_or(|left| left < enough) {
-            self.expire(rate, per, now);
+            self.drop_expired(per, now);
         }
         let left = left(self)?;
         Some(Left { amount: left, at: self.record(permits, per, now) })
@@ -127,18 +127,23 @@ impl Log {
         self.pay_now(rate, per, now);
     }
 
-    /// Drops entries that are a window old; an entry made at `t` is free again at `t + per`.
-    #[inline]
+    /// Drops entries that are a window old, which pay the debt first.
     fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
-        self.per = per;
         let before = self.entries.len();
         if self.debt() > 0 {
             self.pay_as_freed(rate, per, now);
         }
+        self.drop_expired(per, now);
+        self.entries.len() < before
+    }
+
+    /// Drops entries that are a window old; an entry made at `t` is free again at `t + per`.
+    #[inline]
+    fn drop_expired(&mut self, per: u64, now: u64) {
+        self.per = per;
         if let Some(until) = now.checked_sub(per) {
             self.used = self.used.saturating_sub(self.entries.drop_until(until));
         }
-        self.entries.len() < before
     }
 
     /// Debt takes permits as they become free, dated at that time, so that it is paid in the same

@@ -110,29 +110,43 @@ impl Entries {
     }
 
     /// Adds permits to the newest entry of this time.
+    #[inline]
     pub(super) fn add(&mut self, at: u64, permits: u64) {
         if !self.recent.add(at, permits) {
-            self.change(|older| {
-                if let Some(entry) = older.entries.iter_mut().rfind(|entry| entry.at == at) {
-                    entry.permits = entry.permits.saturating_add(permits);
-                }
-            });
+            self.add_apart(at, permits);
         }
+    }
+
+    #[inline(never)]
+    fn add_apart(&mut self, at: u64, permits: u64) {
+        self.change(|older| {
+            if let Some(entry) = older.entries.iter_mut().rfind(|entry| entry.at == at) {
+                entry.permits = entry.permits.saturating_add(permits);
+            }
+        });
     }
 
     /// Drops the entries up to this time, and returns their permits.
     #[inline]
     pub(super) fn drop_until(&mut self, at: u64) -> u64 {
+        if self.oldest().is_none_or(|oldest| oldest.at > at) {
+            return 0;
+        }
+        self.drop_oldest(at)
+    }
+
+    #[inline(never)]
+    fn drop_oldest(&mut self, until: u64) -> u64 {
         let mut dropped = 0_u64;
         if let Some(older) = &mut self.older {
-            while let Some(oldest) = older.entries.front().filter(|oldest| oldest.at <= at) {
+            while let Some(oldest) = older.entries.front().filter(|oldest| oldest.at <= until) {
                 dropped = dropped.saturating_add(oldest.permits);
                 older.entries.pop_front();
             }
             self.settle();
         }
         if self.older.is_none() {
-            while let Some(permits) = self.recent.pop_until(at) {
+            while let Some(permits) = self.recent.pop_until(until) {
                 dropped = dropped.saturating_add(permits);
             }
         }
@@ -194,6 +208,7 @@ impl Recent {
     }
 
     /// Adds permits to the newest entry, if it is of this time and they fit.
+    #[inline]
     fn add(&mut self, at: u64, permits: u64) -> bool {
         let Some(n) = self.len().checked_sub(1).filter(|&n| self.entry(n).at == at) else {
             return false;
