@@ -76,8 +76,8 @@ impl Log {
             return None;
         }
         let left = |log: &Self| rate.checked_sub(log.used)?.checked_sub(permits);
-        let fits = self.entries.has_room() && self.entries.len() < MERGE_AT && self.per == per;
-        if !fits || left(self).is_none_or(|left| left < enough) {
+        let is_due = !self.entries.has_room() || self.entries.len() >= MERGE_AT || self.per != per;
+        if is_due || left(self).is_none_or(|left| left < enough) {
             self.drop_expired(per, now);
         }
         let left = left(self)?;

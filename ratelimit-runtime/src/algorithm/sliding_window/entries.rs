@@ -143,7 +143,7 @@ impl Entries {
                 dropped = dropped.saturating_add(oldest.permits);
                 older.entries.pop_front();
             }
-            self.settle();
+            self.note_older();
         }
         if self.older.is_none() {
             while let Some(permits) = self.recent.pop_until(until) {
@@ -159,12 +159,12 @@ impl Entries {
         older.entries.extend((0..self.recent.len()).map(|n| self.recent.entry(n)));
         let changed = change(older);
         self.recent = Recent::default();
-        self.settle();
+        self.note_older();
         changed
     }
 
     /// Updates what depends on the older entries.
-    fn settle(&mut self) {
+    fn note_older(&mut self) {
         let len = self.older.as_ref().map_or(0, |older| older.entries.len());
         self.recent.before = u16::try_from(len).unwrap_or(u16::MAX);
         if len == 0 && self.older.as_ref().is_some_and(|older| older.debt == 0) {
