@@ -169,7 +169,7 @@ fn the_last_reservation_can_be_given_up() {
     let back = |state: &mut State, of: Booking, now| {
         state.give_back(&config, &Grant::reserved(config, 1, of.ticket, of.wait), now)
     };
-    assert_eq!(back(&mut state, first, 10), 0, "somebody comes after it");
+    assert_eq!(back(&mut state, first, 10), 0, "another comes after it");
     assert_eq!(back(&mut state, second, 10), 1);
     assert_eq!(back(&mut state, second, 10), 0, "once");
     assert_eq!(back(&mut state, first, 20), 1, "now it is the last one");
