@@ -133,10 +133,8 @@ pub(super) fn compile(measured: &Measured) -> String {
             row.figure("cold_s").map_or("–".into(), |s| format!("{s:.1} s"))
         }),
         ("crates", |row| count(row.figure("crates"))),
-        ("an annotated function", |row| {
-            row.figure("each_ms").map_or("–".into(), |ms| format!("{ms:.1} ms"))
-        }),
-        ("least", |row| row.figure("least_ms").map_or("–".into(), |ms| format!("{ms:.1} ms"))),
+        ("an annotated function", |row| milliseconds(row.figure("each_ms"))),
+        ("least", |row| milliseconds(row.figure("least_ms"))),
         ("its bytes", |row| count(row.figure("each_bytes"))),
     ];
     measured.of("compile").map_or(ABSENT.to_owned(), |results| table(results, columns))
@@ -179,6 +177,10 @@ fn time(us: Option<f64>) -> String {
         Some(us) if us < 1000.0 => format!("{us:.0} µs"),
         Some(us) => format!("{:.1} ms", us / 1000.0),
     }
+}
+
+fn milliseconds(ms: Option<f64>) -> String {
+    ms.map_or("–".to_owned(), |ms| format!("{ms:.1} ms"))
 }
 
 fn decimal(figure: Option<f64>) -> String {

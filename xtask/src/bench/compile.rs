@@ -112,24 +112,27 @@ impl Project {
         let mut text = "use ratelimit_runtime::Rejection;\n".to_owned();
         let mut calls = String::new();
         for number in 0..FUNCTIONS {
-            if let Extra::Attribute(annotated) = extra
-                && number < annotated
-            {
-                let value = if number % 2 == 0 { ":{id}" } else { "" };
-                text += &format!(
-                    "#[ratelimit_runtime::rate_limit(key = \"f{number}{value}\", rate = 10, \
-                     per = \"1s\", wait = \"none\")]\n"
-                );
-            }
-            let least = match extra {
-                Extra::Least => format!(
-                    "inventory::submit! {{ Entry({number}) }} \
-                     std::future::ready(Ok::<(), Rejection>(())).await?; "
-                ),
-                Extra::Nothing | Extra::Attribute(_) => String::new(),
+            let (attribute, line) = match extra {
+                Extra::Attribute(annotated) if number < annotated => {
+                    let value = if number % 2 == 0 { ":{id}" } else { "" };
+                    let attribute = format!(
+                        "#[ratelimit_runtime::rate_limit(key = \"f{number}{value}\", rate = 10, \
+                         per = \"1s\", wait = \"none\")]\n"
+                    );
+                    (attribute, String::new())
+                }
+                Extra::Least => {
+                    let line = format!(
+                        "inventory::submit! {{ Entry({number}) }} \
+                         std::future::ready(Ok::<(), Rejection>(())).await?; "
+                    );
+                    (String::new(), line)
+                }
+                Extra::Nothing | Extra::Attribute(_) => Default::default(),
             };
             text += &format!(
-                "async fn f{number}(id: u64) -> Result<u64, Rejection> {{ {least}Ok(id + {number}) }}\n"
+                "{attribute}async fn f{number}(id: u64) -> Result<u64, Rejection> \
+                 {{ {line}Ok(id + {number}) }}\n"
             );
             calls += &format!("    f{number}(1).await?;\n");
         }
