@@ -40,7 +40,7 @@ use crate::{StoreError, clock, home::Home, store::AnyStore, task};
 /// The maximum time for which callers gather behind a call in flight.
 const GATHER: Duration = Duration::from_millis(2);
 /// The maximum number of limiters in one call.
-const MAX_SHARED: usize = 16;
+const MAX_SHARED: usize = 32;
 
 /// Sends claims that a single call can decide to the store.
 pub(super) async fn ask(

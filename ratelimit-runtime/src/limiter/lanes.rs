@@ -20,7 +20,7 @@ pub(super) type Answer = Result<OfCaller, StoreError>;
 pub(super) const MAX_CALLERS: usize = 1_024;
 /// The maximum number of concurrent flights of one runtime. A flight that takes longer than a quarter
 /// of the deadline does not count, so that a dead node does not delay callers of other nodes.
-const MAX_FLIGHTS: usize = 16;
+const MAX_FLIGHTS: usize = 8;
 /// The maximum number of lanes that leave together.
 const MAX_LANES: usize = 256;
 
