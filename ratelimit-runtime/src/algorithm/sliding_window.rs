@@ -160,7 +160,7 @@ impl Log {
     /// Pays with each entry that is a window old, once and for whole windows.
     fn pay_once(&mut self, rate: u64, per: u64, now: u64) {
         let used = &mut self.used;
-        self.entries.change(|Older { entries, debt }| {
+        self.entries.change(|Older { entries, debt, .. }| {
             let Some(newest) = entries.back().map(|newest| newest.at) else { return };
             if *used <= rate {
                 // Skips windows in which the debt took the whole log.
@@ -224,7 +224,7 @@ impl Log {
     pub(crate) fn release(&mut self, rate: u64, per: u64, permits: u64, now: u64) -> u64 {
         self.expire(rate, per, now);
         let used = &mut self.used;
-        self.entries.change(|Older { entries, debt }| {
+        self.entries.change(|Older { entries, debt, .. }| {
             let owed = permits.min(*debt);
             *debt -= owed;
             let mut left = permits - owed;
@@ -319,18 +319,15 @@ impl Log {
         }
         let (windows, last) = ((ahead - 1) / rate, (ahead - 1) % rate + 1);
         let paid_after = windows.saturating_mul(per);
-        let mut need = self.used.saturating_add(last).saturating_sub(rate);
+        let need = self.used.saturating_add(last).saturating_sub(rate);
         if need == 0 {
             return paid_after;
         }
-        for entry in self.entries.iter() {
-            need = need.saturating_sub(entry.permits);
-            if need == 0 {
-                let free_at = entry.at.saturating_add(per).saturating_add(paid_after);
-                return free_at.saturating_sub(now).max(1);
-            }
-        }
-        per.saturating_add(paid_after)
+        let Some(Entry { at, .. }) = self.entries.reaching(need) else {
+            return per.saturating_add(paid_after);
+        };
+        let free_at = at.saturating_add(per).saturating_add(paid_after);
+        free_at.saturating_sub(now).max(1)
     }
 
     /// The milliseconds after which permits that pay the debt are free again.

@@ -2,8 +2,10 @@
 
 use std::{collections::VecDeque, fmt};
 
-/// The maximum number of recent entries.
+/// The number of entries in a group.
 const PLACES: usize = 4;
+/// The number of groups of older entries.
+const GROUPS: usize = 7;
 
 /// How many permits were taken when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,27 +19,32 @@ pub(super) struct Entry {
 /// The newest are in place, so that most calls access no memory beside the limiter's own, and most limiters need none.
 #[derive(Clone, Default)]
 pub(super) struct Entries {
-    recent: Recent,
+    recent: Group,
+    /// The number of older entries, at most [`u16::MAX`].
+    before: u16,
+    /// The number of older groups.
+    groups: u8,
     /// Unless it is empty.
     older: Option<Box<Older>>,
 }
 
-/// The entries before the recent ones. If there is debt, all entries are here.
-#[derive(Clone, Debug, Default)]
+/// The entries before the recent ones.
+#[derive(Clone, Default)]
 pub(super) struct Older {
+    /// If there is debt, these are all entries.
     pub(super) entries: VecDeque<Entry>,
     /// It is paid first, with permits as they become free, dated at that time.
     pub(super) debt: u64,
+    /// The entries after those. A call that adds some reads nothing here, so it need not wait for memory.
+    groups: [Group; GROUPS],
 }
 
-/// The newest entries, whose times have the upper half in common.
-#[derive(Clone, Default)]
-struct Recent {
+/// A few entries, whose times have the upper part in common.
+#[derive(Clone, Copy, Default)]
+struct Group {
     at: [u32; PLACES],
     permits: [u16; PLACES],
-    upper: u32,
-    /// The number of older entries, at most [`u16::MAX`].
-    before: u16,
+    upper: u16,
     len: Len,
 }
 
@@ -55,13 +62,13 @@ enum Len {
 impl Entries {
     #[inline]
     pub(super) fn len(&self) -> usize {
-        usize::from(self.recent.before) + self.recent.len()
+        usize::from(self.before) + self.recent.len()
     }
 
     /// Returns whether the next entry needs no memory.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.recent.len != Len::Four
+        self.recent.len != Len::Four || self.older.is_some() && usize::from(self.groups) < GROUPS
     }
 
     #[inline]
@@ -73,21 +80,44 @@ impl Entries {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
-        let older = self.older.iter().flat_map(|older| older.entries.iter().copied());
-        older.chain((0..self.recent.len()).map(|n| self.recent.entry(n)))
+        let apart = self.older.iter().flat_map(|older| older.entries.iter().copied());
+        apart.chain(self.groups().iter().flat_map(Group::iter)).chain(self.recent.iter())
+    }
+
+    fn groups(&self) -> &[Group] {
+        self.older.as_ref().map_or(&[], |older| &older.groups[..self.groups.into()])
     }
 
     #[inline]
     pub(super) fn oldest(&self) -> Option<Entry> {
-        match &self.older {
+        let older = self.older.as_deref().filter(|older| !older.entries.is_empty());
+        match older {
             Some(older) => older.entries.front().copied(),
-            None => (self.recent.len != Len::Zero).then(|| self.recent.entry(0)),
+            None => self.groups().first().unwrap_or(&self.recent).oldest(),
         }
+    }
+
+    /// Returns the entry with which the permits, oldest first, are at least this many.
+    #[inline]
+    pub(super) fn reaching(&self, permits: u64) -> Option<Entry> {
+        // Usually it is the oldest.
+        let oldest = self.oldest().filter(|oldest| oldest.permits >= permits);
+        oldest.or_else(|| self.reaching_later(permits))
+    }
+
+    #[inline(never)]
+    fn reaching_later(&self, permits: u64) -> Option<Entry> {
+        let mut need = permits;
+        self.iter().find(|entry| {
+            need = need.saturating_sub(entry.permits);
+            need == 0
+        })
     }
 
     #[inline]
     pub(super) fn newest(&self) -> Option<Entry> {
         match self.recent.len() {
+            // There are no groups then.
             0 => self.older.as_ref()?.entries.back().copied(),
             len => Some(self.recent.entry(len - 1)),
         }
@@ -103,10 +133,31 @@ impl Entries {
 
     #[inline(never)]
     fn push_apart(&mut self, entry: Entry) {
-        let owes = self.change(|older| older.debt > 0);
-        if owes || !self.recent.push(entry) {
+        if self.recent.len != Len::Zero {
+            self.set_apart();
+        }
+        if self.debt() > 0 || !self.recent.push(entry) {
             self.change(|older| older.entries.push_back(entry));
         }
+    }
+
+    /// Moves the recent entries to the older ones.
+    fn set_apart(&mut self) {
+        if usize::from(self.groups) == GROUPS {
+            self.merge();
+        }
+        self.before = self.before.saturating_add(self.recent.len as u16);
+        let older = self.older.get_or_insert_default();
+        older.groups[usize::from(self.groups)] = std::mem::take(&mut self.recent);
+        self.groups += 1;
+    }
+
+    /// Moves the entries of the groups to those of which there can be any number.
+    fn merge(&mut self) {
+        let older = self.older.get_or_insert_default();
+        let groups = &older.groups[..usize::from(self.groups)];
+        older.entries.extend(groups.iter().flat_map(Group::iter));
+        self.groups = 0;
     }
 
     /// Adds permits to the newest entry of this time.
@@ -143,30 +194,43 @@ impl Entries {
                 dropped = dropped.saturating_add(oldest.permits);
                 older.entries.pop_front();
             }
+            if older.entries.is_empty() {
+                let groups = &mut older.groups[..usize::from(self.groups)];
+                let mut empty = 0_u8;
+                for group in &mut *groups {
+                    dropped = dropped.saturating_add(group.drop_until(until));
+                    if group.len != Len::Zero {
+                        break;
+                    }
+                    empty += 1;
+                }
+                groups.rotate_left(empty.into());
+                self.groups -= empty;
+            }
             self.note_older();
         }
         if self.older.is_none() {
-            while let Some(permits) = self.recent.pop_until(until) {
-                dropped = dropped.saturating_add(permits);
-            }
+            dropped = dropped.saturating_add(self.recent.drop_until(until));
         }
         dropped
     }
 
     /// Changes entries other than the newest, or the debt. All entries are older ones then.
     pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Older) -> T) -> T {
+        self.merge();
         let older = self.older.get_or_insert_default();
-        older.entries.extend((0..self.recent.len()).map(|n| self.recent.entry(n)));
+        older.entries.extend(self.recent.iter());
         let changed = change(older);
-        self.recent = Recent::default();
+        self.recent = Group::default();
         self.note_older();
         changed
     }
 
     /// Updates what depends on the older entries.
     fn note_older(&mut self) {
-        let len = self.older.as_ref().map_or(0, |older| older.entries.len());
-        self.recent.before = u16::try_from(len).unwrap_or(u16::MAX);
+        let apart = self.older.as_ref().map_or(0, |older| older.entries.len());
+        let len = apart + self.groups().iter().map(Group::len).sum::<usize>();
+        self.before = u16::try_from(len).unwrap_or(u16::MAX);
         if len == 0 && self.older.as_ref().is_some_and(|older| older.debt == 0) {
             self.older = None;
         }
@@ -180,7 +244,7 @@ impl fmt::Debug for Entries {
     }
 }
 
-impl Recent {
+impl Group {
     #[inline]
     fn len(&self) -> usize {
         self.len as usize
@@ -192,12 +256,20 @@ impl Recent {
         Entry { at, permits: self.permits[n].into() }
     }
 
+    #[inline]
+    fn oldest(&self) -> Option<Entry> {
+        (self.len != Len::Zero).then(|| self.entry(0))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.len()).map(|n| self.entry(n))
+    }
+
     /// Adds an entry, if it fits.
     #[inline]
     fn push(&mut self, Entry { at, permits }: Entry) -> bool {
-        let (Ok(permits), (upper, lower)) = (u16::try_from(permits), halves(at)) else {
-            return false;
-        };
+        let (lower, upper) = ((at & 0xFFFF_FFFF) as u32, u16::try_from(at >> 32));
+        let (Ok(permits), Ok(upper)) = (u16::try_from(permits), upper) else { return false };
         let Some(len) = self.len.next() else { return false };
         if self.len != Len::Zero && self.upper != upper {
             return false;
@@ -217,15 +289,18 @@ impl Recent {
         u16::try_from(sum).map(|sum| self.permits[n] = sum).is_ok()
     }
 
-    /// Removes the oldest entry if it is of this time or before, and returns its permits.
-    #[inline]
-    fn pop_until(&mut self, at: u64) -> Option<u64> {
-        let len = self.len.previous()?;
-        let Entry { permits, .. } = Some(self.entry(0)).filter(|oldest| oldest.at <= at)?;
-        self.at.rotate_left(1);
-        self.permits.rotate_left(1);
-        self.len = len;
-        Some(permits)
+    /// Drops the entries up to this time, and returns their permits.
+    fn drop_until(&mut self, at: u64) -> u64 {
+        let mut dropped = 0_u64;
+        while let Some(len) = self.len.previous()
+            && self.entry(0).at <= at
+        {
+            dropped += u64::from(self.permits[0]);
+            self.at.rotate_left(1);
+            self.permits.rotate_left(1);
+            self.len = len;
+        }
+        dropped
     }
 }
 
@@ -251,25 +326,20 @@ impl Len {
     }
 }
 
-/// The upper and the lower half.
-#[inline]
-fn halves(at: u64) -> (u32, u32) {
-    ((at >> 32) as u32, (at & 0xFFFF_FFFF) as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithm::noise;
 
     #[test]
-    fn entries_stay_in_order_in_both_places() {
-        // Times on both sides of one at which the upper half changes, and permits that need more than a place.
+    fn entries_stay_in_order_in_every_place() {
+        // Times on both sides of one at which the upper part changes, and permits that need more than a place.
         let (mut entries, mut all) = (Entries::default(), VecDeque::<Entry>::new());
-        let (mut at, mut longest) = (u64::from(u32::MAX) - 2_000, 0);
+        let (mut at, mut grouped, mut longest) = (u64::from(u32::MAX) - 2_000, 0, 0);
         for random in noise(3).take(20_000) {
             let (kind, random) = (random % 16, random / 16);
-            let permits = if random % 97 == 0 { 70_000 } else { 1 + random % 40_000 };
+            let most = [70_000, 40_000, 9][(random % 64).min(2) as usize];
+            let permits = 1 + random / 64 % most;
             match kind {
                 0..8 => {
                     at += random % 3;
@@ -283,18 +353,19 @@ mod tests {
                         entries.add(at, permits);
                     }
                 }
-                10..15 => {
-                    let until = at.saturating_sub(random % 30);
+                10..12 => {
+                    let until = at.saturating_sub(random % 200);
                     let kept = all.partition_point(|entry| entry.at <= until);
                     let dropped: u64 = all.drain(..kept).map(|entry| entry.permits).sum();
                     assert_eq!(entries.drop_until(until), dropped);
                 }
-                _ => {
+                12 if random % 9 == 0 => {
                     let change = |entries: &mut VecDeque<Entry>| entries.truncate(9);
                     entries.change(|older| change(&mut older.entries));
                     change(&mut all);
                     at = all.back().map_or(at, |newest| newest.at);
                 }
+                _ => {}
             }
             assert!(entries.iter().eq(all.iter().copied()), "{entries:?}, not {all:?}");
             assert_eq!(entries.len(), all.len());
@@ -302,10 +373,14 @@ mod tests {
                 (entries.oldest(), entries.newest()),
                 (all.front().copied(), all.back().copied())
             );
-            assert_eq!(entries.older.is_some(), entries.recent.before > 0);
-            longest = longest.max(all.len());
+            assert_eq!(entries.older.is_some(), entries.before > 0);
+            if usize::from(entries.groups) == GROUPS {
+                grouped += 1;
+                longest = longest.max(all.len());
+            }
         }
-        assert!(longest > 2 * PLACES && at > u64::from(u32::MAX) + 2_000, "{longest} until {at}");
+        assert!(grouped > 500 && longest > 2 * GROUPS * PLACES, "{grouped}, at most {longest}");
+        assert!(at > u64::from(u32::MAX) + 2_000, "until {at}");
     }
 
     #[test]
