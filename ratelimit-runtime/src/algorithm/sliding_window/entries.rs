@@ -384,6 +384,12 @@ mod tests {
     }
 
     #[test]
+    fn a_log_takes_as_much_memory_as_documented() {
+        // In `docs/architecture.md`.
+        assert_eq!((size_of::<Entry>(), size_of::<Older>(), size_of::<Entries>()), (16, 240, 40));
+    }
+
+    #[test]
     fn with_debt_all_entries_can_be_changed() {
         let mut entries = Entries::default();
         entries.change(|older| older.debt = 3);
