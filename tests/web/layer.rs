@@ -93,6 +93,14 @@ async fn a_server_that_tells_no_peer_is_told_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_disabled_limit_needs_no_peer() {
+    let (limits, _) = by_file("limiters: { \"search:{ip}\": { enabled: false } }").await;
+    let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);
+    assert_eq!(status(&search, request()).await, 200);
+    assert!(limits.report().limiters.iter().all(|limiter| limiter.rejected == 0));
+}
+
+#[tokio::test]
 async fn a_key_is_what_a_closure_returns() {
     let (limits, _) = limits().await;
     let tenant = |request: &http::request::Parts| {

@@ -47,6 +47,9 @@ struct Known {
 /// The permits that a request holds, with the limit of each.
 pub(super) type Held = Vec<(usize, Permit)>;
 
+/// A request without the address of its peer, for a key that has it.
+struct UnknownPeer;
+
 /// A request whose limiters are known.
 pub(super) enum Started {
     /// The request needed neither the store nor a wait.
@@ -180,7 +183,7 @@ impl Wanted<'_> {
 }
 
 impl CompiledMember {
-    /// Returns the permits that a request takes, unless it is exempt.
+    /// Returns the permits that a request takes, unless it is exempt, or its peer is unknown and the limiter disabled.
     fn wanted(
         &self,
         limits: &Limits,
@@ -191,34 +194,46 @@ impl CompiledMember {
             return Ok(None);
         }
         let rendered = (!self.template.is_static()).then(|| self.name(limits, request));
+        let name = match rendered.transpose() {
+            Ok(name) => name,
+            Err(UnknownPeer) if self.is_disabled(limits) => return Ok(None),
+            Err(UnknownPeer) => return Err(self.rejection(limits)),
+        };
         Ok(Some(Wanted {
             member: self,
-            name: rendered.transpose()?,
+            name,
             declared: self.declared(limits),
             permits: permits.as_ref().map_or(1, |permits| permits(request)),
         }))
     }
 
+    fn is_disabled(&self, limits: &Limits) -> bool {
+        let (current, declared) = (limits.services().current(), self.declared(limits));
+        let effective = current.resolve(&declared.family, None, self.member.settings.as_ref());
+        effective.is_ok_and(|effective| !effective.set.enabled())
+    }
+
+    /// Rejects a request whose peer is unknown.
+    fn rejection(&self, limits: &Limits) -> Rejection {
+        let family = &self.declared(limits).family;
+        let rejection = unknown_peer(limits, &family.key);
+        family.count_rejected(&limits.services().events, &rejection);
+        rejection
+    }
+
     /// Renders the key.
-    fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, Rejection> {
+    fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, UnknownPeer> {
         self.template.render(|at, writer| {
             match value_of(&self.member, &self.template.placeholders()[at]) {
                 Some(value) => (value.write)(request, writer),
-                None => key::write(&self.client(limits, request)?, writer),
+                None => {
+                    let peer = peer_of(&request.extensions).ok_or(UnknownPeer)?;
+                    let trusts = |address| limits.trusts(address);
+                    key::write(&ClientIp::found(peer, &request.headers, trusts), writer);
+                }
             }
             Ok(())
         })
-    }
-
-    fn client(&self, limits: &Limits, request: &request::Parts) -> Result<ClientIp, Rejection> {
-        let peer = peer_of(&request.extensions);
-        let peer = peer.ok_or_else(|| {
-            let family = &self.declared(limits).family;
-            let rejection = unknown_peer(limits, &family.key);
-            family.count_rejected(&limits.services().events, &rejection);
-            rejection
-        })?;
-        Ok(ClientIp::found(peer, &request.headers, |address| limits.trusts(address)))
     }
 
     fn declared(&self, limits: &Limits) -> Arc<Declared> {
