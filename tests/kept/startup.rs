@@ -118,6 +118,18 @@ async fn a_sentinel_in_place_of_a_server_is_an_error_that_says_so() {
     assert!(error.contains("TIME") && error.contains(advice), "{error}");
 }
 
+/// During a failover, too, when the program goes on without Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_no_sentinel_knows_shows_with_advice() {
+    let group = RedisSentinel::start();
+    let url = group.url().replace(RedisSentinel::MASTER_NAME, "other");
+    let builder = Limits::builder().redis(url).no_limits_file();
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let error = limits.health().store.unwrap_err().to_string();
+    let advice = "; if this is no failover, correct the `master` in the store's address";
+    assert!(error.contains(advice), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_are_enough_for_every_rule() {
     // What is not documented was not missing, since no test counted by such a user.

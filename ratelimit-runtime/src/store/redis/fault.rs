@@ -194,6 +194,8 @@ fn with_hint(text: &str) -> String {
         "; add `user:password@` to the store URL"
     } else if has("READONLY") {
         "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
+    } else if has("not found in sentinel") {
+        "; if this is no failover, correct the `master` in the store's address"
     } else if has("OOM command") {
         "; raise the `maxmemory` of the server, or remove other data"
     } else if has("cluster support disabled") {
