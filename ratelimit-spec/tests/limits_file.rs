@@ -354,6 +354,10 @@ fn numbers_and_durations_are_what_they_seem() {
             "2:50: `max_keys` is for all keys of a limiter; write it outside of `overrides`",
         ),
         (
+            "prefixes: [{ prefix: \"a:\", rate: 5, per: 1s, refund_on: ok }]\n",
+            "1:57: `refund_on` is for annotated functions, and a prefix for names that are built at run time; remove it",
+        ),
+        (
             "default: { max_keys: 0 }\n",
             "1:22: `max_keys` cannot be `0`; write a whole number from 1 to 100000000",
         ),

@@ -285,7 +285,7 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     }
     if template.as_ref().is_ok_and(Template::is_static) {
         let why = format!("is for keys with placeholders, and {} has none; remove it", Quoted(key));
-        reader.without_max_keys(&why, report);
+        reader.without("max_keys", &why, report);
     }
     let settings = reader.finish(&Settings::default(), report);
     let overrides = overrides

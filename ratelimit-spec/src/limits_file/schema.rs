@@ -72,8 +72,9 @@ pub fn schema() -> String {
 /// Returns the schema of an object with every setting and some fields of its own.
 fn object<const N: usize>(name: &str, ty: &str, more: &str, own: [String; N]) -> String {
     let setting = |name: &&str| format!("{name:?}: {{ \"$ref\": \"#/definitions/{name}\" }}");
-    // The keys of an override are those of its limiter.
-    let names = Settings::NAMES.iter().filter(|field| (name, **field) != ("override", "max_keys"));
+    // The keys of an override are those of its limiter; names with a prefix are built at run time.
+    let useless = [("override", "max_keys"), ("prefix", "refund_on")];
+    let names = Settings::NAMES.iter().filter(|field| !useless.contains(&(name, field)));
     let properties = own.into_iter().chain(names.map(setting));
     format!(
         "{name:?}: {{ \"type\": {ty}, {more}\"additionalProperties\": false, \"properties\": {{\n      {}\n    }} }}",

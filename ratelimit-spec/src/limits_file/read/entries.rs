@@ -96,7 +96,14 @@ fn entry(
             return None;
         }
     };
-    let is_override = matchers.contains(&"key");
+    let (useless, why) = if matchers.contains(&"key") {
+        ("max_keys", "is for all keys of a limiter; write it outside of `overrides`")
+    } else {
+        (
+            "refund_on",
+            "is for annotated functions, and a prefix for names that are built at run time; remove it",
+        )
+    };
     let mut reader = SettingsReader::default();
     let mut names = Vec::new();
     for field in &fields {
@@ -104,14 +111,11 @@ fn entry(
             names.push(*field);
         } else if !reader.field(field, report) {
             let mut known = [matchers, Settings::NAMES].concat();
-            known.retain(|name| !is_override || *name != "max_keys");
+            known.retain(|name| *name != useless);
             report.unknown(field, &known, &section);
         }
     }
-    if is_override {
-        let why = "is for all keys of a limiter; write it outside of `overrides`";
-        reader.without_max_keys(why, report);
-    }
+    reader.without(useless, why, report);
     let settings = reader.finish(kind.inherited, report);
     match names[..] {
         [] => report.add(position, || {

@@ -88,11 +88,11 @@ impl SettingsReader<'_> {
         self.settings
     }
 
-    /// Rejects `max_keys`, which has no effect here.
-    pub(super) fn without_max_keys(&mut self, why: &str, report: &mut Report) {
-        if let Some(field) = self.fields.iter().find(|field| field.name == "max_keys") {
-            report.add(field.position, || format!("`max_keys` {why}"));
-            self.settings.max_keys = None;
+    /// Rejects a setting that has no effect here.
+    pub(super) fn without(&mut self, name: &str, why: &str, report: &mut Report) {
+        if let Some(at) = self.fields.iter().position(|field| field.name == name) {
+            // Nothing else is reported about it.
+            report.add(self.fields.remove(at).position, || format!("`{name}` {why}"));
         }
     }
 
