@@ -118,7 +118,7 @@ async fn a_sentinel_in_place_of_a_server_is_an_error_that_says_so() {
     assert!(error.contains("TIME") && error.contains(advice), "{error}");
 }
 
-/// During a failover, too, when the program goes on without Redis.
+/// Sentinels reply the same during a failover, so the program starts, without Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_no_sentinel_knows_shows_with_advice() {
     let group = RedisSentinel::start();
