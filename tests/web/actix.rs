@@ -1,7 +1,7 @@
 //! An actix server and a real client.
 
 use std::{
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     pin::Pin,
     sync::{
         Arc,
@@ -14,7 +14,7 @@ use std::{
 use ::bytes::Bytes;
 use actix_web::{
     App, HttpMessage, HttpRequest, HttpResponse, HttpServer,
-    dev::{Payload, ServerHandle, Service, ServiceResponse},
+    dev::{Payload, ServerHandle, Service, ServiceRequest, ServiceResponse},
     error::{ErrorServiceUnavailable, PayloadError},
     rt::System,
     web::{self, ServiceConfig},
@@ -200,6 +200,27 @@ async fn a_handler_answers_by_responses_and_knows_the_client() {
             }
             _ => {}
         }
+    }
+}
+
+/// As a program does that listens on a Unix socket, where peers have no address.
+#[tokio::test]
+async fn a_middleware_may_say_who_the_peer_is() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let limit = Limit::new("behind-a-socket:{ip}", quota(1, MINUTE)).limits(&limits);
+    let server = Server::start(move |app| {
+        let from = |request: ServiceRequest, inner: &_| {
+            let peer: SocketAddr = request.match_info()["peer"].parse().unwrap();
+            request.extensions_mut().insert(peer);
+            Service::call(inner, request)
+        };
+        let peers = web::resource("/{peer}").wrap(limit.clone()).wrap_fn(from);
+        app.service(peers.to(async |ip: ClientIp| ip.to_string()));
+    });
+    for ip in ["192.0.2.1", "192.0.2.2"] {
+        assert_eq!(text(server.post(&format!("/{ip}:1")).await).await, ip);
+        let answer = server.post(&format!("/{ip}:2")).await;
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }
 

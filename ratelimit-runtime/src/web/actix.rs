@@ -2,10 +2,14 @@
 
 pub(crate) mod heads;
 
-use std::future::{Ready, ready};
+use std::{
+    future::{Ready, ready},
+    net::SocketAddr,
+};
 
 use actix_web::{
-    FromRequest, HttpRequest, HttpResponse, ResponseError, dev::Payload, http::StatusCode,
+    FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, dev::Payload,
+    http::StatusCode,
 };
 use http::header::FORWARDED;
 use ratelimit_spec::RefundOn;
@@ -59,8 +63,12 @@ impl FromRequest for ClientIp {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let is_of_proxy = |name: &_| [FORWARDED, X_FORWARDED_FOR].contains(name);
         let headers = heads::of_headers(request.headers(), is_of_proxy);
-        let peer =
-            request.peer_addr().ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()));
+        let peer = peer(request).ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()));
         ready(peer.map(|peer| Self::from_headers(peer.ip(), &headers)))
     }
+}
+
+/// Returns the address that a middleware inserted, or else that of the connection, which a Unix socket lacks.
+fn peer(request: &HttpRequest) -> Option<SocketAddr> {
+    request.extensions().get().copied().or_else(|| request.peer_addr())
 }

@@ -45,7 +45,7 @@ fn by_tonic(_: &Extensions) -> Option<IpAddr> {
 
 /// Reports that the client of a request is unknown, and creates the rejection.
 pub(crate) fn unknown_peer(limits: &Limits, limiter: &Arc<str>) -> Rejection {
-    const WHY: &str = "the address of the peer is unknown; serve with \
+    const WHY: &str = "the address of the peer is unknown; serve axum with \
                        `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `SocketAddr` into the \
                        request's extensions";
 

@@ -20,7 +20,7 @@ pub(crate) fn of_request(request: &HttpRequest) -> request::Parts {
     head.uri = Uri::try_from(request.uri().to_string()).unwrap_or_default();
     head.version = version(request.version());
     head.headers = of_headers(request.headers(), |_| true);
-    if let Some(peer) = request.peer_addr() {
+    if let Some(peer) = super::peer(request) {
         head.extensions.insert(peer);
     }
     if let Some(decision) = request.extensions().get::<Decision>() {
