@@ -14,13 +14,14 @@ use std::{
 
 use ::bytes::Bytes;
 use axum::{
-    Router,
+    Router, ServiceExt,
     body::Body as AxumBody,
     extract::DefaultBodyLimit,
     middleware::map_request,
+    response::IntoResponse,
     routing::{get, post},
 };
-use http::{Request, StatusCode, Version};
+use http::{Method, Request, StatusCode, Version};
 use http_body::{Body, Frame};
 use http_body_util::Full;
 use hyper_util::{
@@ -30,8 +31,9 @@ use hyper_util::{
 use ratelimit_runtime::{Limits, Rejection, rate_limit, tower::Limit, web::Headers};
 use tests::redis_server::RedisServer;
 use tokio::{net::TcpListener, task::JoinSet};
+use tower::ServiceBuilder;
 
-use crate::{SECOND, header, quota, structured::list};
+use crate::{SECOND, header, quota, structured::list, text};
 
 pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
@@ -175,6 +177,34 @@ async fn nothing_of_a_rejected_upload_is_read() {
             assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
         }
         assert_eq!(read.load(Ordering::Relaxed), 0, "{version:?}");
+    }
+}
+
+/// An HTTP/2 client resets a stream whose response to `HEAD` has a body. A router removes bodies itself, of what is inside.
+#[tokio::test]
+async fn a_rejected_head_request_gets_the_length_of_the_body_alone() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let limit = Limit::new("heads", quota(1, 3_600 * SECOND)).limits(&limits);
+    let around = ServiceBuilder::new().map_response(IntoResponse::into_response).layer(limit);
+    let app = around.service(Router::new().route("/", get(async || "ok")));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        axum::serve(listener, ServiceExt::<Request<AxumBody>>::into_make_service(app)).await
+    });
+    let of = |method: Method| Request::builder().method(method).uri(&url).body(Full::default());
+    for version in [Version::HTTP_2, Version::HTTP_11] {
+        let client = client(version);
+        let ask = async |method| client.request(of(method).unwrap()).await.unwrap();
+        ask(Method::HEAD).await;
+        let answers = [ask(Method::HEAD).await, ask(Method::GET).await];
+        let [head, get] = answers.map(|answer| {
+            assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+            (header(&answer, "content-length").unwrap(), answer)
+        });
+        assert_eq!(head.0, get.0, "{version:?}");
+        assert_eq!(text(head.1).await, "", "{version:?}");
+        assert_eq!(text(get.1).await.len().to_string(), get.0, "{version:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response, request};
+use http::{HeaderValue, Method, Request, Response, header::CONTENT_LENGTH, request};
 use tower_service::Service;
 
 use super::{body::LimitBody, compiled::Compiled, grpc};
@@ -70,15 +70,22 @@ fn reject<R>(
     headers: Headers,
     request: &request::Parts,
 ) -> Response<LimitBody<R>> {
-    let mut answer = if grpc::is_grpc(&request.headers) {
-        grpc::answer(rejection, headers)
-    } else {
-        response(rejection, headers).map(LimitBody::own)
+    let mut answer = match request.method {
+        _ if grpc::is_grpc(&request.headers) => grpc::answer(rejection, headers),
+        Method::HEAD => without_body(response(rejection, headers)),
+        _ => response(rejection, headers).map(LimitBody::own),
     };
     if let Some(decision) = rejection.decision() {
         answer.extensions_mut().insert(decision.clone());
     }
     answer
+}
+
+/// Returns the response to `HEAD`, which has only the length of a body: an HTTP/2 client resets the stream otherwise.
+fn without_body<R>(mut answer: Response<String>) -> Response<LimitBody<R>> {
+    let length = HeaderValue::from(answer.body().len());
+    answer.headers_mut().insert(CONTENT_LENGTH, length);
+    answer.map(|_| LimitBody::own(String::new()))
 }
 
 impl<S: fmt::Debug> fmt::Debug for LimitService<S> {
