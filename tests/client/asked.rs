@@ -27,6 +27,10 @@ fn says(status: u16, headers: &[(&str, &str)]) -> Response<String> {
     headers.iter().fold(response, add).body(String::new()).unwrap()
 }
 
+/// A status whose `RetryInfo` has the smallest number of seconds.
+const EARLIEST: &str =
+    "CAgaOQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxINCgsIgICAgICAgICAAQ";
+
 type Headers = &'static [(&'static str, &'static str)];
 
 /// What is left of the pause after an upstream gave this answer, by a request that waits for nothing.
@@ -89,6 +93,7 @@ async fn answers_say_how_long_to_pause() {
         (200, &[("ratelimit", r#""default;r=0;t=4"#)], 0),
         (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "no base64!")], 0),
         (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "bm8gbWVzc2FnZQ")], 0),
+        (200, &[("grpc-status", "8"), ("grpc-status-details-bin", EARLIEST)], 0),
         (429, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 2),
         (200, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 9),
     ];

@@ -76,18 +76,24 @@ fn used_up(headers: &HeaderMap) -> Option<Duration> {
     empty.max().map(Duration::from_secs)
 }
 
-/// Reads the `RetryInfo` of a gRPC status without a body. `Status::from_header_map` panics if its details are malformed.
+/// Reads the `RetryInfo` of a gRPC status without a body. `Status::from_header_map` panics if its details are malformed, and
+/// `get_details_retry_info` if its seconds are `i64::MIN`.
 #[cfg(feature = "tonic")]
 fn retry_info(headers: &HeaderMap) -> Option<Duration> {
-    use tonic::{Code, Status, metadata::MetadataMap};
-    use tonic_types::StatusExt;
+    use prost::Message;
+    use tonic::metadata::MetadataMap;
+    use tonic_types::{RetryInfo, pb};
 
     const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
     headers.get("grpc-status")?;
     let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
     let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
-    Status::with_details(Code::Unknown, "", details).get_details_retry_info()?.retry_delay
+    let details = pb::Status::decode(details).ok()?.details;
+    let info = details.iter().find(|detail| detail.type_url == RetryInfo::TYPE_URL)?;
+    let delay = pb::RetryInfo::decode(&*info.value).ok()?.retry_delay?;
+    let nanos = Duration::from_nanos(u64::try_from(delay.nanos).ok()?);
+    Some(Duration::from_secs(u64::try_from(delay.seconds).ok()?) + nanos)
 }
 
 #[cfg(not(feature = "tonic"))]
