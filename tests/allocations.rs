@@ -2,6 +2,7 @@
 //! its future.
 
 use std::{
+    convert::Infallible,
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
@@ -9,8 +10,10 @@ use std::{
 };
 
 use allocation_counter::{AllocationInfo, measure};
-use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit};
+use http::{Request, Response};
+use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web::Headers};
 use tests::redis_server::RedisServer;
+use tower::{Layer, ServiceExt, service_fn};
 
 #[rate_limit(key = "static", rate = 1000, per = "1h", wait = "none")]
 async fn fixed() -> Result<(), Rejection> {
@@ -224,4 +227,29 @@ fn the_embedded_path_allocates_nothing_for_a_fixed_key_but_rejections() {
     });
     assert!(ready(limiter.acquire(1)).unwrap().shadowed().is_some());
     assert_eq!(shadowed.count_total, 0, "a call in shadow mode: {shadowed:?}");
+}
+
+#[rate_limit(key = "message", rate = 1_000_000, per = "1h", wait = "none")]
+async fn message() -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// A call of gRPC may read a stream for hours.
+#[test]
+fn a_request_of_many_calls_takes_as_much_as_one_of_a_few() {
+    let limits = ready(Limits::builder().memory().no_limits_file().build()).unwrap();
+    let each = service_fn(async |request: Request<u32>| {
+        for _ in 0..request.into_body() {
+            message().await.unwrap();
+        }
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    let limit = Limit::new("stream", Quota::per_second(1_000_000)).limits(&limits);
+    let server = Headers::Ietf.layer(limit.layer(each));
+    let bytes = |calls| {
+        measure(|| drop(ready(server.clone().oneshot(Request::new(calls))).unwrap())).bytes_max
+    };
+    bytes(10);
+    let (few, many) = (bytes(10), bytes(10_000));
+    assert!(many < few + 10_000, "{few} bytes for 10 calls, {many} for 10,000");
 }

@@ -24,12 +24,16 @@ pub(crate) type Scoped<F> = TaskLocalFuture<Scope, F>;
 /// The outcome of one attribute of a call.
 type Observed = Result<Decision, Rejection>;
 
-/// Collects the outcomes of the calls within one [`observe`], and passes them to those around it.
+/// Collects the outcomes of the calls within one [`observe`] or one request, and passes them to those around it.
 #[derive(Clone)]
 pub(crate) struct Observer(Arc<Slot>);
 
+/// Adds an outcome to those before it.
+type Add = fn(&mut Vec<Observed>, &Observed);
+
 struct Slot {
     outcomes: Mutex<Vec<Observed>>,
+    add: Add,
     outer: Option<Observer>,
 }
 
@@ -40,13 +44,23 @@ impl Observer {
         Scope::current().observer
     }
 
-    /// Observes a call and its future, which run with these limits, or with those of the calling code.
+    /// Observes the call of a service and its future, which run with these limits, or with those of the calling code. Keeps
+    /// the outcomes that describe the request, because a request can make any number of calls.
+    #[cfg(feature = "tower")]
     pub(crate) fn of<F: Future>(
         limits: Option<&Limits>,
         call: impl FnOnce() -> F,
     ) -> (Self, Scoped<F>) {
+        Self::adding(add_strictest, limits, call)
+    }
+
+    fn adding<F: Future>(
+        add: Add,
+        limits: Option<&Limits>,
+        call: impl FnOnce() -> F,
+    ) -> (Self, Scoped<F>) {
         let outer = Scope::current();
-        let slot = Slot { outcomes: Mutex::default(), outer: outer.observer };
+        let slot = Slot { outcomes: Mutex::default(), add, outer: outer.observer };
         let observer = Self(Arc::new(slot));
         let limits = limits.cloned().or(outer.limits);
         let scope = Scope { limits, observer: Some(observer.clone()) };
@@ -60,11 +74,29 @@ impl Observer {
     }
 
     pub(crate) fn record(&self, outcome: &Observed) {
-        let Slot { outcomes, outer } = &*self.0;
-        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome.clone());
+        let Slot { outcomes, add, outer } = &*self.0;
+        add(&mut outcomes.lock().unwrap_or_else(PoisonError::into_inner), outcome);
         if let Some(outer) = outer {
             outer.record(outcome);
         }
+    }
+}
+
+/// Keeps the strictest decision and the first rejection of each limiter.
+#[cfg(feature = "tower")]
+fn add_strictest(outcomes: &mut Vec<Observed>, outcome: &Observed) {
+    let is_known = outcomes.iter_mut().any(|known| match (known, outcome) {
+        (Ok(known), Ok(decision)) if known.limiter() == decision.limiter() => {
+            if decision.is_stricter_than(known) {
+                *known = decision.clone();
+            }
+            true
+        }
+        (Err(known), Err(rejection)) => known.limiter() == rejection.limiter(),
+        _ => false,
+    });
+    if !is_known {
+        outcomes.push(outcome.clone());
     }
 }
 
@@ -118,7 +150,8 @@ impl Scope {
 /// # }
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
+    let add: Add = |outcomes, outcome| outcomes.push(outcome.clone());
     // Boxed, because the scope is unknown before the first poll, and moving the future would store it twice.
-    let (observer, future) = Observer::of(None, || Box::pin(future));
+    let (observer, future) = Observer::adding(add, None, || Box::pin(future));
     (future.await, observer.outcomes())
 }
