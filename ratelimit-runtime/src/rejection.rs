@@ -12,7 +12,7 @@ use crate::{Decision, Quota, Reason, StoreError};
 ///
 /// One pointer wide, cheap to clone, and without anything a caller sent: the limiter's template is in
 /// it, the key's values are not. [`source`](std::error::Error::source) leads to the [`StoreError`] if
-/// the store is the reason.
+/// the store is the reason, or the limit cannot be enforced as configured.
 ///
 /// # Examples
 ///
@@ -206,7 +206,10 @@ impl fmt::Display for Rejection {
             Reason::StoreUnavailable => {
                 write!(f, "store unavailable for rate limit `{limiter}`")?;
             }
-            Reason::StoreMisconfigured => {
+            Reason::NotConfigured if self.cause().is_none() => {
+                write!(f, "rate limit `{limiter}` has no quota")?;
+            }
+            Reason::StoreMisconfigured | Reason::NotConfigured => {
                 write!(f, "rate limit `{limiter}` is misconfigured")?;
             }
             Reason::ExceedsCapacity if self.quota().is_some_and(|quota| quota.rate() == 0) => {
@@ -218,7 +221,6 @@ impl fmt::Display for Rejection {
             Reason::QueueFull => {
                 write!(f, "too many calls are waiting for rate limit `{limiter}`")?;
             }
-            Reason::NotConfigured => write!(f, "rate limit `{limiter}` has no quota")?,
         }
         if let Some(detail) = &self.0.detail {
             write!(f, ": {detail}")?;

@@ -83,6 +83,8 @@ async fn a_server_that_tells_no_peer_is_told_what_to_do() {
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let rejection = outcomes[0].as_ref().unwrap_err().to_string();
     assert!(rejection.contains("into_make_service_with_connect_info"), "{rejection}");
+    let says = "rate limit `search:{ip}` is misconfigured: the address of the peer is unknown";
+    assert!(rejection.starts_with(says), "{rejection}");
     let event = events.try_recv().expect("it is reported");
     let limiter =
         "rate limit `search:{ip}` cannot be enforced as configured: the address of the peer";

@@ -50,7 +50,7 @@ pub(crate) fn unknown_peer(limits: &Limits, limiter: &Arc<str>) -> Rejection {
                        request's extensions";
 
     let (limiter, error) = (Arc::clone(limiter), StoreError::misconfigured(WHY));
-    let rejection = Rejection::new(&limiter, Reason::NotConfigured).with_detail(WHY);
+    let rejection = Rejection::new(&limiter, Reason::NotConfigured).with_source(&error);
     limits.services().events.emit(&Event::Misconfigured { limiter, error });
     rejection
 }
