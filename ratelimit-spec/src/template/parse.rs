@@ -61,36 +61,34 @@ fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
         Some(path) => (path, true),
         None => (content, false),
     };
-    let segments: Vec<&str> = path.split('.').collect();
-    let well_formed = segments.iter().enumerate().all(|(index, segment)| {
-        // A call stands for itself, with its parentheses: `ip()`.
-        let name = segment.strip_suffix("()").filter(|_| index > 0).unwrap_or(segment);
-        is_identifier(name, index == 0) || index > 0 && is_index(segment)
-    });
-    if !well_formed {
+    if !is_path(path) {
         return Err(explain(content, span));
     }
-    Ok(Placeholder { path: segments.into_iter().map(str::to_owned).collect(), optional, span })
+    Ok(Placeholder { path: path.split('.').map(str::to_owned).collect(), optional, span })
 }
 
 fn explain(content: &str, span: Range<usize>) -> TemplateError {
     let whole = format!("{{{content}}}");
     let whole = Quoted(&whole);
-    let message = match content.split_once(':') {
-        _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
+    let repair = match content.split_once(':') {
         // The `::` of a path is none.
-        Some((path, specifier)) if !path.is_empty() && !specifier.starts_with(':') => {
-            format!("{whole} has a format specifier; write {}", Quoted(&format!("{{{path}}}")))
+        Some((path, specifier)) if !specifier.starts_with(':') => {
+            Some(("has a format specifier", path.to_owned()))
         }
         // The attribute itself adds the prefix if a name is a keyword.
-        _ if content.contains("r#") => {
-            let name = content.replace("r#", "");
-            format!("{whole} has a raw prefix; write {}", Quoted(&format!("{{{name}}}")))
-        }
+        _ if content.contains("r#") => Some(("has a raw prefix", content.replace("r#", ""))),
         _ if content.contains(char::is_whitespace) => {
             let words: Vec<&str> = content.split_whitespace().collect();
             let name = if words.is_empty() { "user_id".to_owned() } else { words.join("_") };
-            format!("{whole} contains whitespace; write {}", Quoted(&format!("{{{name}}}")))
+            Some(("contains whitespace", name))
+        }
+        _ => None,
+    };
+    let repair = repair.filter(|(_, name)| is_path(name.strip_suffix('?').unwrap_or(name)));
+    let message = match repair {
+        _ if content.is_empty() => format!("empty placeholder `{{}}`; {EXAMPLE}"),
+        Some((mistake, name)) => {
+            format!("{whole} {mistake}; write {}", Quoted(&format!("{{{name}}}")))
         }
         _ if content.contains('.') && content.contains('(') => format!(
             "{whole} is not a field path or a method call without arguments; write one such as \
@@ -99,6 +97,15 @@ fn explain(content: &str, span: Range<usize>) -> TemplateError {
         _ => format!("{whole} is not a parameter or a field path; {EXAMPLE}"),
     };
     TemplateError::new(span, message)
+}
+
+/// Returns whether this is a name followed by fields and calls of methods.
+fn is_path(path: &str) -> bool {
+    path.split('.').enumerate().all(|(index, segment)| {
+        // A call stands for itself, with its parentheses: `ip()`.
+        let name = segment.strip_suffix("()").filter(|_| index > 0).unwrap_or(segment);
+        is_identifier(name, index == 0) || index > 0 && is_index(segment)
+    })
 }
 
 /// Returns whether this can name a parameter or a field. A keyword other than these can, because the
