@@ -68,6 +68,24 @@ fn the_embedded_store_waits_outside_any_runtime() {
     });
 }
 
+/// Its driver panicked instead, so the call waited without an end.
+#[test]
+fn a_wait_without_timers_panics_and_holds_no_place() {
+    let (limits, plain) = (
+        Limits::builder().memory().no_limits_file(),
+        tokio::runtime::Builder::new_current_thread().build().unwrap(),
+    );
+    let limiter = park_on(limits.build()).unwrap().limiter("timers", quota(1, ms(100)));
+    let caller = limiter.clone();
+    let waiting = std::thread::spawn(move || {
+        plain.block_on(caller.acquire(1)).unwrap();
+        plain.block_on(caller.acquire(1)).map(drop)
+    });
+    let panic = waiting.join().unwrap_err();
+    assert!(panic.downcast::<String>().unwrap().contains("timers are disabled"));
+    park_on(limiter.acquire_timeout(1, ms(5000))).unwrap();
+}
+
 #[test]
 fn a_server_that_is_gone_costs_the_deadline_outside_any_runtime() {
     let server = RedisServer::start();

@@ -32,10 +32,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a driver for callers in this runtime, unless there is one.
 pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
-    let here = Handle::try_current().ok().filter(|_| !limits.store.is_shared());
-    // If several processes share the store, the engine drives the queue, so that no caller's
-    // runtime drives what others wait for.
-    let runtime = here.unwrap_or_else(|| limits.engine.runtime());
+    let runtime = runtime_here(limits).unwrap_or_else(|| limits.engine.runtime());
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
@@ -45,6 +42,19 @@ pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
         let driver = Driver { core, limits, home, working: false, _unfinished: unfinished };
         runtime.spawn(driver.run());
     }
+}
+
+/// Panics in a runtime without timers, so that a caller does instead of the driver that it would wait for.
+pub(super) fn check_timers(limits: &Services) {
+    if runtime_here(limits).is_some() {
+        drop(tokio::time::sleep(Duration::ZERO));
+    }
+}
+
+/// Returns this runtime, if it drives the queues of its callers. If several processes share the store, the engine does,
+/// so that no caller's runtime drives what others wait for.
+fn runtime_here(limits: &Services) -> Option<Handle> {
+    Handle::try_current().ok().filter(|_| !limits.store.is_shared())
 }
 
 /// The driver of a queue. If its runtime ends, another driver continues.

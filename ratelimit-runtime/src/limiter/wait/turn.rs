@@ -39,6 +39,7 @@ impl Future for Turn {
                 drop(state);
                 // The runtime that polled this future before may have ended, and the driver with it.
                 if let Some(core) = place {
+                    driver::check_timers(&self.limits);
                     driver::ensure(&core, &self.limits);
                 }
                 Poll::Pending
