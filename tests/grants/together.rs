@@ -1,6 +1,6 @@
 //! `Limiter::and`: from both or from neither.
 
-use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason};
+use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason, Settings};
 use tests::place::{Place, rules};
 use tokio::time::{Instant, sleep};
 
@@ -145,4 +145,39 @@ async fn a_mode_changes_embedded() {
 #[tokio::test]
 async fn a_mode_changes_redis() {
     a_mode_changes(Place::redis()).await;
+}
+
+/// A slot of a leaky bucket cannot be put back later. So a call takes none if another limiter rejects it, in any order
+/// of a limiter of the store and one of this process.
+async fn no_slot_is_lost(place: Place) {
+    let limits = place.limits().await;
+    let [slots, one] = [4, 1].map(|rate| Quota::new(rate, ms(3_600_000)).unwrap());
+    let slots = slots.leaky_bucket().unwrap();
+    let modes = [Mode::Overall, Mode::PerClient];
+    for (mode, other) in [(modes[0], modes[1]), (modes[1], modes[0])] {
+        for slots_first in [true, false] {
+            let name = format!("{mode:?}:{slots_first}");
+            let spaced = Settings::new(slots).mode(mode);
+            let spaced = limits.limiter(&format!("spaced:{name}"), spaced);
+            let used_up = Settings::new(one).mode(other);
+            let used_up = limits.limiter(&format!("used-up:{name}"), used_up);
+            used_up.try_acquire(1).await.unwrap();
+            let both = match slots_first {
+                true => spaced.clone().and(used_up),
+                false => used_up.and(spaced.clone()),
+            };
+            assert_eq!(both.try_acquire(1).await.unwrap_err().reason(), Reason::Limited, "{name}");
+            assert_eq!(free(&spaced).await, 4, "{name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_slot_is_lost_embedded() {
+    no_slot_is_lost(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn no_slot_is_lost_redis() {
+    no_slot_is_lost(Place::redis()).await;
 }

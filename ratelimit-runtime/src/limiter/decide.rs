@@ -127,10 +127,9 @@ pub(crate) async fn decide(
         }
     }
     known_refusals(&steps)?;
-    if steps.len() > 1 && claims.iter().any(|claim| !claim.core.queue.is_empty()) {
-        // In one order for all calls, so that none holds what another one takes next.
-        steps.sort_by(|(_, one), (_, other)| name_of(one).cmp(name_of(other)));
-        Box::pin(look_ahead(limits, &steps[1..])).await?;
+    if steps.len() > 1 {
+        let waiting = claims.iter().any(|claim| !claim.core.queue.is_empty());
+        Box::pin(look::ahead(limits, &mut steps, waiting)).await?;
     }
     let mut held = Held::new(limits);
     for (side, asked) in &steps {
@@ -237,28 +236,6 @@ fn known_refusals(steps: &[(Side, Vec<Asked<'_>>)]) -> Result<(), Refusals> {
     });
     let refusals: Refusals = refusals.collect();
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
-}
-
-/// Returns the name of the first limiter of a step.
-fn name_of<'a>(asked: &[Asked<'a>]) -> &'a str {
-    asked[0].core.keys.config()
-}
-
-/// Rejects a call that a later step would reject. Permits of an earlier step that are released again are not
-/// free for other callers meanwhile, and the slot of a bucket is lost if another one was reserved after it.
-async fn look_ahead(
-    limits: &Arc<Services>,
-    steps: &[(Side, Vec<Asked<'_>>)],
-) -> Result<(), Refusals> {
-    for asked in steps.iter().flat_map(|(_, asked)| asked) {
-        let Asked { position, core, rule, permits, .. } = asked;
-        if let Err(why) = core.look(limits, rule, (*permits).into()).await
-            && core.in_shadow(limits, rule, &why).is_none()
-        {
-            return Err(vec![(*position, why)]);
-        }
-    }
-    Ok(())
 }
 
 /// Takes from the first shard that has the permits.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ratelimit_spec::{Mode, OnStoreError, shard_of};
 
-use super::{Outcome, Why, answer::Ready};
+use super::{Outcome, Refusals, Side, Why, answer::Ready};
 use crate::{
     Decision, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
         admin::both,
         core::{Core, Rule},
         per_process::{counted_here, local_share},
-        plan::Part,
+        plan::{Asked, Part},
         replies::combined,
         services::Services,
     },
@@ -289,4 +289,40 @@ impl Part<'_> {
 /// Returns why a charge failed.
 fn unconfigured(rejection: &Rejection) -> StoreError {
     StoreError::misconfigured(rejection.to_string())
+}
+
+/// Returns the name of the first limiter of a step.
+fn name_of<'a>(asked: &[Asked<'a>]) -> &'a str {
+    asked[0].core.keys.config()
+}
+
+/// Rejects a call that a later step would reject. Permits of an earlier step that are released again are not
+/// free for other callers meanwhile, and the slot of a bucket may be lost. While no call is waiting, this
+/// checks only what needs no store.
+pub(super) async fn ahead(
+    limits: &Arc<Services>,
+    steps: &mut [(Side, Vec<Asked<'_>>)],
+    waiting: bool,
+) -> Result<(), Refusals> {
+    if waiting {
+        // In one order for all calls, so that none holds what another one takes next.
+        steps.sort_by(|(_, one), (_, other)| name_of(one).cmp(name_of(other)));
+    } else {
+        steps.sort_by_key(|(side, _)| *side == Side::Process);
+    }
+    for (side, asked) in steps[1..].iter().filter(|(side, _)| waiting || *side == Side::Process) {
+        for Asked { position, core, rule, permits, .. } in asked {
+            if *side == Side::Process {
+                for part in core.parts(rule) {
+                    part.look_in_turn(limits).await;
+                }
+            }
+            if let Err(why) = core.look(limits, rule, (*permits).into()).await
+                && core.in_shadow(limits, rule, &why).is_none()
+            {
+                return Err(vec![(*position, why)]);
+            }
+        }
+    }
+    Ok(())
 }
