@@ -7,6 +7,7 @@
 mod cache;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) enum Lookup {
     Nothing,
     /// The package is compiled outside its workspace.
     Packaged,
-    /// The environment names a file that cannot be read.
+    /// The file cannot be read.
     Unreadable(String),
     Found(Found),
 }
@@ -79,10 +80,10 @@ impl Surroundings {
                 let shown = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
                 Lookup::Found(Found { name: shown.display().to_string(), path, contents })
             }
-            Err(_) => Lookup::Unreadable(format!(
-                "`{VARIABLE}` names `{}`, which cannot be read; correct the path, or unset the variable",
-                path.display()
-            )),
+            Err(error) => {
+                let what = format!("`{VARIABLE}` names `{}`", path.display());
+                unreadable(&what, &error, "unset the variable")
+            }
         }
     }
 }
@@ -90,14 +91,23 @@ impl Surroundings {
 /// Searches from the manifest up to the workspace root, the directory with `Cargo.lock`. Without a
 /// root it finds nothing, because the search would end in a home directory.
 fn search_upward(manifest_dir: &Path) -> Lookup {
-    let found = workspace_root(manifest_dir).and_then(|root| {
-        let within = manifest_dir.ancestors().take_while(|dir| dir.starts_with(root));
-        let path = within.map(|dir| dir.join(FILE_NAME)).find(|path| path.is_file())?;
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let contents = cache::read(&path).ok()?;
-        Some(Found { path, name, contents })
-    });
-    found.map_or(Lookup::Nothing, Lookup::Found)
+    let Some(root) = workspace_root(manifest_dir) else { return Lookup::Nothing };
+    let within = manifest_dir.ancestors().take_while(|dir| dir.starts_with(root));
+    // A link that leads nowhere is an error, as at run time.
+    let mut paths = within.map(|dir| dir.join(FILE_NAME));
+    let Some(path) = paths.find(|path| path.symlink_metadata().is_ok()) else {
+        return Lookup::Nothing;
+    };
+    let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+    match cache::read(&path) {
+        Ok(contents) => Lookup::Found(Found { path, name, contents }),
+        Err(error) => unreadable(&format!("the limits file is `{name}`"), &error, "remove it"),
+    }
+}
+
+fn unreadable(what: &str, error: &io::Error, otherwise: &str) -> Lookup {
+    let message = format!("{what}, which cannot be read: {error}; correct it, or {otherwise}");
+    Lookup::Unreadable(message)
 }
 
 fn workspace_root(manifest_dir: &Path) -> Option<&Path> {

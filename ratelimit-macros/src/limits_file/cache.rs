@@ -4,7 +4,7 @@
 //! hours.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +34,12 @@ static FILES: Mutex<Option<HashMap<PathBuf, Cached>>> = Mutex::new(None);
 
 /// Reads the file, or returns its cached contents.
 pub(super) fn read(path: &Path) -> io::Result<Arc<Contents>> {
+    let metadata = fs::metadata(path)?;
+    // Reading a device or a pipe may never end.
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
     let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let files = files.get_or_insert_default();

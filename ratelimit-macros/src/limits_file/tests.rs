@@ -85,6 +85,31 @@ fn a_named_file_is_looked_for_where_the_compiler_runs() {
     fs::remove_dir_all(root).unwrap();
 }
 
+/// At startup, the program finds the same mistakes.
+#[test]
+fn what_is_no_file_is_an_error_rather_than_none() {
+    let root = workspace("no-file", &[("Cargo.lock", ""), ("ratelimit.yaml/of", LIMITS)]);
+    let unreadable = |named| match lookup(root.clone(), named) {
+        Lookup::Unreadable(message) => message,
+        _ => panic!("{named:?} is a directory or a device"),
+    };
+    let says = "which cannot be read: it is not a regular file; correct it, or";
+    assert_eq!(unreadable(None), format!("the limits file is `ratelimit.yaml`, {says} remove it"));
+    let named = unreadable(Some("/dev/zero"));
+    assert_eq!(named, format!("`RATELIMIT_LIMITS` names `/dev/zero`, {says} unset the variable"));
+    fs::remove_dir_all(root.join("ratelimit.yaml")).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(root.join("gone"), root.join("ratelimit.yaml")).unwrap();
+        let message = unreadable(None);
+        assert!(
+            message.contains("`ratelimit.yaml`, which cannot be read: No such file"),
+            "{message}"
+        );
+    }
+    fs::remove_dir_all(root).unwrap();
+}
+
 #[test]
 fn an_edited_file_is_read_again() {
     let root = workspace("edited", &[("Cargo.lock", ""), ("ratelimit.yaml", LIMITS)]);
