@@ -2,7 +2,8 @@
 
 use ratelimit_runtime::__private::store::{
     Algorithm::{FixedWindow, SlidingWindow, TokenBucket},
-    Assertion, Charged, Grant, KeepState, Outcome, Reply, StateKeys, Store, WriteWhen,
+    Assertion, Charged, Grant, KeepState, OnDrift, Outcome, Reconciled, Reply, StateKeys, Store,
+    WriteWhen,
 };
 use tokio::time::Instant;
 
@@ -31,6 +32,11 @@ pub(super) async fn run<S: Store>(store: &S, prefix: &str, time: &Time) {
         forgets_debts_with_what_is_used(&process("forgiven", ten)).await;
         let short = config(algorithm, 5, 600);
         pays_debts_first(&process("pays", short), time).await;
+        for replaced in [false, true] {
+            let short = config(algorithm, 10, 400);
+            let limiter = process(&format!("paid:{replaced}"), short);
+            pays_at_the_rate_of_the_time(&limiter, time, replaced).await;
+        }
         let mut nobody = ten;
         nobody.rate = 0;
         admits_nobody_at_a_rate_of_0(&process("nobody", nobody)).await;
@@ -144,6 +150,38 @@ async fn pays_debts_first<S: Store>(limiter: &Process<'_, S>, time: &Time) {
     let waited = refused.now_ms - start;
     if limiter.config.rule.algorithm() != FixedWindow {
         assert!(waited >= 600, "{waited} ms for eight and two of five");
+    }
+}
+
+/// No call sees what the debt took before another process replaces the rate, or it is set on purpose.
+async fn pays_at_the_rate_of_the_time<S: Store>(
+    limiter: &Process<'_, S>,
+    time: &Time,
+    replaced: bool,
+) {
+    let (algorithm, per_ms) = (limiter.config.rule.algorithm(), limiter.config.per_ms);
+    let owes_for = async |ms| {
+        let (_, charged) = limiter.charge(20, 10).await;
+        assert_eq!((charged.taken, charged.debt), (10, 10));
+        time.pass(ms).await;
+        if replaced {
+            let (config, since) = (config(algorithm, 1, per_ms), Instant::now());
+            let other = Process { config, since, keys: limiter.keys.clone(), ..*limiter };
+            let reply = other.first(1, OnDrift::Carry).await;
+            assert_eq!(reply.reconciled, Some(Reconciled::Carried));
+            return reply;
+        }
+        assert!(limiter.write(1, WriteWhen::Always, KeepState::Keep).await);
+        limiter.acquire(1).await
+    };
+    let reply = owes_for(2 * per_ms + 10).await;
+    assert_eq!(reply.outcome, Outcome::Granted, "all of it was paid: {reply:?}");
+    if matches!(algorithm, SlidingWindow | FixedWindow) {
+        limiter.store.delete(&limiter.keys).await.expect("the store answers");
+        owes_for(per_ms + 10).await;
+        time.pass(per_ms).await;
+        let reply = limiter.acquire(1).await;
+        assert_eq!(reply.outcome, Outcome::Granted, "all of it was paid by now: {reply:?}");
     }
 }
 

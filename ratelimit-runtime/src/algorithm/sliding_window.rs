@@ -128,7 +128,7 @@ impl Log {
     }
 
     /// Drops entries that are a window old, which pay the debt first.
-    fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
+    pub(super) fn expire(&mut self, rate: u64, per: u64, now: u64) -> bool {
         let before = self.entries.len();
         if self.debt() > 0 {
             self.pay_as_freed(rate, per, now);

@@ -103,6 +103,25 @@ impl State {
         }
     }
 
+    /// Pays the debt with what became free under this configuration, before another one replaces it. Windows of a
+    /// calendar are left out, as in Redis, where not all calls know them.
+    pub(crate) fn pay(&mut self, config: &Config, now: u64) {
+        if config.rate == 0 {
+            return;
+        }
+        match (self, config.rule) {
+            (Self::Log(log), Rule::SlidingWindow) if log.debt() > 0 => {
+                log.expire(config.rate, config.per_ms, now);
+            }
+            (Self::Window(window), Rule::FixedWindow { calendar: None })
+                if window.debt() > 0 && window.fits(config) =>
+            {
+                *window = window.at(config, now).window();
+            }
+            _ => {}
+        }
+    }
+
     /// Keeps what was counted for as long as this configuration counts it.
     pub(crate) fn keep_for(&mut self, config: &Config) {
         if let Self::Log(log) = self {

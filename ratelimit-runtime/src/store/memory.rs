@@ -361,10 +361,10 @@ impl Store for MemoryStore {
                 (WriteWhen::Absent, Some(_)) | (WriteWhen::Present, None) => return false,
                 _ => {}
             }
-            let same_mode =
-                state.stored.as_ref().is_some_and(|stored| stored.config().mode == config.mode);
-            if keep == KeepState::Reset || !same_mode {
-                state.used = algorithm::State::default();
+            let stored = state.stored.as_ref().filter(|stored| stored.config().mode == config.mode);
+            match stored {
+                Some(stored) if keep == KeepState::Keep => state.used.pay(stored.config(), now),
+                _ => state.used = algorithm::State::default(),
             }
             state.used.trim(&config, now);
             let held_until_ms = if hold_ms > 0 { now.saturating_add(hold_ms) } else { 0 };

@@ -56,6 +56,8 @@ impl State {
         self.stored = Some(stored);
         if outcome.reconciled == Some(Reconciled::Reset) || config.mode != Mode::Overall {
             self.used = algorithm::State::default();
+        } else if let Some(replaced) = &outcome.replaced {
+            self.used.pay(replaced, now);
         }
         if outcome.reconciled.is_some() {
             self.withdraw();

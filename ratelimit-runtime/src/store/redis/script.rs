@@ -35,7 +35,8 @@ macro_rules! text {
             text!(warm_up),
             text!(window),
             text!(carry),
-            text!(meter)
+            text!(meter),
+            text!(pay)
         )
     };
     // Seven arguments and three keys for each limiter; with a penalty, ten arguments and four keys.
@@ -57,8 +58,8 @@ macro_rules! text {
             "local function general(ALL_KEYS, ALL_ARGV, now, replies)\n",
             "local KEYS, ARGV = ALL_KEYS, ALL_ARGV\n",
             text!(basics),
-            text!(reconcile),
             text!(meters),
+            text!(reconcile),
             text!(mend),
             text!(costs),
             text!(sliding),
@@ -111,15 +112,16 @@ macro_rules! guarded {
 }
 
 pub(super) static DECIDE: Lazy<Script> = guarded!([limiters] clock each_limiter);
-pub(super) static PEEK: Lazy<Script> = guarded!([] clock basics reconcile meters costs peek);
-pub(super) static ASSERT: Lazy<Script> = script!(clock basics reconcile assert);
+pub(super) static PEEK: Lazy<Script> = guarded!([] clock basics meters reconcile costs peek);
+pub(super) static ASSERT: Lazy<Script> =
+    script!(clock basics log counter debt window pay reconcile assert);
 pub(super) static RELEASE: Lazy<Script> = script!(clock basics meters release);
-pub(super) static RESERVE: Lazy<Script> = guarded!([] clock basics reconcile meters costs reserve);
+pub(super) static RESERVE: Lazy<Script> = guarded!([] clock basics meters reconcile costs reserve);
 pub(super) static PENALIZE: Lazy<Script> = script!(other_clock penalty penalize);
 pub(super) static CHARGE: Lazy<Script> =
-    script!(clock basics reconcile meters mend costs sliding open charge);
+    script!(clock basics meters reconcile mend costs sliding open charge);
 pub(super) static GIVE_BACK: Lazy<Script> = script!(clock basics meters give_back);
-pub(super) static SET_RATE: Lazy<Script> = script!(clock basics reconcile meters set_rate);
+pub(super) static SET_RATE: Lazy<Script> = script!(clock basics meters reconcile set_rate);
 pub(super) static MEMBERS: Lazy<Script> = script!(other_clock members);
 pub(super) static READ: Lazy<Script> = script!(clock basics read);
 pub(super) static EXPIRE: Lazy<Script> = script!(expire);

@@ -42,7 +42,12 @@ local function take_over(own, stored, resets, now)
   local is_reset = resets and own.on_drift == 'reset' and may_reset(own, name, stored, now)
   local event = (is_reset or own.mode ~= stored.mode) and RESET or CARRIED
   own.replaced = replaced
-  if event == RESET then forget_state(stored) else move_counter(own, stored) end
+  if event == RESET then
+    forget_state(stored)
+  else
+    pay_stored(stored, now)
+    move_counter(own, stored)
+  end
   if is_reset then redis.call('HSET', KEYS[1], 'reset', now) end
   write_own(own, stored, now)
   remember(name_of(replaced), name, stored, now)

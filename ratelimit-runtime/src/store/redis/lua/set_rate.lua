@@ -21,7 +21,7 @@ if (when == 'absent' and whole) or (when == 'present' and not whole) then return
 redis.call('GET', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 local keep = state == 'keep' and stored.mode == config.mode and config.mode == '0'
-if not keep then forget_state(stored) end
+if not keep then forget_state(stored) elseif whole then pay_stored(stored, now) end
 config.debt, config.owes, config.state = stored.debt, stored.owes, stored.state
 local numbers, held = numbers_of(config), tonumber(ARGV[6])
 if whole and numbers_of(stored) ~= numbers then
