@@ -100,11 +100,17 @@ fn waiting_as_long_as_told_admits_and_a_millisecond_less_does_not() {
                 Step::TooMuch(_) => {}
                 Step::Ask(part) => {
                     let permits = Step::permits(part, &config);
+                    let seen = world.peek(config, permits);
                     let reply = world.acquire(config, permits);
+                    assert_eq!(seen.outcome, reply.outcome, "{config:?}: {permits}");
                     if reply.outcome == Outcome::Granted {
                         continue;
                     }
                     let wait = reply.retry_after_ms;
+                    assert_eq!(
+                        seen.retry_after_ms, wait,
+                        "{config:?}: {permits}, peeked and taken"
+                    );
                     assert!(wait > 0, "{config:?}: {permits} refused without a wait");
                     world.advance(wait - 1);
                     let early = world.acquire(config, permits);

@@ -98,10 +98,7 @@ impl Log {
         costs: impl Iterator<Item = u64>,
         now: u64,
     ) -> OpenLog<'_> {
-        let expired = self.expire(rate, per, now);
-        let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
-        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt()) > rate;
-        let ahead = if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 };
+        let ahead = self.update(rate, per, costs, now);
         let entry = self.pay_now(rate, per, now);
         OpenLog { log: self, rate, per, now, ahead, entry }
     }
@@ -109,7 +106,7 @@ impl Log {
     /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
     pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
         let mut copy = self.clone();
-        copy.expire(rate, per, now);
+        copy.update(rate, per, std::iter::once(permits), now);
         let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt());
         Verdict {
             granted: permits <= free,
@@ -119,6 +116,14 @@ impl Log {
             more_after: copy.retry_after(rate, per, free.saturating_add(1), now),
             ..Verdict::default()
         }
+    }
+
+    /// Drops entries that are a window old. If there were some, or a request cannot be granted, [restamps](Self::restamp).
+    fn update(&mut self, rate: u64, per: u64, costs: impl Iterator<Item = u64>, now: u64) -> u64 {
+        let expired = self.expire(rate, per, now);
+        let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
+        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt()) > rate;
+        if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 }
     }
 
     /// Applies a new rate or window: permits that become free by it pay the debt first.

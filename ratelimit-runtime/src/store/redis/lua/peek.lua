@@ -53,22 +53,34 @@ if debt > 0 and short and rate > 0 then
   debt, dropped = pay_with(entries, debt, rate, per, now)
   table.sort(entries, function(a, b) return a.score < b.score end)
 end
-local log, used, expired, newest = {}, 0, 0, nil
+local used, expired = 0, 0
 for _, entry in ipairs(entries) do
   if entry.score <= now - per then
     expired = expired + entry.permits
   else
     used = used + entry.permits
-    log[#log + 1], log[#log + 2] = struct.pack('<BI', 0, entry.permits), entry.score
   end
-  newest = entry.score
 end
 free = free and free + expired + dropped
-if not free or (short and (expired > 0 or free < sum_of(runs, rate) + debt)) then
-  -- What acquire would find out by counting.
+-- What acquire would find out by counting, and the dates that it would correct.
+local counts = short and (expired > 0 or (free or rate - used) < sum_of(runs, rate) + debt)
+if counts or not free then
   free = math.min(free or rate - used, rate - used)
 else
   free = math.min(rate, free)
+end
+if counts then
+  for _, entry in ipairs(entries) do
+    if entry.score > now + bucket_of(per) then entry.score = now end
+  end
+  table.sort(entries, function(a, b) return a.score < b.score end)
+end
+local log, newest = {}, nil
+for _, entry in ipairs(entries) do
+  if entry.score > now - per then
+    log[#log + 1], log[#log + 2] = struct.pack('<BI', 0, entry.permits), entry.score
+  end
+  newest = entry.score
 end
 local full = full_after(short and newest or newest_score(), per, now) + math.ceil(debt / math.max(1, rate)) * per
 local answer = reply(COUNTED, free - debt, full, more_than(free, rate, per, now, debt, log))
