@@ -245,6 +245,12 @@ async fn what_breaks_java_is_healed() {
         let wait = rejection.unwrap_err().retry_after().unwrap();
         assert!(wait <= MINUTE, "{wait:?}");
     }
+    // A counter that outlived its hash, as a plain `SET` of Java's does.
+    java(&server, "orphan", 10, &[], 7);
+    let _: i64 = server.cli(&["DEL", "orphan"]);
+    let limiter = limits.limiter("orphan", quota(10));
+    assert_eq!(limiter.available_permits().await.unwrap(), 10);
+    healed(&server, &limiter, 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,8 @@ if is_metered(config) then
   return append_meter_waits(answer, runs, meter)
 end
 local text = redis.call('GET', KEYS[2])
+-- Acquire does not use the counter of another configuration either: see forget.lua.
+if not whole and tonumber(text or nil) then text = nil end
 local left = config.state and used_of(config.state, now)
 if (text and not tonumber(text)) or (config.state and not left) then return reply(FOREIGN, 0, 0) end
 if left then
