@@ -367,7 +367,10 @@ async fn a_reset_leaves_what_is_no_limiters_alone() {
         assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
         assert!(limiter.set_rate(quota(5)).await.is_err());
         assert!(limiter.release(1).await.is_err());
+        assert!(limiter.expire(MINUTE).await.is_err());
+        assert!(limiter.set_keep_alive(Some(MINUTE)).await.is_err());
     }
+    assert_eq!(server.cli::<i64>(&["PTTL", "{list}:value"]), -1, "it does not expire");
     let found: Vec<String> = server.cli(&["LRANGE", "{list}:value", "0", "-1"]);
     assert_eq!(found, ["mine"]);
     assert_eq!(server.cli::<u32>(&["HGET", "list", "rate"]), 10, "nothing was written");

@@ -6,6 +6,10 @@
 --
 -- Returns how many keys it changed.
 local changed, never = 0, ARGV[1] == 'never'
+-- A key of another type raises here, and never expires.
+redis.call('HGET', KEYS[1], 'rate')
+redis.call('GET', KEYS[2])
+redis.call('ZCARD', KEYS[3])
 if ARGV[2] == 'idle' and redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('HSET', KEYS[1], 'keepAliveTime', never and '0' or ARGV[1])
   changed = 1
