@@ -129,8 +129,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// Returns [`Limited`](crate::Reason::Limited) if they are not, with the time to retry after; otherwise
-    /// as for [`acquire`](Self::acquire).
+    /// Returns [`Limited`](crate::Reason::Limited) if they are not, or [`Blocked`](crate::Reason::Blocked) if a
+    /// penalty blocks the key, with the time to retry after; otherwise as for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::None).await
     }
@@ -141,7 +141,8 @@ impl Limiter {
     /// # Errors
     ///
     /// Returns [`WaitTooLong`](crate::Reason::WaitTooLong) immediately if they cannot be free in
-    /// time; otherwise as for [`acquire`](Self::acquire).
+    /// time, or [`Blocked`](crate::Reason::Blocked) if a penalty blocks the key for longer; otherwise as for
+    /// [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
         &self,
         permits: u64,
@@ -374,8 +375,8 @@ impl Limiter {
 
     /// Lets the limiter expire once it was idle for this long, in whole milliseconds, or never with
     /// `None`; returns whether it exists. This is the stored keep-alive: the `keep_alive` of the
-    /// limits file replaces it when a process starts that has one. A time shorter than the window
-    /// counts as the window.
+    /// limits file replaces it when a process starts that has one. A time in which permits still count is
+    /// used if it is longer.
     ///
     /// # Errors
     ///
