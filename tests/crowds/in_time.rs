@@ -201,3 +201,28 @@ async fn more_than_the_capacity_behind_others_embedded() {
 async fn more_than_the_capacity_behind_others_redis() {
     more_than_the_capacity_behind_others(Place::redis()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_fraction_of_a_millisecond_behind_others() {
+    let limits = Place::Embedded.limits().await;
+    let quota = Quota::new(1500, SECOND).unwrap();
+    for (name, quota) in [
+        ("leaky", quota.leaky_bucket()),
+        ("token", quota.token_bucket(1)),
+        ("warming", quota.warming_bucket(ms(1))),
+    ] {
+        let limiter = limits.limiter(name, quota.unwrap());
+        let waiters = [(); 600].map(|()| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.acquire(1).await.map(drop) })
+        });
+        sleep(ms(10)).await;
+        let rejection = limiter.acquire_timeout(1, ms(380)).await.unwrap_err();
+        let after = rejection.retry_after().unwrap();
+        assert!((ms(389)..=ms(392)).contains(&after), "{name}: {after:?}");
+        limiter.acquire_timeout(1, ms(392)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        for waiter in waiters {
+            waiter.await.unwrap().unwrap();
+        }
+    }
+}

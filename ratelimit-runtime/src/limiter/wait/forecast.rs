@@ -68,15 +68,23 @@ impl Core {
             .iter()
             .map(|part| (store.copy(&part.core.keys), counted_here(part.in_force())))
             .collect();
+        let costs = ahead.iter().copied().chain([permits]);
+        if let (Some(pace), [(state, config)]) = (self.pace(limits), &mut copies[..]) {
+            // The queue reserves, so nothing is lost by rounding each wait up to a millisecond.
+            let costs: Vec<u32> = costs.filter(|cost| pace.grants(*cost)).collect();
+            let bookings = state.reserve(config, &costs, u64::MAX, from);
+            let last = bookings.iter().map(|booking| booking.wait).max();
+            return from.saturating_add(last.unwrap_or(0));
+        }
         let mut at = from;
-        for cost in ahead.iter().chain([&permits]) {
+        for cost in costs {
             let wait = |(state, config): &(State, Config)| {
-                let verdict = state.peek(config, (*cost).into(), at);
+                let verdict = state.peek(config, cost.into(), at);
                 if verdict.granted { 0 } else { verdict.retry_after }
             };
             at = at.saturating_add(copies.iter().map(wait).max().unwrap_or(0));
             for (state, config) in &mut copies {
-                state.acquire(config, (*cost).into(), at);
+                state.acquire(config, cost.into(), at);
             }
         }
         at
