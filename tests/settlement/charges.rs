@@ -379,3 +379,21 @@ async fn a_call_that_was_estimated_at_nothing_pays_what_it_used() {
         settled_at(&limits.limiter("estimated", Quota::new(10, HOUR).unwrap()), 3).await;
     }
 }
+
+#[tokio::test]
+async fn a_debt_is_paid_although_the_rule_changes_and_no_call_comes() {
+    let server = RedisServer::start();
+    for limits in [embedded(""), on_redis(&server, "")] {
+        let limits = limits.build().await.unwrap();
+        for rule in [Algorithm::FixedWindow, Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+            let limiter = limits.limiter(&rule.to_string(), Quota::new(2, 300 * MS).unwrap());
+            assert_eq!(limiter.charge(4).await.unwrap().debt, 2);
+            let to = RateChange::new(quota(rule, 2, 300 * MS)).carry();
+            assert!(limiter.update_rate(to).await.unwrap());
+            // One window pays it, and the next one frees the permits.
+            tokio::time::sleep(SECOND).await;
+            assert_eq!(free(&limiter).await, 2, "{rule}");
+            limiter.try_acquire(1).await.unwrap();
+        }
+    }
+}

@@ -38,11 +38,18 @@ impl Log {
         log
     }
 
-    /// The permits in use in a window of this length, plus the debt.
+    /// The permits in use in a window of this length, plus the debt. While something is owed, all permits of a
+    /// window are taken, so each window since an entry paid as many.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
-        let counts = |entry: &Entry| entry.at.saturating_add(per) > now;
-        let counted = self.entries.iter().filter(counts);
-        counted.fold(self.debt(), |used, entry| used.saturating_add(entry.permits))
+        let debt = self.debt();
+        let (mut used, mut freed) = (debt, 0_u64);
+        for entry in self.entries.iter() {
+            let windows = now.saturating_sub(entry.at) / per.max(1);
+            let windows = if debt > 0 { windows } else { windows.min(1) };
+            used = used.saturating_add(entry.permits);
+            freed = freed.saturating_add(entry.permits.saturating_mul(windows));
+        }
+        used.saturating_sub(freed)
     }
 
     pub(super) fn debt(&self) -> u64 {

@@ -33,20 +33,22 @@ local function lasts_for(text, now)
     or window and math.max(window.start + window.per, window.paid_by or 0) - now or 0
 end
 
--- Returns the permits of the whole log that still count, or nil if a member has an unsupported
--- format. The log is read in steps, and only for another rule, which keeps no log.
-local function used_of_log(per, now)
-  local used, rank = 0, 0
+-- Returns the permits of the whole log that still count plus the debt, or nil if a member has an
+-- unsupported format. While something is owed, each window since a member paid as many. The log is read
+-- in steps, and only for another rule, which keeps no log.
+local function used_of_log(debt, per, now)
+  local used, rank, most = debt, 0, debt > 0 and LONGEST or 1
   repeat
     local flat = redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
     for i = 1, #flat, 2 do
       local permits = permits_of(flat[i])
       if not permits then return nil end
-      if tonumber(flat[i + 1]) > now - per then used = used + permits end
+      local windows = math.max(0, math.floor((now - tonumber(flat[i + 1])) / per))
+      used = used + permits * (1 - math.min(windows, most))
     end
     rank = rank + WALK
   until #flat < WALK * 2
-  return used
+  return math.max(0, used)
 end
 
 -- Returns the usage of another configuration, in ticks. At any drain rate, the `last` permits are

@@ -45,14 +45,14 @@ local function read_meter(config, now)
     local meter = window_meter(config, window, now)
     return meter, meter.paid > 0
   elseif bucket or window or warm then
-    used = used_of(text, now)
+    used = used_of(text, now) + config.debt
   else
-    found = redis.call('GET', KEYS[2])
+    used, found = config.debt, redis.call('GET', KEYS[2])
     if found and not tonumber(found) then return nil end
-    if redis.call('ZCARD', KEYS[3]) > 0 then used, found = used_of_log(config.per, now), true end
+    if redis.call('ZCARD', KEYS[3]) > 0 then used, found = used_of_log(used, config.per, now), true end
     if not used then return nil end
   end
-  used, found = used + config.debt, found or config.debt > 0
+  found = found or config.debt > 0
   local drained = bucket or warm
   local lead = drained and lead_of(drained, now) or 0
   local last = 1
