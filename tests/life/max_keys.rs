@@ -122,6 +122,19 @@ async fn keys_that_were_there_first_keep_their_own_limiters() {
 }
 
 #[tokio::test]
+async fn a_key_that_the_limits_file_names_takes_no_place_of_another() {
+    let yaml = "limiters:
+  \"mail:{user}\": { max_keys: 1, overrides: [{ key: \"mail:vip\", rate: 7 }] }
+";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    for (user, name) in [("vip", "mail:vip"), ("a", "mail:a"), ("b", "mail:~others")] {
+        let handle = limits.scope(async { limiter!("mail:{user}") }).await;
+        assert_eq!(handle.name(), name);
+    }
+    assert_eq!(limits.report().limiter("mail:{user}").unwrap().shared, 1);
+}
+
+#[tokio::test]
 async fn a_new_key_gets_a_limiter_of_its_own_once_another_was_idle() {
     let yaml = "limiters:
   \"mail:{user}\": { per: 1s, keep_alive: 2s, max_keys: 2 }

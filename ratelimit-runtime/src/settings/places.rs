@@ -108,9 +108,10 @@ impl Places {
             self.unbounded_in.store(generation, Ordering::Relaxed);
             return None;
         };
-        let is_known = table.take(taken.hasher.hash_one(name), bound, now_ms);
+        let hash = taken.hasher.hash_one(name);
+        let is_own = table.uses(hash, now_ms) || exempt() || table.take(hash, bound, now_ms);
         drop(table);
-        (!is_known && !exempt()).then(|| Others {
+        (!is_own).then(|| Others {
             name: Arc::clone(&taken.others),
             stored: Arc::clone(&taken.stored),
             most: bound.most,
@@ -154,12 +155,14 @@ impl Taken {
 }
 
 impl Table {
-    /// Returns whether a key has a place, or takes one.
+    /// Returns whether a key has a place, which is used now.
+    fn uses(&mut self, hash: u64, now_ms: u64) -> bool {
+        let place = self.known.find_mut(hash, |(known, _)| *known == hash);
+        place.map(|(_, used)| *used = now_ms.max(*used)).is_some()
+    }
+
+    /// Returns whether a key that has no place takes one.
     fn take(&mut self, hash: u64, bound: Bound, now_ms: u64) -> bool {
-        if let Some((_, used)) = self.known.find_mut(hash, |(known, _)| *known == hash) {
-            *used = now_ms.max(*used);
-            return true;
-        }
         let most = usize::try_from(bound.most).unwrap_or(usize::MAX);
         if self.known.len() >= most && now_ms >= self.look_ms {
             self.known.retain(|(_, used)| now_ms.saturating_sub(*used) < bound.kept_ms);
@@ -184,7 +187,7 @@ mod tests {
     fn a_place_is_kept_while_it_is_used_and_free_when_it_was_not() {
         let bound = Bound { most: 2, kept_ms: 1000 };
         let mut table = Table::default();
-        let mut takes = |hash, now_ms| table.take(hash, bound, now_ms);
+        let mut takes = |hash, now_ms| table.uses(hash, now_ms) || table.take(hash, bound, now_ms);
         assert!(takes(1, 0) && takes(2, 0));
         assert!(!takes(3, 500), "both are taken");
         assert!(takes(1, 600), "known");
@@ -200,7 +203,7 @@ mod tests {
         let bound = Bound { most: 1, kept_ms: 1000 };
         let mut table = Table::default();
         assert!(table.take(1, bound, 50_000));
-        assert!(table.take(1, bound, 10_000));
+        assert!(table.uses(1, 10_000));
         assert!(!table.take(2, bound, 50_999));
         assert!(table.take(2, bound, 51_020));
     }
