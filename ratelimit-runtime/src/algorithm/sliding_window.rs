@@ -42,12 +42,11 @@ impl Log {
     /// window are taken, so each window since an entry paid as many.
     pub(super) fn used(&self, per: u64, now: u64) -> u64 {
         let debt = self.debt();
-        let (mut used, mut freed) = (debt, 0_u64);
-        for entry in self.entries.iter() {
-            let windows = now.saturating_sub(entry.at) / per.max(1);
-            let windows = if debt > 0 { windows } else { windows.min(1) };
-            used = used.saturating_add(entry.permits);
-            freed = freed.saturating_add(entry.permits.saturating_mul(windows));
+        let (most, mut used, mut freed) = (if debt > 0 { u64::MAX } else { 1 }, debt, 0_u64);
+        for Entry { at, permits } in self.entries.iter() {
+            let windows = (now.saturating_sub(at) / per.max(1)).min(most);
+            used = used.saturating_add(permits);
+            freed = freed.saturating_add(permits.saturating_mul(windows));
         }
         used.saturating_sub(freed)
     }
