@@ -30,15 +30,13 @@ use tokio::{
 use self::call::Together;
 use super::{
     Core, Taken,
-    lanes::{Answer, Caller, Lanes, Load, MAX_CALLERS},
+    lanes::{Answer, COUNTS, Caller, GATHER, Lanes, Load, MAX_CALLERS},
     plan::Asked,
     replies::{OfCaller, Replies},
     services::Services,
 };
 use crate::{StoreError, clock, home::Home, store::AnyStore, task};
 
-/// The maximum time for which callers gather behind a call in flight.
-const GATHER: Duration = Duration::from_millis(2);
 /// The maximum number of limiters in one call.
 const MAX_SHARED: usize = 32;
 
@@ -268,7 +266,7 @@ impl Batch {
         if now >= started + GATHER {
             send(&self.at, &self.limits, self.at.gathered(&self.loads));
         }
-        let lands = started + deadline / 4;
+        let lands = started + COUNTS.min(deadline / 4);
         if now >= lands {
             self.flight = None;
         }

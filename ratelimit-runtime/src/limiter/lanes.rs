@@ -18,9 +18,12 @@ pub(super) type Answer = Result<OfCaller, StoreError>;
 
 /// The maximum number of callers in one call; a script that serves that many takes well under a millisecond.
 pub(super) const MAX_CALLERS: usize = 1_024;
-/// The maximum number of concurrent flights of one runtime. A flight that takes longer than a quarter
-/// of the deadline does not count, so that a dead node does not delay callers of other nodes.
-const MAX_FLIGHTS: usize = 8;
+/// The maximum number of concurrent flights of one runtime. A flight counts for [`COUNTS`] at most.
+const MAX_FLIGHTS: u32 = 8;
+/// The maximum time for which callers gather behind a call in flight.
+pub(super) const GATHER: Duration = Duration::from_millis(2);
+/// Behind a slow network or a dead node, flights leave as often as callers gather.
+pub(super) const COUNTS: Duration = GATHER.saturating_mul(MAX_FLIGHTS);
 /// The maximum number of lanes that leave together.
 const MAX_LANES: usize = 256;
 
@@ -33,7 +36,7 @@ struct State {
     lanes: HashMap<usize, Lane, BuildHasherDefault<OfAddress>>,
     /// Lanes whose callers leave with the next flight.
     ready: VecDeque<usize>,
-    flights: usize,
+    flights: u32,
 }
 
 /// The callers of one limiter.
@@ -207,14 +210,14 @@ impl State {
                 loads.extend(self.take(key));
             }
         }
-        self.flights += usize::from(!loads.is_empty());
+        self.flights += u32::from(!loads.is_empty());
         loads
     }
 
     /// Sends the callers of a lane immediately, in a flight of their own.
     fn leave(&mut self, key: usize) -> Vec<Load> {
         let load = self.take(key);
-        self.flights += usize::from(load.is_some());
+        self.flights += u32::from(load.is_some());
         load.into_iter().collect()
     }
 
