@@ -53,6 +53,29 @@ async fn fallback(Path(id): Path<u64>) -> (StatusCode, String) {
     (StatusCode::OK, id.to_string())
 }
 
+#[rate_limit(key = "near:{id}", rate = 1, per = "1m", wait = "none")]
+async fn near(id: u64) -> Result<&'static str, Rejection> {
+    let _ = id;
+    Ok("near")
+}
+
+#[rate_limit(key = "far:{id}", rate = 1, per = "1h", wait = "none")]
+async fn far(id: u64) -> Result<&'static str, Rejection> {
+    let _ = id;
+    Ok("far")
+}
+
+/// Asks the far service while the near one is limited, and a second time while both are.
+async fn near_or_far(Path(id): Path<u64>) -> Result<&'static str, ShopError> {
+    if let Ok(found) = near(id).await {
+        return Ok(found);
+    }
+    if let Ok(found) = far(id).await {
+        return Ok(found);
+    }
+    Ok(far(id).await?)
+}
+
 enum ShopError {
     Unknown,
     Busy,
@@ -81,6 +104,7 @@ fn shop() -> Router {
         .route("/own/{id}", get(own_error))
         .route("/error/{id}", get(response_as_error))
         .route("/fallback/{id}", get(fallback))
+        .route("/near_or_far/{id}", get(near_or_far))
         .route("/batch", post(batch))
         .route("/mine", get(mine))
         .route("/nested/{id}", get(own_error))
@@ -122,6 +146,18 @@ async fn handlers_of_every_return_type_reject_alike() {
     let answer = get_path(&app, &limits, "/own/0").await;
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
     assert_eq!(header(&answer, "ratelimit").unwrap(), "\"own:{id}\";r=0;t=60");
+}
+
+#[tokio::test]
+async fn a_response_is_about_the_rejection_that_ended_the_request() {
+    let (limits, _) = limits().await;
+    let app = shop().layer(Headers::Ietf);
+    for found in ["near", "far"] {
+        assert_eq!(text(get_path(&app, &limits, "/near_or_far/1").await).await, found);
+    }
+    let answer = get_path(&app, &limits, "/near_or_far/1").await;
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(&answer, "retry-after").unwrap(), "3600");
 }
 
 #[tokio::test]

@@ -82,22 +82,25 @@ impl Observer {
     }
 }
 
-/// Keeps the strictest decision and the first rejection of each limiter.
+/// Keeps the strictest decision and the last rejection of each limiter.
 #[cfg(feature = "tower")]
 fn add_strictest(outcomes: &mut Vec<Observed>, outcome: &Observed) {
-    let is_known = outcomes.iter_mut().any(|known| match (known, outcome) {
-        (Ok(known), Ok(decision)) if known.limiter() == decision.limiter() => {
-            if decision.is_stricter_than(known) {
-                *known = decision.clone();
+    match outcome {
+        Ok(decision) => {
+            let is_same = |known: &&mut Decision| known.limiter() == decision.limiter();
+            if let Some(known) = outcomes.iter_mut().flatten().find(is_same) {
+                if decision.is_stricter_than(known) {
+                    *known = decision.clone();
+                }
+                return;
             }
-            true
         }
-        (Err(known), Err(rejection)) => known.limiter() == rejection.limiter(),
-        _ => false,
-    });
-    if !is_known {
-        outcomes.push(outcome.clone());
+        Err(rejection) => {
+            let is_same = |known: &Rejection| known.limiter() == rejection.limiter();
+            outcomes.retain(|known| !known.as_ref().is_err_and(is_same));
+        }
     }
+    outcomes.push(outcome.clone());
 }
 
 impl Limits {

@@ -18,8 +18,8 @@ pub(super) fn describe<'a>(
     outcomes: impl Iterator<Item = Result<&'a Decision, &'a Rejection>> + Clone,
     response: &mut response::Parts,
 ) {
-    // The rejection that the response is about. A handler may have responded otherwise.
-    let rejection = outcomes.clone().find_map(Result::err).filter(|_| is_error(response));
+    // The rejection that the response is about: a handler goes on after earlier ones. It may have responded otherwise.
+    let rejection = outcomes.clone().filter_map(Result::err).last().filter(|_| is_error(response));
     let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
     let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
     let Some(decision) = strictest(described) else {
